@@ -8,10 +8,9 @@ import typer
 
 from tfcli.console.options import Checkpoint, Device, Json, Run, Threads, command, open_run, use_threads
 from tfcli.console.terminal import Terminal
-from tfcli.generation.command import Weights
+from tfcli.generation.command import Precision
 
 if TYPE_CHECKING:
-    from tfcli.evaluation.measure import Measured
     from tfcli.runs.load import LoadedRun
 
 
@@ -22,7 +21,6 @@ Sources = Annotated[
 Stride = Annotated[
     int | None,
     typer.Option(
-        "--stride",
         min=1,
         metavar="N",
         help="Slide a decoder's window by N tokens and score those that are new.",
@@ -32,37 +30,36 @@ Stride = Annotated[
 Windows = Annotated[
     Literal["documents", "stream"] | None,
     typer.Option(
-        "--windows",
         help="What is read at a time: a document, or all text in a row.",
         show_default="as in training; imported: documents",
     ),
 ]
 Context = Annotated[
     int | None,
-    typer.Option("--context", min=1, metavar="N", help="Tokens read at a time.", show_default="as in training"),
+    typer.Option(min=1, metavar="N", help="Tokens read at a time.", show_default="as in training"),
 ]
 Pseudo = Annotated[bool, typer.Option("--pseudo", help="Pseudo-perplexity of an encoder: each token masked alone.")]
 Beam = Annotated[
-    int | None, typer.Option("--beam", min=1, help="Beams to translate with; 1: greedy.", show_default="the run's own")
+    int | None, typer.Option(min=1, help="Beams to translate with; 1: greedy.", show_default="the run's own")
 ]
 Outputs = Annotated[
     Path | None,
-    typer.Option("--outputs", metavar="FILE", help="Write the translations, one a line; what is there is replaced."),
+    typer.Option(metavar="FILE", help="Write the translations, one a line; what is there is replaced."),
 ]
 References = Annotated[
     Path | None,
-    typer.Option("--references", metavar="FILE", help="Write the references, one a line; what is there is replaced."),
+    typer.Option(metavar="FILE", help="Write the references, one a line; what is there is replaced."),
 ]
 Compare = Annotated[
-    Path | None, typer.Option("--compare", metavar="RUN2", help="Score another run on the same text, and test both.")
+    Path | None, typer.Option(metavar="RUN2", help="Score another run on the same text, and test both.")
 ]
 
 _MEANT_FOR: dict[str, tuple[str, ...]] = {
     "stride": ("decoder",),
-    "windows": ("decoder", "encoder"),
-    "context": ("decoder", "encoder"),
+    **dict.fromkeys(("windows", "context"), ("decoder", "encoder")),
+    "pseudo": ("encoder",),
+    **dict.fromkeys(("beam", "outputs", "references"), ("encoder-decoder",)),
 }
-_MEANT_FOR |= {"pseudo": ("encoder",), **dict.fromkeys(("beam", "outputs", "references"), ("encoder-decoder",))}
 
 
 @command
@@ -79,7 +76,7 @@ def evaluate(
     outputs: Outputs = None,
     references: References = None,
     checkpoint: Checkpoint = "best",
-    precision: Weights = "float32",
+    precision: Precision = "float32",
     device: Device = "auto",
     threads: Threads = 0,
     json: Json = False,
@@ -107,6 +104,7 @@ def evaluate(
     from tfcli.evaluation.measure import measure, read_as_asked
     from tfcli.evaluation.windows import EvaluationSettings
     from tfcli.models.head import require_head
+    from tfcli.outputs import write_output
     from tfcli.pipeline.datasets import (
         data_to_compare,
         dataset_for_evaluation,
@@ -134,7 +132,9 @@ def evaluate(
         if loaded.architecture == "encoder-decoder":
             terminal.note(f"Translating {len(data.pairs('validation')):,} pairs …")
         measured = measure(loaded, data, settings, reporter, targets=lambda: original_targets(loaded, data, names))
-        _write_lines(measured, outputs, references)
+        for option, path, lines in (("--outputs", outputs, "outputs"), ("--references", references, "references")):
+            if path is not None:
+                write_output(path, option, "".join(f"{line}\n" for line in getattr(measured.translated, lines)))
         if other is None:
             scores = scores_of(measured)
         else:
@@ -177,15 +177,3 @@ def _require_meaning(run: "LoadedRun", given: Mapping[str, object]) -> None:
 
 def _a(architecture: str) -> str:
     return f"{'a' if architecture == 'decoder' else 'an'} {architecture}"
-
-
-def _write_lines(measured: "Measured", outputs: Path | None, references: Path | None) -> None:
-    from tfcli.outputs import write_output
-
-    translated = measured.translated
-    if translated is None:
-        return
-    written = ("--outputs", outputs, translated.outputs), ("--references", references, translated.references)
-    for option, path, lines in written:
-        if path is not None:
-            write_output(path, option, "".join(f"{line}\n" for line in lines))

@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from tfcli.console.options import Checkpoint, Device, Json, Run, Threads, command, open_run, use_threads
+from tfcli.console.settings import flag_of
 from tfcli.console.terminal import Terminal
 from tfcli.errors import UsageError
 
@@ -23,8 +24,7 @@ _prompts, _texts, _drawing, _beams = (
     partial(typer.Option, rich_help_panel=panel) for panel in ("Prompts", "Texts", "Drawing tokens", "Beam search")
 )
 
-
-Weights = Annotated[
+Precision = Annotated[
     Literal["float32", "bfloat16", "int8"],
     typer.Option("--precision", help="Precision of the weights; int8 is faster and less exact."),
 ]
@@ -36,56 +36,63 @@ PromptFile = Annotated[
     Path | None, _prompts("--prompts", metavar="FILE", help='A prompt a line, or .jsonl with "prompt".')
 ]
 Interactive = Annotated[bool, _prompts("--interactive", "-i", help="Ask for prompts until an empty line.")]
-Chat = Annotated[bool, _prompts("--chat", help="A prompt is what a user says, by the model's own chat template.")]
-System = Annotated[str | None, _prompts("--system", metavar="TEXT", help="What the system says before (--chat).")]
-SpecialTokens = Annotated[
-    bool, _prompts("--special-tokens", help="Special tokens in a prompt are read by their spelling.")
-]
-BatchSize = Annotated[int | None, _prompts("--batch-size", min=1, help="Prompts read side by side.")]
-MaxNewTokens = Annotated[int | None, _texts("--max-new-tokens", min=1, help="Stop after this many tokens.")]
-NumSamples = Annotated[int | None, _texts("--num-samples", min=1, help="Texts to make for each prompt.")]
-Stop = Annotated[
-    list[str] | None, _texts("--stop", metavar="TEXT", help="End a text where this one would begin; repeatable.")
-]
-Prefix = Annotated[str | None, _texts("--prefix", metavar="TEXT", help="What every translation begins with.")]
-Beyond = Annotated[
-    Literal["stop", "slide", "extrapolate"] | None,
-    _texts("--beyond-context", help="When the context is full: stop, forget the beginning, or go on."),
-]
-Joint = Annotated[bool, _texts("--joint", help="Fill the surest mask first and read it (an encoder).")]
-Temperature = Annotated[
-    float | None,
-    _drawing(
-        "--temperature", help="Divides the logits; 0 is greedy, and so is an encoder-decoder where none is given."
-    ),
-]
-TopK = Annotated[
-    int | None,
-    _drawing(
-        "--top-k", min=0, help="Draw from the k best tokens, 0: all; for an encoder, how many to show for each mask."
-    ),
-]
-TopP = Annotated[float | None, _drawing("--top-p", help="Draw from the smallest set with this probability, 0 to 1.")]
-MinP = Annotated[
-    float | None, _drawing("--min-p", help="Draw from tokens at least this share as probable as the best, 0 to 1.")
-]
-Repetition = Annotated[
-    float | None, _drawing("--repetition-penalty", help="Above 1, tokens that the text holds become less likely.")
-]
-NoRepeat = Annotated[
-    int | None, _drawing("--no-repeat-ngram", min=0, help="No sequence of so many tokens comes twice; 0: allowed.")
-]
-Seed = Annotated[int | None, _drawing("--seed", min=0, help="Seed of the random draws.")]
 Trace = Annotated[bool, _drawing("--trace", help="Show for every token what else could have come.")]
-Beam = Annotated[int | None, _beams("--beam", min=1, help="Beams to search with; 1: none.")]
-LengthPenalty = Annotated[
-    float | None, _beams("--length-penalty", help="0 ranks by probability alone; more favours long texts.")
-]
-BeamGroups = Annotated[
-    int | None, _beams("--beam-groups", min=1, help="Groups of beams that avoid each other's tokens.")
-]
-Diversity = Annotated[float | None, _beams("--diversity", help="Nats that a token loses if another group chose it.")]
 ShowBeams = Annotated[bool, _beams("--show-beams", help="Draw the tree of what was kept and pruned.")]
+
+
+@dataclass(frozen=True)
+class GenerationOptions:
+    """The settings of a recipe's `generate` section as options; what is not given is as the recipe has it."""
+
+    chat: Annotated[
+        bool, _prompts("--chat", help="A prompt is what a user says, by the model's own chat template.")
+    ] = False
+    system: Annotated[str | None, _prompts(metavar="TEXT", help="What the system says before (--chat).")] = None
+    special_tokens: Annotated[
+        bool, _prompts("--special-tokens", help="Special tokens in a prompt are read by their spelling.")
+    ] = False
+    batch_size: Annotated[int | None, _prompts(min=1, help="Prompts read side by side.")] = None
+    max_new_tokens: Annotated[int | None, _texts(min=1, help="Stop after this many tokens.")] = None
+    num_samples: Annotated[int | None, _texts(min=1, help="Texts to make for each prompt.")] = None
+    stop: Annotated[
+        list[str] | None, _texts(metavar="TEXT", help="End a text where this one would begin; repeatable.")
+    ] = None
+    prefix: Annotated[str | None, _texts(metavar="TEXT", help="What every translation begins with.")] = None
+    beyond_context: Annotated[
+        Literal["stop", "slide", "extrapolate"] | None,
+        _texts(help="When the context is full: stop, forget the beginning, or go on."),
+    ] = None
+    joint: Annotated[bool, _texts("--joint", help="Fill the surest mask first and read it (an encoder).")] = False
+    temperature: Annotated[
+        float | None,
+        _drawing(help="Divides the logits; 0 is greedy, and so is an encoder-decoder where none is given."),
+    ] = None
+    top_k: Annotated[
+        int | None,
+        _drawing(min=0, help="Draw from the k best tokens, 0: all; for an encoder, how many to show for each mask."),
+    ] = None
+    top_p: Annotated[float | None, _drawing(help="Draw from the smallest set with this probability, 0 to 1.")] = None
+    min_p: Annotated[
+        float | None, _drawing(help="Draw from tokens at least this share as probable as the best, 0 to 1.")
+    ] = None
+    repetition_penalty: Annotated[
+        float | None, _drawing(help="Above 1, tokens that the text holds become less likely.")
+    ] = None
+    no_repeat_ngram: Annotated[
+        int | None, _drawing(min=0, help="No sequence of so many tokens comes twice; 0: allowed.")
+    ] = None
+    seed: Annotated[int | None, _drawing(min=0, help="Seed of the random draws.")] = None
+    beam: Annotated[int | None, _beams(min=1, help="Beams to search with; 1: none.")] = None
+    length_penalty: Annotated[float | None, _beams(help="0 ranks by probability alone; more favours long texts.")] = (
+        None
+    )
+    beam_groups: Annotated[int | None, _beams(min=1, help="Groups of beams that avoid each other's tokens.")] = None
+    diversity: Annotated[float | None, _beams(help="Nats that a token loses if another group chose it.")] = None
+
+    def given(self) -> dict[str, Any]:
+        """Those that stand on the command line, by the key of the recipe; a flag that does not is False."""
+        found = {name: value for name, value in vars(self).items() if value is not None and value is not False}
+        return found | ({"stop": list(map(_stop_text, self.stop))} if self.stop else {})
 
 
 _ESCAPES = {r"\n": "\n", r"\r": "\r", r"\t": "\t", r"\\": "\\"}
@@ -98,31 +105,12 @@ def generate(
     prompts: Prompts = None,
     prompt_file: PromptFile = None,
     interactive: Interactive = False,
-    chat: Chat = False,
-    system: System = None,
-    special_tokens: SpecialTokens = False,
-    batch_size: BatchSize = None,
-    max_new_tokens: MaxNewTokens = None,
-    num_samples: NumSamples = None,
-    stop: Stop = None,
-    prefix: Prefix = None,
-    beyond_context: Beyond = None,
-    joint: Joint = False,
-    temperature: Temperature = None,
-    top_k: TopK = None,
-    top_p: TopP = None,
-    min_p: MinP = None,
-    repetition_penalty: Repetition = None,
-    no_repeat_ngram: NoRepeat = None,
-    seed: Seed = None,
+    *,
+    asked: GenerationOptions,
     trace: Trace = False,
-    beam: Beam = None,
-    length_penalty: LengthPenalty = None,
-    beam_groups: BeamGroups = None,
-    diversity: Diversity = None,
     show_beams: ShowBeams = False,
     checkpoint: Checkpoint = "best",
-    precision: Weights = "float32",
+    precision: Precision = "float32",
     device: Device = "auto",
     threads: Threads = 0,
     json: Json = False,
@@ -142,30 +130,22 @@ def generate(
       tfcli generate runs/encoder-1 "She sat on the <mask> bank."
       tfcli generate runs/encoder-decoder-1 "O livro está na mesa." --beam 4
     """
-    arguments = dict(locals())
     use_threads(threads)
-    from dataclasses import fields
-
     from tfcli.console.stdin import argument_batches, asked_batches, file_batches
     from tfcli.errors import BrokenInputError
     from tfcli.generation.generate import require_prompt, settled
     from tfcli.models.head import require_head
     from tfcli.recipe.loading import generation_settings
-    from tfcli.recipe.recipe import GenerateSection
     from tfcli.runs.load import remark_on_first_foreign, usual
 
-    if stop:
-        arguments["stop"] = [_stop_text(typed) for typed in stop]
+    given = asked.given()
     _require_one_source(prompts, prompt_file, interactive)
     loaded = open_run(run, checkpoint, device, precision)
     require_head(loaded.config.model)
-    names = [field.name for field in fields(GenerateSection) if field.name != "prompts"]
-    # A flag that is not given leaves a setting as the recipe has it.
-    given = {name: arguments[name] for name in names if arguments[name] is not None and arguments[name] is not False}
     settings = generation_settings(loaded.recipe, given)
-    sample = None if temperature is None else temperature > 0
-    shown = [name for name in ("trace", "show_beams") if arguments[name]]
-    require_use([*given, *shown], loaded.architecture, settings, sample=sample)
+    sample = None if asked.temperature is None else asked.temperature > 0
+    shown = ["trace"] * trace + ["show_beams"] * show_beams
+    _require_use([*given, *shown], loaded.architecture, settings, sample)
     settled(loaded.model, loaded.tokenizer, settings, sample)  # refused before a prompt is waited for
     how: Literal["text", "trace", "beams"] = "trace" if trace else "beams" if show_beams else "text"
     answers = Answers(terminal, loaded, settings, sample=sample, how=how, json=json)
@@ -232,28 +212,18 @@ _OF_BEAMS = ("length_penalty", "beam_groups", "diversity", "show_beams")
 _OF_ENCODERS = ("top_k", "joint", "batch_size")
 
 
-def require_use(given: Iterable[str], architecture: str, settings: "GenerateSection", *, sample: bool | None) -> None:
-    """Refuse options that would change nothing.
-
-    Args:
-        given: the names of those that stand on the command line.
-        sample: whether a temperature that is given asks for samples; None: none is given.
-    """
+def _require_use(given: Iterable[str], architecture: str, settings: "GenerateSection", sample: bool | None) -> None:
+    """Refuse options that would change nothing. `sample`: as a temperature that is given asks for; None: none is."""
     names = sorted(given)
     if architecture == "encoder":
         for name in names:
             if name not in _OF_ENCODERS:
-                raise UsageError(f"An encoder fills masks, and {option(name)} changes nothing", "leave it out")
+                raise UsageError(f"An encoder fills masks, and {flag_of(name)} changes nothing", "leave it out")
         return
     for useless, problem, remedy in _useless(architecture, settings, sample):
         for name in names:
             if name in useless:
-                raise UsageError(problem.format(option=option(name)), remedy)
-
-
-def option(name: str) -> str:
-    """As it is typed: "--top-k" for "top_k"."""
-    return "--" + name.replace("_", "-")
+                raise UsageError(problem.format(option=flag_of(name)), remedy)
 
 
 def _useless(
@@ -314,17 +284,15 @@ class Answers:
         from tfcli.draw.tables import to_json
         from tfcli.generation.view import FilledView
 
-        if isinstance(made, list):
-            for text in made:
-                if self.json:
-                    self.terminal.json(to_json(text))
-                    self._note_full(text)
-                else:
-                    self._show_text(text.prompt, iter([text.text, text]))
-        elif self.json:
-            self.terminal.json(to_json(made))
-        else:
-            self.terminal.show(FilledView(made))
+        if not isinstance(made, list):
+            self.terminal.result(made, FilledView, json=self.json)
+            return
+        for text in made:
+            if self.json:
+                self.terminal.json(to_json(text))
+                self._note_full(text)
+            else:
+                self._show_text(text.prompt, iter([text.text, text]))
 
     def _show_text(self, prompt: str, pieces: "Iterator[str | Generated]") -> None:
         """Print a decoder's prompt and its continuation, or a translation alone, as it comes."""
@@ -343,23 +311,19 @@ class Answers:
 
     def _show_inside(self, prompt: str) -> None:
         """Show a trace, or the tree of the beams."""
-        from tfcli.draw.tables import to_json
         from tfcli.generation.generate import beams, trace
         from tfcli.generation.view import BeamTreeView, TraceView
-        from tfcli.records.generation import BeamTree, Trace
 
         if self.how == "trace":
-            record: Trace | BeamTree = trace(self.run, prompt, self.settings, sample=self.sample)
+            steps = trace(self.run, prompt, self.settings, sample=self.sample)
+            view = partial(TraceView, translation=self.run.architecture == "encoder-decoder")
+            self.terminal.result(steps, view, json=self.json)
+            self._note_full(steps.generated)
         else:
-            record = beams(self.run, prompt, self.settings)
-        if self.json:
-            self.terminal.json(to_json(record))
-        elif isinstance(record, BeamTree):
-            self.terminal.show(BeamTreeView(record))
-        else:
-            self.terminal.show(TraceView(record, translation=self.run.architecture == "encoder-decoder"))
-        for text in record.texts if isinstance(record, BeamTree) else [record.generated]:
-            self._note_full(text)
+            tree = beams(self.run, prompt, self.settings)
+            self.terminal.result(tree, BeamTreeView, json=self.json)
+            for text in tree.texts:
+                self._note_full(text)
 
     def _note_full(self, text: "Generated") -> None:
         """Say, once, that a text ended for want of room."""
