@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -13,7 +14,7 @@ from tfcli.draw.numbers import percent_in_four, plural
 from tfcli.draw.safe import fit, printable, shortened, token_label, widest
 from tfcli.draw.tables import bar, dim, heading
 from tfcli.inspection.predictions.view import Row, candidate_bars, row_layout
-from tfcli.records.generation import BeamNode, BeamTree, Filled, Generated, Trace, TraceStep
+from tfcli.records.generation import BeamTree, Filled, Generated, Trace, TraceStep
 
 
 @dataclass(frozen=True)
@@ -116,13 +117,7 @@ def _signs(ascii_only: bool) -> tuple[str, str]:
     return (">", "x") if ascii_only else ("▸", "×")
 
 
-_LEAST_ROOM = 20
-
-
-@dataclass(frozen=True)
-class Signs:
-    """What a tree is drawn with, in the terminal's encoding."""
-
+class _Signs(NamedTuple):
     start: str
     chosen: str
     ended: str
@@ -133,116 +128,8 @@ class Signs:
     total: str
 
 
-UNICODE = Signs("○", "●", "✓", pruned="✂", fork="├─ ", last_fork="└─ ", trunk="│", total="Σ ln p")
-ASCII = Signs("o", "*", "+", pruned="x", fork="|- ", last_fork="`- ", trunk="|", total="sum")
-
-
-class Family:
-    """Who descends from whom."""
-
-    def __init__(self, nodes: Sequence[BeamNode]) -> None:
-        self.nodes = nodes
-        self._children: dict[int | None, list[int]] = {}
-        for number, node in enumerate(nodes):
-            self._children.setdefault(node.parent, []).append(number)
-        self._worth = [(node.chosen, node.fate == "ended", node.step, node.score) for node in nodes]
-        for number in reversed(range(len(nodes))):
-            parent = nodes[number].parent
-            if parent is not None:
-                self._worth[parent] = max(self._worth[parent], self._worth[number])
-
-    def children(self, number: int | None, *, pruned: bool) -> list[int]:
-        """The extensions of a node (None: of the start) that lived on, the most telling first, or that were pruned, the
-        most probable first."""
-        found = [n for n in self._children.get(number, []) if (self.nodes[n].fate == "pruned") == pruned]
-        return sorted(found, key=lambda n: self.nodes[n].score if pruned else self._worth[n], reverse=True)
-
-    def way(self, number: int) -> list[int]:
-        """From a node to the end that tells most: the chosen one, else one that ended, else the longest."""
-        way = [number]
-        while following := self.children(way[-1], pruned=False):
-            way.append(following[0])
-        return way
-
-
-@dataclass(frozen=True)
-class BranchLine:
-    """A branch on one line: what it looks like, and the nodes it begins and ends with. One that others share the line
-    with has them in `nodes`, each beginning and end at once."""
-
-    text: str
-    nodes: tuple[int, ...]
-    is_shared: bool = False
-
-
-def branch_lines(
-    family: Family, siblings: Sequence[int], room: int, signs: Signs, *, trunk_goes_on: bool = False
-) -> list[BranchLine]:
-    """Nodes with one parent, each with all that came of it; those of which nothing came share one line.
-
-    Args:
-        room: cells a line may take.
-        trunk_goes_on: whether what they hang off goes on below them.
-    """
-    blocks = [_block(family, n, room - 3, signs) for n in siblings if _lived(family, n)]
-    brief = [n for n in siblings if not _lived(family, n)]
-    if brief:
-        blocks.append([BranchLine(fit_labels(family, brief, room - 3), tuple(brief), is_shared=True)])
-    lines = []
-    for place, block in enumerate(blocks):
-        is_last = place == len(blocks) - 1 and not trunk_goes_on
-        for row, line in enumerate(block):
-            fork, trunk = (signs.last_fork, " ") if is_last else (signs.fork, signs.trunk)
-            lines.append(replace(line, text=(trunk + "  " if row else fork) + line.text))
-    return lines
-
-
-def fit_labels(family: Family, numbers: Sequence[int], room: int) -> str:
-    """As many labels with their ln p as there is room for, and how many are missing."""
-    shown = ""
-    for place, number in enumerate(numbers):
-        node = family.nodes[number]
-        one = f"{_label(node)} {node.log_probability:.2f}"
-        rest = len(numbers) - place - 1
-        more = f"  +{rest}" if rest else ""
-        if shown and cell_len(f"{shown}  {one}{more}") > room:
-            return f"{shown}  +{rest + 1}"
-        shown = f"{shown}  {one}" if shown else one
-    return shown
-
-
-def _block(family: Family, number: int, room: int, signs: Signs) -> list[BranchLine]:
-    """A branch's own line, and below it what left it, the latest first, so that no two lines cross."""
-    way = family.way(number)
-    text = ""
-    leaving: dict[int, list[int]] = {}
-    for place, (parent, child) in enumerate(zip([None, *way], way, strict=False)):
-        column = min(cell_len(text), max(room - _LEAST_ROOM, 0))
-        if place:
-            others = [n for n in family.children(parent, pruned=False) if n != child]
-            leaving[column] = leaving.get(column, []) + others
-        text += _label(family.nodes[child]) + " "
-    text = text[:-1]
-    lines = [BranchLine(shortened(text, room), (way[0], way[-1]))]
-    columns = sorted(column for column, others in leaving.items() if others)
-    while columns:
-        column = columns.pop()
-        before = "".join(signs.trunk if cell in columns else " " for cell in range(column))
-        below = branch_lines(family, leaving[column], room - column, signs)
-        lines += [replace(line, text=before + line.text) for line in below]
-    return lines
-
-
-def _lived(family: Family, number: int) -> bool:
-    return family.nodes[number].fate == "ended" or bool(family.children(number, pruned=False))
-
-
-def _label(node: BeamNode) -> str:
-    return shortened(token_label(node.token), _LONGEST_LABEL)
-
-
-_RIGHT = 23
-_STRUCK = "dim strike"
+_UNICODE = _Signs("○", "●", "✓", pruned="✂", fork="├─ ", last_fork="└─ ", trunk="│", total="Σ ln p")
+_ASCII = _Signs("o", "*", "+", pruned="x", fork="|- ", last_fork="`- ", trunk="|", total="sum")
 
 
 class BeamTreeView(View[BeamTree]):
@@ -252,7 +139,7 @@ class BeamTreeView(View[BeamTree]):
     """
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        tree, signs = self.record, ASCII if options.ascii_only else UNICODE
+        tree, signs = self.record, _ASCII if options.ascii_only else _UNICODE
         groups = len({node.group for node in tree.nodes})
         among = f" in {groups} groups" if groups > 1 else ""
         title = f"Beam search · beam {tree.beam}{among} · length penalty {tree.length_penalty:g}"
@@ -263,7 +150,7 @@ class BeamTreeView(View[BeamTree]):
             f"{plural(len(tree.nodes), 'extension')} looked at: "
             f"{fates['kept']} kept, {fates['ended']} ended, {fates['pruned']} pruned",
         )
-        yield from _Drawing(tree, signs, options.max_width).rows()
+        yield from _Drawing(tree, signs, options.max_width, has_groups=groups > 1).rows()
         yield from dim(
             f"{signs.chosen} chosen   {signs.ended} ended: rank, ln p over length penalty   "
             f"{signs.pruned} pruned: at which step"
@@ -273,16 +160,33 @@ class BeamTreeView(View[BeamTree]):
             yield line.append(printable(text.text, keep_newlines=True), "bold" if number == 1 else "")
 
 
+class _Branch(NamedTuple):
+    """A branch on one line, and the nodes it begins and ends with; no end where several share the line."""
+
+    text: str
+    first: int
+    last: int | None = None
+
+
+_RIGHT = 23
+_LEAST_ROOM = 20
+
+
 class _Drawing:
-    def __init__(self, tree: BeamTree, signs: Signs, width: int) -> None:
-        self._tree, self._signs = tree, signs
-        self._family = Family(tree.nodes)
-        self._has_groups = len({node.group for node in tree.nodes}) > 1
-        self._left = 22 if self._has_groups else 15
-        self._room = max(width - self._left - _RIGHT, 24)
+    """The rows of a tree. A trunk, the way to the chosen text, with what left it above each of its nodes."""
+
+    def __init__(self, tree: BeamTree, signs: _Signs, width: int, *, has_groups: bool) -> None:
+        self._prompt, self._nodes, self._signs, self._has_groups = tree.prompt, tree.nodes, signs, has_groups
+        self._room = max(width - (22 if has_groups else 15) - _RIGHT, 24)
         self._last_step: dict[int, int] = {}
-        for node in tree.nodes:
+        self._children: dict[int | None, list[int]] = {}
+        self._worth = [(node.chosen, node.fate == "ended", node.step, node.score) for node in tree.nodes]
+        for number, node in enumerate(tree.nodes):
             self._last_step[node.group] = max(node.step, self._last_step.get(node.group, 0))
+            self._children.setdefault(node.parent, []).append(number)
+        for number in reversed(range(len(tree.nodes))):
+            if (parent := tree.nodes[number].parent) is not None:
+                self._worth[parent] = max(self._worth[parent], self._worth[number])
         ended = [number for number, node in enumerate(tree.nodes) if node.fate == "ended"]
         ended.sort(key=lambda number: tree.nodes[number].ranking, reverse=True)
         self._rank = {number: rank for rank, number in enumerate(ended, start=1)}
@@ -290,57 +194,101 @@ class _Drawing:
     def rows(self) -> Iterator[Text]:
         group = "  group" if self._has_groups else ""
         start = Text(no_wrap=True, overflow="crop").append(f"step{group}     ln p  ", "dim")
-        start.append(fit(f"{self._signs.start} {printable(self._tree.prompt)}", self._room))
+        start.append(fit(f"{self._signs.start} {printable(self._prompt)}", self._room))
         yield start.append(f"  {self._signs.total:>7}  fate", style="dim")
         parent = None
-        while lived := self._family.children(parent, pruned=False):
+        while lived := self._extensions(parent):
             trunk, *others = lived
-            for line in branch_lines(self._family, others, self._room, self._signs, trunk_goes_on=True):
-                yield self._branch(line)
-            pruned = self._family.children(parent, pruned=True)
-            if pruned:
-                yield self._pruned(pruned)
-            yield self._trunk(trunk)
+            for branch in self._branches(others, self._room, trunk_goes_on=True):
+                yield self._branch_row(branch)
+            if pruned := self._extensions(parent, pruned=True):
+                yield self._pruned_row(pruned)
+            node = self._nodes[trunk]
+            row = self._begun(trunk).append(fit(f"{self._signs.chosen} {token_label(node.token)}", self._room), "bold")
+            yield row.append(self._end(trunk), "bold" if node.fate == "ended" else "")
             parent = trunk
 
-    def _trunk(self, number: int) -> Text:
-        node = self._family.nodes[number]
-        row = self._begun(node)
-        row.append(fit(f"{self._signs.chosen} {token_label(node.token)}", self._room), "bold")
-        return row.append(self._end(number), "bold" if node.fate == "ended" else "")
+    def _extensions(self, number: int | None, *, pruned: bool = False) -> list[int]:
+        """Those of a node (None: of the start) that lived on, the most telling first, or that were pruned, the most
+        probable first."""
+        found = [n for n in self._children.get(number, []) if (self._nodes[n].fate == "pruned") == pruned]
+        return sorted(found, key=lambda n: self._nodes[n].score if pruned else self._worth[n], reverse=True)
 
-    def _branch(self, line: BranchLine) -> Text:
-        node = self._family.nodes[line.nodes[0]]
-        row = self._begun(node, with_probability=not line.is_shared)
-        row.append(fit(line.text, self._room), "dim" if line.is_shared else "")
-        if line.is_shared:
-            return row.append(f"{'':>9}  {self._fate(line.nodes[0])}", "dim")
-        last = line.nodes[-1]
-        return row.append(self._end(last), "" if self._family.nodes[last].fate == "ended" else "dim")
+    def _branches(self, siblings: Sequence[int], room: int, *, trunk_goes_on: bool = False) -> list[_Branch]:
+        """Nodes with one parent, each with all that came of it; those of which nothing came share one line."""
+        lived = [n for n in siblings if self._nodes[n].fate == "ended" or self._extensions(n)]
+        brief = [n for n in siblings if n not in lived]
+        blocks = [self._block(n, room - 3) for n in lived]
+        if brief:
+            blocks.append([_Branch(self._labels(brief, room - 3), brief[0])])
+        branches = []
+        for place, block in enumerate(blocks):
+            is_last = place == len(blocks) - 1 and not trunk_goes_on
+            fork, trunk = (self._signs.last_fork, " ") if is_last else (self._signs.fork, self._signs.trunk)
+            for row, branch in enumerate(block):
+                branches.append(branch._replace(text=(trunk + "  " if row else fork) + branch.text))
+        return branches
 
-    def _pruned(self, numbers: list[int]) -> Text:
-        row = self._begun(self._family.nodes[numbers[0]], with_probability=False)
-        row.append(self._signs.fork, "dim")
+    def _block(self, number: int, room: int) -> list[_Branch]:
+        """A branch's own line, and below it what left it, the latest first, so that no two lines cross."""
+        text, last = self._label(number), number
+        leaving: dict[int, list[int]] = {}
+        while following := self._extensions(last):  # to the chosen end, else one that ended, else the longest
+            last, *others = following
+            if others:
+                leaving.setdefault(min(cell_len(text) + 1, max(room - _LEAST_ROOM, 0)), []).extend(others)
+            text += f" {self._label(last)}"
+        branches = [_Branch(shortened(text, room), number, last)]
+        columns = sorted(leaving)
+        while columns:
+            column = columns.pop()
+            before = "".join(self._signs.trunk if cell in columns else " " for cell in range(column))
+            below = self._branches(leaving[column], room - column)
+            branches += [branch._replace(text=before + branch.text) for branch in below]
+        return branches
+
+    def _labels(self, numbers: Sequence[int], room: int) -> str:
+        """As many labels with their ln p as there is room for, and how many are missing."""
+        shown = ""
+        for rest, number in zip(reversed(range(len(numbers))), numbers, strict=True):
+            one = f"{self._label(number)} {self._nodes[number].log_probability:.2f}"
+            more = f"  +{rest}" if rest else ""
+            if shown and cell_len(f"{shown}  {one}{more}") > room:
+                return f"{shown}  +{rest + 1}"
+            shown = f"{shown}  {one}" if shown else one
+        return shown
+
+    def _label(self, number: int) -> str:
+        return shortened(token_label(self._nodes[number].token), _LONGEST_LABEL)
+
+    def _branch_row(self, branch: _Branch) -> Text:
+        row = self._begun(branch.first, with_probability=branch.last is not None)
+        row.append(fit(branch.text, self._room), "dim" if branch.last is None else "")
+        if branch.last is None:
+            return row.append(f"{'':>9}  {self._fate(branch.first)}", "dim")
+        return row.append(self._end(branch.last), "" if self._nodes[branch.last].fate == "ended" else "dim")
+
+    def _pruned_row(self, numbers: list[int]) -> Text:
+        row = self._begun(numbers[0], with_probability=False).append(self._signs.fork, "dim")
         room = self._room - len(self._signs.fork)
-        labels = fit_labels(self._family, numbers, room)
-        row.append(labels, _STRUCK).append(" " * (room - cell_len(labels)))
+        labels = self._labels(numbers, room)
+        row.append(labels, "dim strike").append(" " * (room - cell_len(labels)))
         return row.append(f"{'':>9}  {self._signs.pruned} at once", "dim")
 
-    def _begun(self, node: BeamNode, *, with_probability: bool = True) -> Text:
+    def _begun(self, number: int, *, with_probability: bool = True) -> Text:
+        node = self._nodes[number]
         group = f"{node.group + 1:>7}" if self._has_groups else ""
         probability = f"{node.log_probability:9.2f}" if with_probability else " " * 9
         row = Text(no_wrap=True, overflow="crop")
         return row.append(f"{node.step + 1:>4}{group}{probability}  ", "dim")
 
     def _end(self, number: int) -> str:
-        return f"{self._family.nodes[number].score:>9.2f}  {self._fate(number)}"
+        return f"{self._nodes[number].score:>9.2f}  {self._fate(number)}"
 
     def _fate(self, number: int) -> str:
-        node = self._family.nodes[number]
+        node = self._nodes[number]
         if node.fate == "ended":
             return f"{self._signs.ended} {self._rank[number]}. {node.ranking:.2f}"
         if node.chosen:
             return ""
-        if node.step == self._last_step[node.group]:
-            return "given up"
-        return f"{self._signs.pruned} at {node.step + 2}"
+        return "given up" if node.step == self._last_step[node.group] else f"{self._signs.pruned} at {node.step + 2}"
