@@ -70,15 +70,15 @@ def test_a_worse_model_is_found_out_and_pairing_makes_it_sure(trained: Callable[
     first, second = own(run), own(noisy(run, 0.05))
     scores = compared(first, second)
     loss = differences(scores)["loss"]
-    assert loss.difference == pytest.approx(second.sums.loss - first.sums.loss)
+    assert loss.difference == pytest.approx(second.sums.total.loss - first.sums.total.loss)
     assert loss.difference > 0
     assert loss.p_value is not None and loss.interval is not None and scores.intervals.loss is not None
     assert loss.p_value < 0.01
     assert loss.interval[0] > 0
     assert loss.interval[1] - loss.interval[0] < scores.intervals.loss[1] - scores.intervals.loss[0]
-    assert scores.loss == first.sums.loss
+    assert scores.loss == first.sums.total.loss
     assert scores.comparison is not None
-    assert scores.comparison.scores.loss == second.sums.loss
+    assert scores.comparison.scores.loss == second.sums.total.loss
 
 
 def test_the_interval_is_that_of_the_paired_differences(trained: Callable[[str], Path]):

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from tests.models.small import ARCHITECTURES, model
 from tfcli.data.batch import IGNORED, Batch
 from tfcli.evaluation.measure import Totals, sum_cells, total_loss
-from tfcli.evaluation.windows import Placed
+from tfcli.evaluation.windows import Cells, Placed
 from tfcli.models.objective import AT_A_TIME, targets_of
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.model import ModelSection
@@ -42,6 +42,10 @@ TABLE = [[0.5, 0.25, 0.25], [0.1, 0.8, 0.1], [0.25, 0.25, 0.5]]
 
 def batch(inputs: list[list[int]], labels: list[list[int]]) -> Batch:
     return Batch(np.array(inputs), np.array(labels))
+
+
+def pairs(number: int) -> Cells:
+    return Cells(None, np.arange(number), np.arange(number), "pairs")
 
 
 def test_a_total_by_hand():
@@ -95,7 +99,7 @@ def test_an_interrupted_evaluation_gives_the_model_back_in_training_mode():
         total_loss(table, interrupted(table), CPU)
     assert table.training
     with pytest.raises(KeyboardInterrupt):
-        sum_cells(table, interrupted(table), None, 1, None, CPU)
+        sum_cells(table, interrupted(table), pairs(1), CPU)
     assert table.training
 
 
@@ -150,7 +154,7 @@ def test_the_logits_of_a_long_text_are_never_held_all_at_once():
     long = Batch(draw.integers(0, 11, (70, 10)), draw.integers(0, 11, (70, 10)))
     places, held = np.arange(700).reshape(70, 10), list[int]()
     network.head.register_forward_hook(lambda head, inputs, logits: held.append(len(logits)))
-    totals, cells = total_loss(network, [long], CPU), sum_cells(network, [Placed(long, places)], None, 700, None, CPU)
+    totals, cells = total_loss(network, [long], CPU), sum_cells(network, [Placed(long, places)], pairs(700), CPU)
     assert held == 2 * [256, 256, 188] and AT_A_TIME["cpu"] == 256
     with torch.no_grad():
         logits = network.hidden(torch.as_tensor(long.input_ids)).flatten(0, 1).double() @ network.head.weight.double().T

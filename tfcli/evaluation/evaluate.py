@@ -16,7 +16,7 @@ from tfcli.errors import UsageError
 from tfcli.evaluation.bootstrap import FEWEST_UNITS, Array, Score, interval, p_value, resampled
 from tfcli.evaluation.measure import Measured, Report, Targets, measure, nameless_ids
 from tfcli.evaluation.translation import bleu_of, chrf_of
-from tfcli.evaluation.windows import AS_IT_IS, EvaluationSettings, perplexity
+from tfcli.evaluation.windows import AS_IT_IS, EvaluationSettings
 from tfcli.records.evaluation import Bucket, Comparison, Difference, Intervals, Scores
 from tfcli.runs.load import LoadedRun, Usual, ends_of, usual
 
@@ -27,15 +27,18 @@ class ScoreTable(NamedTuple):
     sums: Array
     scores: dict[str, Score]
 
+    def score(self, name: str) -> float:
+        """That of all units."""
+        return float(self.scores[name](self.sums.sum(0)))
+
 
 def score_table(measured: Measured) -> ScoreTable:
     """The table of one run on one text."""
-    columns, scores = zip(*_parts(measured), strict=True)
-    named: dict[str, Score] = {}
-    end = 0
-    for column, given in zip(columns, scores, strict=True):
+    columns, named, end = [], dict[str, Score](), 0
+    for column, scores in _parts(measured):
         start, end = end, end + column.shape[1]
-        named |= {name: partial(_of_columns, score, slice(start, end)) for name, score in given.items()}
+        columns.append(column)
+        named |= {name: partial(_of_columns, score, slice(start, end)) for name, score in scores.items()}
     return ScoreTable(np.concatenate(columns, axis=1), named)
 
 
@@ -92,10 +95,10 @@ def evaluate(
 
 def scores_of(measured: Measured) -> Scores:
     """The scores, with how sure each is."""
-    run, sums, cells = measured.run, measured.sums, measured.cells
+    run, sums, total, cells = measured.run, measured.sums, measured.sums.total, measured.cells
     record = measured.data.record()
     table = score_table(measured)
-    whole = {name: float(score(table.sums.sum(0))) for name, score in table.scores.items()}
+    whole = {name: table.score(name) for name in table.scores}
     translated, spread, pseudo = measured.translated, measured.extent, measured.pseudo
     scored, pairs = sums.tokens > 0, run.architecture == "encoder-decoder"
     known = usual(run)
@@ -108,12 +111,12 @@ def scores_of(measured: Measured) -> Scores:
         precision=run.precision,
         objective=run.config.model.objective,
         sources=record.sources,
-        loss=sums.loss,
-        perplexity=perplexity(sums.loss),
+        loss=total.loss,
+        perplexity=total.perplexity,
         bits_per_byte=whole.get("bits_per_byte"),
-        tokens=int(sums.tokens.sum()),
+        tokens=total.tokens,
         documents=record.validation.documents,
-        accuracy=sums.accuracy,
+        accuracy=total.accuracy,
         left_out=measured.left_out,
         **({} if translated is None else asdict(translated.statistics.scores())),
         bits_per_character=whole.get("bits_per_character"),
@@ -121,7 +124,7 @@ def scores_of(measured: Measured) -> Scores:
         characters=None if spread is None else round(float(spread.characters[scored].sum())),
         unknown=int(sums.unknown.sum()),
         ids_without_token=len(nameless),
-        share_without_token=float(sums.nameless.sum() / sums.tokens.sum()) if nameless else None,
+        share_without_token=float(sums.nameless.sum() / total.tokens) if nameless else None,
         context=measured.context,
         stride=measured.stride,
         windows=None if pairs else run.recipe.train.windows or "stream",
@@ -129,8 +132,8 @@ def scores_of(measured: Measured) -> Scores:
         unscored=measured.unscored,
         beam=None if translated is None else translated.beam,
         references_exact=None if translated is None else translated.exact,
-        pseudo_perplexity=None if pseudo is None else perplexity(pseudo.loss),
-        pseudo_tokens=None if pseudo is None else int(pseudo.tokens.sum()),
+        pseudo_perplexity=None if pseudo is None else pseudo.total.perplexity,
+        pseudo_tokens=None if pseudo is None else pseudo.total.tokens,
         pieces_per_word=record.validation.pieces_per_word(ends_of(run)),
         usual_pieces_per_word=known.pieces,
         usual_bits_per_byte=known.bits_per_byte,
@@ -216,23 +219,14 @@ def _differences(first: Measured, second: Measured) -> Iterator[Difference]:
     of_tokens = _OF_TOKENS if _one_tokenizer(first.run, second.run) else ()
     names = (*of_tokens, *_OF_TEXT, *_OF_TRANSLATIONS) if _same_cells(first, second) else _OF_TRANSLATIONS
     for name in names:
-        scores = [table.scores[name] for table in tables if name in table.scores]
-        if len(scores) < 2:
+        if not all(name in table.scores for table in tables):
             continue
-        ours, theirs = (float(score(table.sums.sum(0))) for score, table in zip(scores, tables, strict=True))
-        difference = theirs - ours
-        if draws is None:
-            yield Difference(name, ours, theirs, difference=difference, interval=None, p_value=None)
-            continue
-        by_chance = scores[1](draws[:, columns:]) - scores[0](draws[:, :columns])
-        yield Difference(
-            name,
-            ours,
-            theirs,
-            difference=difference,
-            interval=interval(by_chance),
-            p_value=p_value(by_chance, difference),
-        )
+        ours, theirs = (table.score(name) for table in tables)
+        sure, p = None, None
+        if draws is not None:
+            by_chance = tables[1].scores[name](draws[:, columns:]) - tables[0].scores[name](draws[:, :columns])
+            sure, p = interval(by_chance), p_value(by_chance, theirs - ours)
+        yield Difference(name, ours, theirs, difference=theirs - ours, interval=sure, p_value=p)
 
 
 def _same_cells(first: Measured, second: Measured) -> bool:

@@ -50,12 +50,8 @@ MOST_TOKENS = 5000  # tokens that are masked, about: in a text with more, window
 
 @dataclass(frozen=True, eq=False)
 class LoneMasks:
-    """The windows whose tokens are masked one by one. Special tokens, and unknown ones, stay.
-
-    Args:
-        tokens: places of a batch; one window at least.
-
-    Shape: starts, lengths (windows,)."""
+    """The windows whose tokens are masked one by one, in batches of so many `tokens`, one window at least. Special
+    tokens, and unknown ones, stay. Shape: starts, lengths (windows,)."""
 
     view: TokenStreamView
     roles: TokenRoles
@@ -70,11 +66,6 @@ class LoneMasks:
             rows = max(1, self.tokens // int(length))
             for first in range(0, len(hidden), rows):
                 yield self._batch(window, int(start), hidden[first : first + rows])
-
-    @property
-    def tokens_read(self) -> int:
-        """What all passes read, at most."""
-        return int((self.lengths**2).sum())
 
     def _batch(self, window: NDArray[np.int64], start: int, hidden: NDArray[np.int64]) -> Placed:
         rows = np.arange(len(hidden))
@@ -95,6 +86,30 @@ def lone_masks(view: TokenStreamView, roles: TokenRoles, batches: MaskedBatches,
     return LoneMasks(view, roles, starts[chosen], lengths[chosen], tokens)
 
 
+@dataclass(frozen=True)
+class Totals:
+    """Of a whole set: `nats` of −log p of its right `tokens`, of which `correct` were predicted first."""
+
+    nats: float
+    tokens: int
+    correct: int
+
+    @property
+    def loss(self) -> float:
+        """Nats a token."""
+        return self.nats / self.tokens
+
+    @property
+    def accuracy(self) -> float:
+        """Share of tokens whose most probable prediction was right."""
+        return self.correct / self.tokens
+
+    @property
+    def perplexity(self) -> float:
+        """exp(loss)."""
+        return perplexity(self.loss)
+
+
 @dataclass(frozen=True, eq=False)
 class Sums:
     """Of each cell: `nats` of −log p of its right tokens, `tokens` labelled, `correct` predicted first, and those of
@@ -107,6 +122,11 @@ class Sums:
     correct: NDArray[np.int64]
     unknown: NDArray[np.int64]
     nameless: NDArray[np.float64]
+
+    @property
+    def total(self) -> Totals:
+        """Over all cells."""
+        return Totals(float(self.nats.sum()), int(self.tokens.sum()), int(self.correct.sum()))
 
     @classmethod
     def zeros(cls, cells: int) -> Sums:
@@ -121,34 +141,20 @@ class Sums:
             np.add.at(getattr(sums, name), group, values)
         return sums
 
-    @property
-    def loss(self) -> float:
-        """Nats a token, over all cells."""
-        return float(self.nats.sum() / self.tokens.sum())
-
-    @property
-    def accuracy(self) -> float:
-        """Share of tokens whose most probable prediction was right."""
-        return float(self.correct.sum() / self.tokens.sum())
-
 
 @torch.inference_mode()
 def sum_cells(
     model: Transformer,
     batches: Iterable[Placed],
-    cell_of: NDArray[np.int64] | None,
-    cells: int,
-    unknown: int | None,
+    cells: Cells,
     device: torch.device,
+    *,
+    unknown: int | None = None,
     nameless: Sequence[int] = (),
 ) -> Sums:
     """Score every labelled token once, in float32 and without dropout, in one pass; a `UsageError` where there is none.
-
-    Args:
-        cell_of: the first place of each cell, ascending; None: a place is the number of its cell.
-        nameless: the model's ids that no token has. They are in its softmax as the others are.
-    """
-    sums = Sums.zeros(cells)
+    `nameless` are the model's ids that no token has: they are in its softmax as the others are."""
+    sums, firsts = Sums.zeros(len(cells)), cells.firsts
     with scoring(model):
         for placed in batches:
             labels = placed.batch.labels
@@ -158,7 +164,7 @@ def sum_cells(
             found = scores_of_labels(model, placed.batch, device, nameless)
             kept = found.labels != IGNORED
             places = np.broadcast_to(placed.places, labels.shape).ravel()[scored]
-            where = places if cell_of is None else np.searchsorted(cell_of, places, side="right") - 1
+            where = places if firsts is None else np.searchsorted(firsts, places, side="right") - 1
             np.add.at(sums.nats, where, found.nats[kept].cpu().double().numpy())
             np.add.at(sums.correct, where, found.correct[kept].cpu().numpy())
             np.add.at(sums.tokens, where, 1)
@@ -251,28 +257,11 @@ def _text(run: LoadedRun, data: PreparedDataset, settings: EvaluationSettings) -
     documents = run.recipe.train.windows == "documents"
     windows = SlidingWindows(view, roles, context, stride=stride, documents=documents, tokens=_tokens_at_a_time(run))
     cells = text_cells(view)
-    sums = sum_cells(
-        run.model,
-        windows,
-        cells.firsts,
-        cells=len(cells),
-        unknown=roles.unk,
-        device=run.device,
-        nameless=nameless_ids(run),
-    )
+    sums = sum_cells(run.model, windows, cells, run.device, unknown=roles.unk, nameless=nameless_ids(run))
     firsts = view.offsets[: (-1 if documents else 1) if not roles.text_prefix else 0]
     spread = text_extent(view, cells, run.tokenizer, data.record().validation, firsts)
-    return Measured(
-        run,
-        data,
-        cells,
-        sums=sums,
-        lengths=_lengths(view, roles),
-        context=context,
-        stride=stride,
-        extent=spread,
-        unscored=len(firsts),
-    )
+    whole = Measured(run, data, cells, sums=sums, lengths=_lengths(view, roles), context=context)
+    return replace(whole, stride=stride, extent=spread, unscored=len(firsts))
 
 
 def _masked(
@@ -288,20 +277,15 @@ def _masked(
         Placed(batch, spans.starts[:, None] + np.arange(batch.labels.shape[1]))
         for batch, spans in zip(batches.whole(), batches.spans(), strict=True)
     )
-    sums = sum_cells(
-        run.model, placed, cells.firsts, cells=len(cells), unknown=None, device=run.device, nameless=nameless_ids(run)
-    )
-    measured = Measured(
-        run, data, cells, sums=sums, lengths=_lengths(view, run.config.roles), context=run.recipe.context
-    )
+    sums = sum_cells(run.model, placed, cells, run.device, nameless=nameless_ids(run))
+    lengths = _lengths(view, run.config.roles)
+    measured = Measured(run, data, cells, sums=sums, lengths=lengths, context=run.recipe.context)
     if not settings.pseudo:
         return measured
     masks = lone_masks(view, run.config.roles, batches, _tokens_at_a_time(run))
     part = f"{int(masks.lengths.sum()):,} of {len(view):,} tokens"
-    report(StageStarted("evaluation", f"{part}, each masked alone: {masks.tokens_read:,} tokens to read"))
-    return replace(
-        measured, pseudo=sum_cells(run.model, masks, cells.firsts, cells=len(cells), unknown=None, device=run.device)
-    )
+    report(StageStarted("evaluation", f"{part}, each masked alone: {int((masks.lengths**2).sum()):,} tokens to read"))
+    return replace(measured, pseudo=sum_cells(run.model, masks, cells, run.device))
 
 
 def _pairs(
@@ -313,9 +297,7 @@ def _pairs(
     numbers, order = np.arange(len(pairs)), iter(batches.order)
     cells = Cells(None, numbers, numbers, "pairs")
     placed = (Placed(batch, np.array([*islice(order, len(batch.labels))])[:, None]) for batch in batches.whole())
-    sums = sum_cells(
-        run.model, placed, None, cells=len(cells), unknown=roles.unk, device=run.device, nameless=nameless_ids(run)
-    )
+    sums = sum_cells(run.model, placed, cells, run.device, unknown=roles.unk, nameless=nameless_ids(run))
     own = [run.tokenizer.decode(ids) for ids in without_frame(pairs.target, roles.target_prefix)]
     spread = extent(own, data.record().validation)
     original = own if spread.exact else targets()
@@ -355,30 +337,6 @@ def _tokens_at_a_time(run: LoadedRun) -> int:
 
 def _scored(run: LoadedRun) -> Recipe:
     return replace(run.recipe, train=replace(run.recipe.train, batch_tokens=_tokens_at_a_time(run)))
-
-
-@dataclass(frozen=True)
-class Totals:
-    """`Sums` over a whole set."""
-
-    nats: float
-    tokens: int
-    correct: int
-
-    @property
-    def loss(self) -> float:
-        """Nats a token."""
-        return self.nats / self.tokens
-
-    @property
-    def accuracy(self) -> float:
-        """Share of tokens whose most probable prediction was right."""
-        return self.correct / self.tokens
-
-    @property
-    def perplexity(self) -> float:
-        """exp(loss)."""
-        return perplexity(self.loss)
 
 
 @torch.inference_mode()
