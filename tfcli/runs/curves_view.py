@@ -1,6 +1,6 @@
 """Training curves: loss, evaluations, learning rate, and the norms of gradients and weights; over steps or time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 import numpy as np
@@ -18,7 +18,7 @@ from tfcli.records.runs import EvaluationPoint, History, RunDetail, StepPoint, T
 
 By = Literal["step", "tokens", "time"]
 
-COLORS = ("cyan", "yellow", "magenta", "green", "red", "blue", "bright_cyan", "bright_yellow")
+_COLORS = ("cyan", "yellow", "magenta", "green", "red", "blue", "bright_cyan", "bright_yellow")
 """One a run, in order; from the beginning again where there are more runs."""
 
 _GUTTER = 6
@@ -33,7 +33,12 @@ def letter(number: int) -> str:
 
 def color(number: int) -> str:
     """The colour of a compared run."""
-    return COLORS[number % len(COLORS)]
+    return _COLORS[number % len(_COLORS)]
+
+
+def letters(runs: Iterable[int]) -> Text:
+    """What compared runs are called, each in its colour."""
+    return Text.assemble(*((letter(run), f"bold {color(run)}") for run in runs))
 
 
 def run_plots(history: History) -> Iterator[Plot]:
@@ -91,11 +96,10 @@ def _x(point: StepPoint | EvaluationPoint, by: By) -> float:
 
 def _axis(by: By, end: float) -> tuple[str, float]:
     """The name of the x axis, and what its numbers are divided by."""
-    if by == "step":
-        return "step", 1.0
-    if by == "tokens":
-        return ("million tokens", 1e6) if end >= 2e7 else ("tokens", 1.0)
-    return ("minutes", 60.0) if end >= 600 else ("seconds", 1.0)
+    large = {"tokens": (2e7, "million tokens", 1e6), "time": (600, "minutes", 60.0)}
+    if by in large and end >= large[by][0]:
+        return large[by][1:]
+    return {"time": "seconds"}.get(by, by), 1.0
 
 
 def _scale(series: Sequence[Series], end: float) -> tuple[float, float] | None:
@@ -135,11 +139,7 @@ class TrainingCurvesView(View[TrainingCurves]):
 
 
 def _plots(curves: TrainingCurves, *, named: bool) -> Iterator[tuple[str, list[Series], int]]:
-    """Titles, series and lines of the plots.
-
-    Args:
-        named: there is room for the names of groups.
-    """
+    """Titles, series and lines of the plots; `named`: there is room for the names of groups."""
     losses = [Series("training", curves.steps, curves.losses, "cyan")]
     if np.isfinite(curves.objectives).any():
         losses.append(Series("with smoothing", curves.steps, curves.objectives, "dim cyan"))
@@ -153,22 +153,18 @@ def _plots(curves: TrainingCurves, *, named: bool) -> Iterator[tuple[str, list[S
         return
     begins = _first_measured(curves)
     grown = curves.weight_norms / np.take_along_axis(curves.weight_norms, begins[:, None], axis=1)
-    sizes = np.log10(np.where(curves.update_ratios > 0, curves.update_ratios, np.nan))
-    healthy = Series("rule of thumb", curves.steps, np.full(len(curves.steps), np.log10(HEALTHY)), "dim", "─")
     steps = sorted({int(curves.steps[begin]) for begin in begins})
     first = f"step {steps[0]}" if len(steps) == 1 else f"steps {steps[0]} to {steps[-1]}"
     title = f"Weight norm ‖w‖ by group, as a multiple of its first, at {first}"
     yield title, _grouped(curves, grown), _NORM_LINES
+    sizes = np.log10(np.where(curves.update_ratios > 0, curves.update_ratios, np.nan))
+    healthy = Series("rule of thumb", curves.steps, np.full(len(curves.steps), np.log10(HEALTHY)), "dim", "─")
     title = "Update ratio log₁₀ ‖Δw‖ / ‖w‖ of a step by group: −3 is one part in a thousand"
     yield title, [healthy, *_grouped(curves, sizes, named=named)], _RATIO_LINES
 
 
 def _first_measured(curves: TrainingCurves) -> NDArray[np.int64]:
-    """The first report of each group that has a norm; a run may have begun before they were recorded.
-
-    Shape:
-        returns: (groups,)
-    """
+    """The first report of each group that has a norm, (groups,); a run may have begun before they were recorded."""
     return np.isfinite(curves.weight_norms).argmax(axis=1)
 
 
@@ -191,15 +187,14 @@ def _table(curves: TrainingCurves, with_words: bool) -> Iterator[Table | Text]:
     for number, name in enumerate(curves.groups):
         norms, ratios = curves.weight_norms[number], curves.update_ratios[number]
         typical = float(curves.typical_ratios[number])
-        grid.add_row(
-            Text(letter(number), color(number)),
-            Text(_name(name), "bold" if not number else ""),
+        begin = Text(letter(number), color(number)), Text(_name(name), "bold" if not number else "")
+        figures = (
             f"{norms[begins[number]]:.4g}",
             f"{norms[-1]:.4g}",
             Text(f"{typical:.1e}", "bold"),
             f"{ratios[-1]:.1e}",
-            *([Text(_said(typical), "dim")] if with_words else []),
         )
+        grid.add_row(*begin, *figures, *([Text(_said(typical), "dim")] if with_words else []))
     yield grid
     yield from dim(
         "Rule of thumb: a step moves weights by about a thousandth of their length (1e-3); the ratio rises and falls "

@@ -22,7 +22,7 @@ from tfcli.records.runs import (
     SettingRow,
     StepPoint,
 )
-from tfcli.runs.curves_view import By, color, compared_plots, letter, run_plots
+from tfcli.runs.curves_view import By, color, compared_plots, letter, letters, run_plots
 
 _HEADINGS = ("run", "state", "model", "params", "steps", "best loss", "time", "age")
 _LEFT = 3  # columns of words; those behind are numbers, which stand on the right
@@ -143,8 +143,10 @@ def _facts(run: RunDetail) -> Iterator[tuple[str, str]]:
         text, documents = run.text, plural(run.text.train_documents, "document")
         counts = f"{documents}, {exact(text.validation_documents)} more for validation; split {text.split}"
         yield "text", f"{', '.join(text.sources)} ({counts})"
-    yield "tokenizer", _tokenizer(run)
-    yield "model", model_text(run.model)
+    tokenizer = run.tokenizer
+    words = [tokenizer.algorithm or "", f"{exact(tokenizer.vocab_size)} ids" if tokenizer.vocab_size else ""]
+    yield "tokenizer", f"{', '.join(filter(None, words))} ({tokenizer.fingerprint})"
+    yield "model", _model_text(run.model)
     if summary.total_steps is not None:
         steps = f"{exact(summary.step or 0)} of {exact(summary.total_steps)} steps"
         if summary.tokens is not None and summary.seconds is not None:
@@ -170,13 +172,7 @@ def _facts(run: RunDetail) -> Iterator[tuple[str, str]]:
         yield "changed", f"after step {exact(change.step)}: {change.key} from {was} to {now}{rates}"
 
 
-def _tokenizer(run: RunDetail) -> str:
-    tokenizer = run.tokenizer
-    words = [tokenizer.algorithm or "", f"{exact(tokenizer.vocab_size)} ids" if tokenizer.vocab_size else ""]
-    return ", ".join(word for word in words if word) + f" ({tokenizer.fingerprint})"
-
-
-def model_text(model: Mapping[str, Any]) -> str:
+def _model_text(model: Mapping[str, Any]) -> str:
     """A model in a line or two."""
     heads = f"{model['num_heads']} heads"
     if model.get("num_kv_heads") not in (None, model["num_heads"]):
@@ -222,12 +218,7 @@ class ComparisonView:
         runs = self.comparison.runs
         yield from _results(runs, self.comparison.comparable, options.max_width)
         yield from heading("\nSettings that differ")
-        if not self.comparison.settings:
-            yield Text("none")
-        elif _table_width(self.comparison.settings, len(runs)) <= options.max_width:
-            yield from _settings_table(self.comparison.settings, len(runs))
-        else:
-            yield from _settings_lines(self.comparison.settings, options.max_width)
+        yield from _differing(self.comparison.settings, options.max_width) if self.comparison.settings else ["none"]
         if self.comparison.spreads:
             yield from heading("\nBest loss over seeds")
             yield from _spreads(self.comparison.spreads)
@@ -248,9 +239,6 @@ class _Column:
     better: Callable[[Sequence[float]], float] | None = None
     of_losses: bool = False
 
-    def text(self, run: RunDetail) -> str:
-        return "-" if (value := self.value(run)) is None else self.written(value)
-
 
 _COLUMNS = (
     _Column("best loss", lambda run: run.summary.best_loss, "{:.4f}".format, min, of_losses=True),
@@ -264,24 +252,24 @@ _COLUMNS = (
 
 
 def _results(runs: Sequence[RunDetail], comparable: bool, width: int) -> Iterator[Text]:
-    shown = [column for column in _COLUMNS if any(column.text(run) != "-" for run in runs)]
-    cells = [[column.heading, *_marked(column, runs, comparable)] for column in shown]
+    cells = [[column.heading, *_marked(column, runs, comparable)] for column in _COLUMNS]
+    cells = [column for column in cells if any(text != "-" for text in column[1:])]
     widths = [widest(tuple(column)) for column in cells]
     names = [printable(run.summary.name) for run in runs]
     room = min(widest((*names, "run")), max(10, width - 2 - sum(widths) - 2 * len(widths)))
     for row, name in enumerate(("run", *names)):
-        text = Text(no_wrap=True, overflow="crop")
-        text.append(letter(row - 1) if row else " ", f"bold {color(row - 1)}" if row else "dim")
+        text = letters([row - 1]) if row else Text(" ", "dim")
         figures = ((column[row], taken, "" if row else "dim") for column, taken in zip(cells, widths, strict=True))
         text.append(" ").append_text(aligned(((name, room, "bold" if row else "dim"), *figures)))
+        text.no_wrap, text.overflow = True, "crop"
         text.truncate(width)
         yield text
 
 
 def _marked(column: _Column, runs: Sequence[RunDetail], comparable: bool) -> list[str]:
     """The column's texts, each with a place for the mark behind it; losses of different kinds have no best."""
-    texts = [column.text(run) for run in runs]
     values = [column.value(run) for run in runs]
+    texts = ["-" if value is None else column.written(value) for value in values]
     known = [value for value in values if value is not None]
     if column.better is None or len(set(known)) < 2 or (column.of_losses and not comparable):
         return texts
@@ -289,37 +277,24 @@ def _marked(column: _Column, runs: Sequence[RunDetail], comparable: bool) -> lis
     return [text + (_BEST if value == best else " ") for text, value in zip(texts, values, strict=True)]
 
 
-def _table_width(rows: Sequence[SettingRow], runs: int) -> int:
-    return widest(tuple(row.key for row in rows)) + sum(2 + _column_width(rows, run) for run in range(runs))
-
-
-def _column_width(rows: Sequence[SettingRow], run: int) -> int:
-    return min(_LONGEST_VALUE, widest(tuple(value_text(row.values[run]) for row in rows)))
-
-
-def _settings_table(rows: Sequence[SettingRow], runs: int) -> Iterator[Text]:
+def _differing(rows: Sequence[SettingRow], width: int) -> Iterator[Text]:
+    """A column a run; where these have no room, each value once, behind the letters of the runs that have it."""
+    texts = [list(map(value_text, row.values)) for row in rows]
     keys = widest(tuple(row.key for row in rows))
-    widths = [_column_width(rows, run) for run in range(runs)]
-    heads = ((letter(run), width, f"bold {color(run)}") for run, width in enumerate(widths))
-    yield aligned((("", keys, ""), *heads), left=1 + runs)
-    for row in rows:
-        values = ((value_text(value), width, "") for value, width in zip(row.values, widths, strict=True))
-        yield aligned(((row.key, keys, "dim"), *values), left=1 + runs)
-
-
-def _settings_lines(rows: Sequence[SettingRow], width: int) -> Iterator[Text]:
-    """Where columns have no room: each value once, behind the letters of the runs that have it."""
-    keys = widest(tuple(row.key for row in rows))
-    for row in rows:
-        holders: dict[str, list[int]] = {}
-        for run, value in enumerate(row.values):
-            holders.setdefault(value_text(value), []).append(run)
+    widths = [min(_LONGEST_VALUE, widest(column)) for column in zip(*texts, strict=True)]
+    if keys + sum(2 + column for column in widths) <= width:
+        heads = ((letter(run), column, f"bold {color(run)}") for run, column in enumerate(widths))
+        yield aligned((("", keys, ""), *heads), left=1 + len(widths))
+        for row, values in zip(rows, texts, strict=True):
+            cells = ((value, column, "") for value, column in zip(values, widths, strict=True))
+            yield aligned(((row.key, keys, "dim"), *cells), left=1 + len(widths))
+        return
+    for row, values in zip(rows, texts, strict=True):
         lines = [Text(fit(row.key, keys), "dim")]
-        for value, numbers in holders.items():
-            part = Text("  ")
-            for number in numbers:
-                part.append(letter(number), f"bold {color(number)}")
-            part.append(f" {fit(value, min(widest((value,)), max(8, width - keys - len(numbers) - 3)))}")
+        for value in dict.fromkeys(values):
+            holders = [run for run, own in enumerate(values) if own == value]
+            part = Text("  ").append_text(letters(holders))
+            part.append(f" {fit(value, min(widest((value,)), max(8, width - keys - len(holders) - 3)))}")
             if lines[-1].cell_len + part.cell_len > width:
                 lines.append(Text(" " * keys))
             lines[-1].append(part)
@@ -328,12 +303,9 @@ def _settings_lines(rows: Sequence[SettingRow], width: int) -> Iterator[Text]:
 
 def _spreads(spreads: Sequence[SeedSpread]) -> Iterator[Text]:
     """A line a group: its runs, mean ± standard deviation, and from the best to the worst."""
-    letters = ["".join(letter(run) for run in spread.runs) for spread in spreads]
-    for spread, runs in zip(spreads, letters, strict=True):
-        text = Text()
-        for run in spread.runs:
-            text.append(letter(run), f"bold {color(run)}")
-        text.append(" " * (widest(tuple(letters)) - len(runs)))
+    most = max(len(spread.runs) for spread in spreads)
+    for spread in spreads:
+        text = letters(spread.runs).append(" " * (most - len(spread.runs)))
         text.append(f"  {spread.mean:.4f} ± {spread.deviation:.4f}", "bold")
         text.append(f"  {spread.lowest:.4f} … {spread.highest:.4f}")
         apart = ", ".join(f"{key} = {value_text(value)}" for key, value in spread.settings.items())
