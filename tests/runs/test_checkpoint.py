@@ -131,7 +131,6 @@ def _names(tree: ast.AST) -> set[str]:
         ("state.json", _strings, {"runs/checkpoint.py", "runs/directory.py"}),
         ("safe_open", _names, {"runs/weights.py"}),
         ("HuggingFaceStorageReader", _names, {"runs/weights.py"}),
-        ("load_full", _names, {"runs/weights.py"}),
         ("load_sharded", _names, {"runs/weights.py"}),
     ],
 )

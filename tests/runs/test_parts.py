@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from tfcli.errors import BrokenInputError
-from tfcli.runs.weights import _require_covered, load_full, load_sharded
+from tfcli.runs.weights import _require_covered, load_sharded
 
 MATRIX = torch.arange(24.0).reshape(6, 4)
 BIAS = torch.arange(3.0)
@@ -45,7 +45,7 @@ def refused(folder: Path, words: str) -> None:
 
 
 def test_parts_that_are_all_there_are_the_whole(tmp_path: Path, files: list[Path]):
-    for tensors in (load_full(tmp_path), load_sharded(tmp_path, LIKE)):
+    for tensors in (load_sharded(tmp_path), load_sharded(tmp_path, LIKE)):
         assert torch.equal(tensors["matrix"], MATRIX)
         assert torch.equal(tensors["bias"], BIAS)
 
@@ -60,7 +60,7 @@ def test_a_missing_file_is_refused(tmp_path: Path, files: list[Path], missing: i
     refused(tmp_path, words)
     if missing < 2:  # without the last one, the rows that are left are a smaller whole: the model tells
         with pytest.raises(BrokenInputError, match="a file is missing"):
-            load_full(tmp_path)
+            load_sharded(tmp_path)
 
 
 def test_files_that_hold_an_element_twice_are_refused(tmp_path: Path, files: list[Path]):
@@ -77,10 +77,10 @@ def test_as_many_numbers_as_there_should_be_are_not_enough(tmp_path: Path, files
 def test_parts_that_are_cut_both_ways_are_held_against_each_other(tmp_path: Path):
     for number, (rows, columns) in enumerate(((0, 0), (0, 2), (3, 0), (3, 2)), start=1):
         part(tmp_path, number, matrix=(MATRIX[rows : rows + 3, columns : columns + 2], [rows, columns]))
-    assert torch.equal(load_full(tmp_path)["matrix"], MATRIX)
+    assert torch.equal(load_sharded(tmp_path)["matrix"], MATRIX)
     part(tmp_path, 3, matrix=(MATRIX[2:5, :2], [2, 0]))
     with pytest.raises(BrokenInputError, match="twice"):
-        load_full(tmp_path)
+        load_sharded(tmp_path)
 
 
 def test_thousands_of_parts_are_looked_at_in_a_moment():
@@ -112,7 +112,7 @@ def test_rubbish_is_refused(tmp_path: Path, files: list[Path], content: bytes):
     with pytest.raises(BrokenInputError):
         load_sharded(tmp_path, LIKE)
     with pytest.raises(BrokenInputError):
-        load_full(tmp_path)
+        load_sharded(tmp_path)
 
 
 def test_rubbish_about_the_places_is_refused(tmp_path: Path, files: list[Path]):

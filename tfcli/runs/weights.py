@@ -34,7 +34,7 @@ ABOUT = "about.json"
 """What a folder of parts says beside its tensors: the id of its run, and the step."""
 
 _RESTORE = "restore the run's own files"
-_OWN = "restore the run's own file"
+_OTHER = "the file is damaged or belongs to another run: restore the run's own"
 _RESUME = "restore it, or resume from a checkpoint"
 _FULL = "free the disk or choose another folder"
 
@@ -42,11 +42,7 @@ _Part = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
-    """Write tensors to a safetensors file.
-
-    Raises:
-        TfcliError: the folder is not there, or the disk is full.
-    """
+    """Write tensors to a safetensors file; a `TfcliError` where the folder is not there, or the disk is full."""
     try:
         with replacing(path) as temporary:
             save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, temporary, dict(metadata))
@@ -57,12 +53,8 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[st
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Read a safetensors file and its metadata.
-
-    Raises:
-        UsageError: it is not there.
-        BrokenInputError: it is truncated or no safetensors file.
-    """
+    """Read a safetensors file and its metadata; a `UsageError` where it is not there, a `BrokenInputError` where it is
+    truncated or no safetensors file."""
     with _opened(path) as file:
         return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
 
@@ -71,11 +63,7 @@ class StoredTensors(Mapping[str, Tensor]):
     """The tensors of a safetensors file, each read when it is asked for and held by nobody else: a model that is filled
     from them is in memory once. The file is opened for each, for what was read of an open one stays in memory.
 
-    Args:
-        like: divide them as these are; without it, all are whole.
-
-    Raises:
-        UsageError, BrokenInputError: as `load_tensors`.
+    They are divided as those of `like` are; without it, all are whole. Raises what `load_tensors` raises.
     """
 
     def __init__(self, path: Path, like: Mapping[str, Tensor] | None = None) -> None:
@@ -118,7 +106,6 @@ def checkpoint_tensors(
     or from a folder of parts.
 
     Args:
-        run_id: of the run that it must belong to.
         like: divide them as these are; without it, all are whole. Of parts, exactly these are read.
 
     Raises:
@@ -127,27 +114,22 @@ def checkpoint_tensors(
             parts.
     """
     parts, file = checkpoint.folder / f"{name}.parts", checkpoint.folder / f"{name}.safetensors"
-    tensors: Mapping[str, Tensor] = {}
+    undivided: Mapping[str, Tensor] = {}
     if not parts.is_dir() or file.is_file():  # beside parts lies what is never divided
-        stored = StoredTensors(file, like)
+        undivided = stored = StoredTensors(file, like)
         require_belonging(stored.metadata, file, run_id, checkpoint.step)
-        tensors = stored
-    if parts.is_dir():
-        require_belonging(read_json(parts / ABOUT), parts, run_id, checkpoint.step)
-        return {**tensors, **(load_full(parts) if like is None else load_sharded(parts, like))}
-    return tensors
+    if not parts.is_dir():
+        return undivided
+    require_belonging(read_json(parts / ABOUT), parts, run_id, checkpoint.step)
+    return {**undivided, **load_sharded(parts, like)}
 
 
 def require_belonging(metadata: Any, path: Path, run_id: str, step: int | None = None) -> None:
-    """Refuse a file that says it is of another run, or of another step; files of before said nothing of their step.
-
-    Raises:
-        BrokenInputError: naming the file.
-    """
+    """Refuse a file that says it is of another run, or of another step; files of before said nothing of their step."""
     if not isinstance(metadata, dict) or metadata.get("run_id") != run_id:
-        raise BrokenInputError(f"{path} belongs to another run", _OWN)
+        raise BrokenInputError(f"{path} belongs to another run", "restore the run's own file")
     if step is not None and metadata.get("step", str(step)) != str(step):
-        raise BrokenInputError(f"{path} belongs to another step than {step}", _OWN)
+        raise BrokenInputError(f"{path} belongs to another step than {step}", "restore the run's own file")
 
 
 def model_tensors(model: nn.Module) -> dict[str, Tensor]:
@@ -156,17 +138,14 @@ def model_tensors(model: nn.Module) -> dict[str, Tensor]:
 
 
 def require_tensors(tensors: Mapping[str, Tensor], like: Mapping[str, Tensor], path: Path) -> None:
-    """Refuse tensors that do not have the names, shapes and types of `like`, or are not finite. Whatever comes in from
-    a file, on whatever way, passes here before it is used.
-
-    Raises:
-        BrokenInputError: one is missing, wrongly shaped, of another type or not finite; names it and the file.
-    """
-    require_form(tensors, like, path)
+    """Refuse tensors that do not have the names, shapes and types of `like`, or are not finite, by a `BrokenInputError`
+    that names the first. Whatever comes in from a file, on whatever way, passes here before it is used."""
+    _require_form(tensors, like, path)
     for name in like:
         if tensors[name].is_floating_point() and not is_finite(local_shard(tensors[name])):
-            problem = f"{path}: tensor {name!r} holds a value that is not finite"
-            raise BrokenInputError(problem, "restore a good checkpoint")
+            raise BrokenInputError(
+                f"{path}: tensor {name!r} holds a value that is not finite", "restore a good checkpoint"
+            )
 
 
 def is_finite(tensor: Tensor) -> bool:
@@ -185,14 +164,11 @@ def fill_model(
     only: Mapping[str, Tensor] | None = None,
 ) -> None:
     """Copy tensors into a model's parameters: look at one after the other, and then copy one after the other, so that
-    a model keeps all its own where one is refused.
+    a model keeps all its own where one is refused: one that is left over, or by `require_tensors`.
 
     Args:
         stored: the types that they may have, the usual one first; none: the model's.
         only: of the model's parameters, those to fill; None: all.
-
-    Raises:
-        BrokenInputError: one is left over, or as `require_tensors`.
     """
     parameters = {name: own for name, own in model_tensors(model).items() if only is None or name in only}
     for name, parameter in parameters.items():
@@ -208,11 +184,8 @@ def fill_model(
 
 
 def save_sharded(folder: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write this process's parts of tensors into a folder. All processes call it together.
-
-    Raises:
-        TfcliError: the disk is full, or the folder is not there.
-    """
+    """Write this process's parts of tensors into a folder; a `TfcliError` where that fails. All processes call it
+    together."""
     from torch.distributed import checkpoint
     from torch.distributed.checkpoint.api import CheckpointException
 
@@ -223,26 +196,32 @@ def save_sharded(folder: Path, tensors: Mapping[str, Tensor]) -> None:
         raise TfcliError(f"Cannot write {folder}: {_first_failure(error)}", _FULL) from error
 
 
-def load_sharded(folder: Path, like: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Read tensors that are divided as `like` are, or not at all, from a folder that any number of processes has
-    written. Where there are several processes, all call it together.
+def load_sharded(folder: Path, like: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
+    """Read tensors from a folder that any number of processes has written: divided as those of `like` are, or all of
+    the folder, whole. Where there are several processes, all call it together.
 
     Raises:
         BrokenInputError: a tensor is missing, has another shape or type, or not every element of it is there once; or a
             file is damaged.
     """
-    return _loaded(folder, like, _stored(folder))
+    from torch.distributed import checkpoint, is_initialized
+    from torch.distributed.checkpoint.api import CheckpointException
 
-
-def load_full(folder: Path) -> dict[str, Tensor]:
-    """All tensors of a folder of parts, put together.
-
-    Raises:
-        BrokenInputError: a file is missing or damaged.
-    """
     stored = _stored(folder)
-    like = {name: torch.empty(tensor.size, dtype=tensor.properties.dtype) for name, tensor in stored.items()}
-    return _loaded(folder, like, stored)
+    forms = {name: torch.empty(of.size, dtype=of.properties.dtype, device="meta") for name, of in stored.items()}
+    if like is None:
+        like = {name: torch.empty_like(form, device="cpu") for name, form in forms.items()}
+    _require_form(forms, like, folder)
+    for name in like:
+        _require_covered(folder, name, stored[name])
+    tensors = {name: torch.empty_like(tensor, requires_grad=False) for name, tensor in like.items()}
+    reader = checkpoint.HuggingFaceStorageReader(str(folder))
+    try:
+        with warnings.catch_warnings(action="ignore"):  # one process alone is no mistake
+            checkpoint.load(tensors, storage_reader=reader, no_dist=not is_initialized())
+    except CheckpointException as error:
+        raise BrokenInputError(f"{folder} does not hold what is needed: {_first_failure(error)}", _RESTORE) from error
+    return tensors
 
 
 def _stored(folder: Path) -> "dict[str, TensorStorageMetadata]":
@@ -263,42 +242,15 @@ def _stored(folder: Path) -> "dict[str, TensorStorageMetadata]":
     return {name: tensor for name, tensor in stored.items() if isinstance(tensor, TensorStorageMetadata)}
 
 
-def _loaded(
-    folder: Path, like: Mapping[str, Tensor], stored: "Mapping[str, TensorStorageMetadata]"
-) -> dict[str, Tensor]:
-    from torch.distributed import checkpoint, is_initialized
-    from torch.distributed.checkpoint.api import CheckpointException
-
-    forms = {name: torch.empty(of.size, dtype=of.properties.dtype, device="meta") for name, of in stored.items()}
-    require_form(forms, like, folder)
-    for name in like:
-        _require_covered(folder, name, stored[name])
-    tensors = {name: torch.empty_like(tensor, requires_grad=False) for name, tensor in like.items()}
-    reader = checkpoint.HuggingFaceStorageReader(str(folder))
-    try:
-        with warnings.catch_warnings(action="ignore"):  # one process alone is no mistake
-            checkpoint.load(tensors, storage_reader=reader, no_dist=not is_initialized())
-    except CheckpointException as error:
-        raise BrokenInputError(f"{folder} does not hold what is needed: {_first_failure(error)}", _RESTORE) from error
-    return tensors
-
-
-def require_form(tensors: Mapping[str, Tensor], like: Mapping[str, Tensor], path: Path) -> None:
-    """Refuse tensors that do not have the names, shapes and types of `like`.
-
-    Raises:
-        BrokenInputError: one is missing, wrongly shaped or of another type; names it and the file.
-    """
-    remedy = "the file is damaged or belongs to another run: restore the run's own"
+def _require_form(tensors: Mapping[str, Tensor], like: Mapping[str, Tensor], path: Path) -> None:
     for name, wanted in like.items():
         if name not in tensors:
-            raise BrokenInputError(f"{path} lacks the tensor {name!r}", remedy)
+            raise BrokenInputError(f"{path} lacks the tensor {name!r}", _OTHER)
         tensor, what = tensors[name], f"{path}: tensor {name!r}"
         if tensor.shape != wanted.shape:
-            problem = f"{what} has the shape {tuple(tensor.shape)}, not {tuple(wanted.shape)}"
-            raise BrokenInputError(problem, remedy)
+            raise BrokenInputError(f"{what} has the shape {tuple(tensor.shape)}, not {tuple(wanted.shape)}", _OTHER)
         if tensor.dtype != wanted.dtype:
-            raise BrokenInputError(f"{what} is of the type {tensor.dtype}, not {wanted.dtype}", remedy)
+            raise BrokenInputError(f"{what} is of the type {tensor.dtype}, not {wanted.dtype}", _OTHER)
 
 
 def _require_covered(folder: Path, name: str, stored: "TensorStorageMetadata") -> None:
