@@ -99,12 +99,8 @@ def write_state(folder: Path, progress: Progress, origin: Origin) -> None:
 
 
 def open_checkpoint(folder: Path) -> Checkpoint:
-    """Read and check a checkpoint's `state.json`; none of its tensors.
-
-    Raises:
-        BrokenInputError: it is missing or damaged, was edited, is of another step than its folder's, or of a format
-            version that this tfcli does not read.
-    """
+    """Read and check a checkpoint's `state.json`; none of its tensors. A `BrokenInputError` where it is missing or
+    damaged, was edited, is of another step than its folder's, or of a format version that this tfcli does not read."""
     path = folder / STATE
     if not path.is_file():
         raise BrokenInputError(f"{folder} has no {STATE}", _RESTORE)
@@ -129,11 +125,8 @@ def open_checkpoint(folder: Path) -> Checkpoint:
 
 
 def last_checkpoint(run: RunDirectory) -> Checkpoint | None:
-    """The checkpoint that a run goes on from; None where it has none.
-
-    Raises:
-        BrokenInputError: it is damaged; says how to go on from an older one, where there is one.
-    """
+    """The checkpoint that a run goes on from; None where it has none. A `BrokenInputError` where it is damaged says how
+    to go on from an older one, where there is one."""
     folders = [*run.steps().values()]
     if not folders:
         return None

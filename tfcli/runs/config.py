@@ -51,12 +51,8 @@ def write_config(path: Path, config: RunConfig) -> None:
 
 
 def read_config(path: Path) -> RunConfig:
-    """Read `config.json`.
-
-    Raises:
-        UsageError: it is not there.
-        BrokenInputError: it is damaged, or of a format version this tfcli does not read.
-    """
+    """Read `config.json`; a `UsageError` where it is not there, a `BrokenInputError` where it is damaged, or of a
+    format version that this tfcli does not read."""
     values = read_versioned(path, FORMAT_VERSION, _BEFORE_TEXT_START, remedy=_RESTORE)[1]
     try:
         config: RunConfig = validated(RunConfig, values, path, _RESTORE)
@@ -88,11 +84,7 @@ def write_run_data(path: Path, record: DatasetRecord) -> None:
 
 
 def read_run_data(path: Path) -> RunData:
-    """Read `data.json`.
-
-    Raises:
-        UsageError, BrokenInputError: as `read_config`.
-    """
+    """Read `data.json`. Raises what `read_config` raises."""
     values = read_versioned(path, RUN_DATA_VERSION, remedy=_RESTORE)[1]
     data: RunData = validated(RunData, values, path, _RESTORE)
     if not re.fullmatch("[0-9a-z]{1,64}", data.fingerprint):  # it names a folder of the cache
@@ -117,12 +109,8 @@ class Header(NamedTuple):
 
 
 def read_header(path: Path) -> Header:
-    """Read a header, and hold it against the size of the file.
-
-    Raises:
-        UsageError: there is no such file.
-        BrokenInputError: it cannot be read, is truncated, or is no safetensors file.
-    """
+    """Read a header, and hold it against the size of the file; a `UsageError` where there is no such file, a
+    `BrokenInputError` where it cannot be read, is truncated, or is no safetensors file."""
     if not path.is_file():  # a pipe would never end
         raise UsageError(f"{path} is no safetensors file that is there", _REMEDY)
     try:
@@ -148,11 +136,8 @@ def read_header(path: Path) -> Header:
 
 
 def count_numbers(path: Path) -> int:
-    """The numbers in a safetensors file of a model's weights: its parameters.
-
-    Raises:
-        UsageError, BrokenInputError: as `read_header`, or it holds other than weights.
-    """
+    """The numbers in a safetensors file of a model's weights: its parameters; a `BrokenInputError` where it holds other
+    than weights. Raises what `read_header` raises."""
     header = read_header(path)
     for name, kind in header.types.items():
         if "F" not in kind:

@@ -97,35 +97,26 @@ class RunDirectory:
 @contextmanager
 def claimed_run(out: Path | None, name: str, runs: Path = RUNS) -> Iterator[RunDirectory]:
     """Hold a run directory that is to be made at `out`, or at `runs/<name>-<n>` with the first n, from 1, that no other
-    process has.
-
-    Raises:
-        UsageError: something is at `out`, or another process makes it.
-    """
+    process has; a `UsageError` where something is at `out`, or another process makes it."""
     with ExitStack() as stack:
         if out is not None:
             if RunDirectory(out).holds_run():
                 raise UsageError(f"The folder {str(out)!r} holds a run already", "choose another --out")
             stack.enter_context(claimed(out, lacks=" and holds no run"))
-        for number in count(1) if out is None else ():
-            path = runs / f"{name}-{number}"
+        numbers = count(1)
+        while out is None:
+            path = runs / f"{name}-{next(numbers)}"
             with suppress(Taken):
                 stack.enter_context(claimed(path, new=True))
                 out = path
-                break
-        assert out is not None
         yield RunDirectory(out)
 
 
 @contextmanager
 def held(run: RunDirectory) -> Iterator[None]:
     """Hold a run while training into it, until the process ends, however it ends: config.json is locked, which is there
-    from the first moment and never written again.
-
-    Raises:
-        UsageError: another process holds it.
-        TfcliError: the run cannot be written to.
-    """
+    from the first moment and never written again. A `UsageError` where another process holds it, a `TfcliError` where
+    it cannot be written."""
     try:
         lock = patient_lock(run.config)
     except BlockingIOError:
@@ -155,12 +146,8 @@ _SHOWN = 4  # names in a sentence
 
 
 def existing_run(path: Path) -> RunDirectory:
-    """The run at a path, or of a name; what is at the path wins.
-
-    Raises:
-        UsageError: there is none; says what there is.
-        Misnamed: it is something of a run, a recipe that made one, or a folder that hides the run of its name.
-    """
+    """The run at a path, or of a name; what is at the path wins. A `UsageError` says what there is, a `Misnamed` that
+    it is something of a run, a recipe that made one, or a folder that hides the run of its name."""
     if (run := _found(path)) is None:
         raise _refusal(path)
     return run
@@ -196,11 +183,8 @@ def newest_first() -> list[RunDirectory]:
 
 
 def find_runs(folder: Path) -> list[RunDirectory]:
-    """The runs in `folder` and a few levels below it, by path; the folder itself, if it is one.
-
-    Raises:
-        UsageError: there is no such folder, or it cannot be read.
-    """
+    """The runs in `folder` and a few levels below it, by path; the folder itself, if it is one; a `UsageError` where
+    there is no such folder, or it cannot be read."""
     if not folder.is_dir():
         problem = f"{str(folder)!r} is a file" if folder.exists() else f"There is no folder {str(folder)!r}"
         raise UsageError(problem, "name the folder that your runs are in")

@@ -28,13 +28,17 @@ _RESTORE = "restore the run's own files"
 
 
 @dataclass(frozen=True)
-class LoadedRun:
-    """A trained model, ready to use: in evaluation mode, on `device`, its weights in `precision`."""
-
+class _Run:
     directory: RunDirectory
     recipe: Recipe
     config: RunConfig
     tokenizer: Tokenizer
+
+
+@dataclass(frozen=True)
+class LoadedRun(_Run):
+    """A trained model, ready to use: in evaluation mode, on `device`, its weights in `precision`."""
+
     model: Transformer
     device: torch.device
     precision: WeightPrecision = "float32"
@@ -46,22 +50,15 @@ class LoadedRun:
 
 
 @dataclass(frozen=True)
-class StoredRun:
+class StoredRun(_Run):
     """A run whose model is still in its file: `tensors` are read from `weights` one by one."""
 
-    directory: RunDirectory
-    recipe: Recipe
-    config: RunConfig
-    tokenizer: Tokenizer
     weights: Path
     tensors: Mapping[str, Tensor]
 
     def fill(self, model: Transformer, only: Mapping[str, Tensor] | None = None) -> None:
-        """Copy the weights into a model, or those of them that are named.
-
-        Raises:
-            BrokenInputError: they are damaged, or those of another model.
-        """
+        """Copy the weights into a model, or those that are named; a `BrokenInputError` where they are damaged, or those
+        of another model."""
         narrow = (torch.bfloat16, torch.float16) if self.recipe.is_imported else ()
         fill_model(model, self.tensors, self.weights, (torch.float32, *narrow), only)
 
@@ -91,16 +88,8 @@ def load_run(
     run.fill(model)
     if precision is not None:
         prepare_for_inference(model, precision)
-    own = precision or "float32"
-    return LoadedRun(
-        run.directory,
-        run.recipe,
-        run.config,
-        tokenizer=run.tokenizer,
-        model=model,
-        device=torch.device(device),
-        precision=own,
-    )
+    own = run.directory, run.recipe, run.config, run.tokenizer
+    return LoadedRun(*own, model, device=torch.device(device), precision=precision or "float32")
 
 
 def read_run(path: Path | str, checkpoint: str = "best") -> StoredRun:
@@ -123,17 +112,14 @@ def read_run(path: Path | str, checkpoint: str = "best") -> StoredRun:
         tensors = stored = StoredTensors(weights)
         require_belonging(stored.metadata, weights, config.run_id)
     else:
-        weights = kept_checkpoint(directory, checkpoint)
+        weights = _kept_checkpoint(directory, checkpoint)
         tensors = checkpoint_tensors(open_checkpoint(weights), "model", config.run_id)
     return StoredRun(directory, recipe, config, tokenizer=tokenizer, weights=weights, tensors=tensors)
 
 
 def load_run_tokenizer(directory: RunDirectory, config: RunConfig) -> Tokenizer:
-    """A run's tokenizer.
-
-    Raises:
-        BrokenInputError: it is not the one the run was trained with, or the model has fewer ids.
-    """
+    """A run's tokenizer; a `BrokenInputError` where it is not the one that the run was trained with, or the model has
+    fewer ids."""
     tokenizer = load_tokenizer(directory.tokenizer)
     rows = config.model.vocab_size
     if rows is None or rows < tokenizer.vocab_size:
@@ -142,12 +128,8 @@ def load_run_tokenizer(directory: RunDirectory, config: RunConfig) -> Tokenizer:
     return tokenizer.of_model(rows)
 
 
-def kept_checkpoint(directory: RunDirectory, checkpoint: str) -> Path:
-    """The folder of the checkpoint that `--checkpoint` names: "last", or a step.
-
-    Raises:
-        UsageError: there is none; lists those that are kept.
-    """
+def _kept_checkpoint(directory: RunDirectory, checkpoint: str) -> Path:
+    """The folder of the checkpoint that `--checkpoint` names: "last", or a step; a `UsageError` lists those kept."""
     kept = directory.checkpoints()
     if not kept:
         raise UsageError(f"The run {directory.path} keeps no checkpoints", "use --checkpoint best")
@@ -208,11 +190,7 @@ def ends_of(run: LoadedRun) -> int:
 
 
 def remark_if_foreign(run: LoadedRun, text: str, bits_per_byte: float | None = None) -> bool:
-    """As `remark_on_first_foreign`, of one text.
-
-    Args:
-        bits_per_byte: where they are known; None: a decoder reads the text for them, where its tokens say nothing.
-    """
+    """As `remark_on_first_foreign`, of one text, whose `bits_per_byte` may be known."""
     return remark_on_first_foreign(run, [text], usual(run), bits_per_byte)
 
 

@@ -31,11 +31,8 @@ _NAMES = {StepsDone: "step", Evaluated: "evaluated", SettingChanged: "changed"}
 
 
 def append_metrics(path: Path, event: StepsDone | Evaluated | SettingChanged) -> None:
-    """Add one line: the event's fields after its name; what is not finite becomes null, for JSON has no NaN.
-
-    Raises:
-        TfcliError: it cannot be written; a line that was cut short is passed over by `read_metrics`.
-    """
+    """Add one line: the event's fields after its name; what is not finite becomes null, for JSON has no NaN. A
+    `TfcliError` where it cannot be written: a line that was cut short is passed over by `read_metrics`."""
     fields = {name.rstrip("_"): value for name, value in asdict(event).items()}  # Python has a word "from" of its own
     if isinstance(event, SettingChanged) and event.rate_after is None:
         del fields["rate_before"], fields["rate_after"]
@@ -49,11 +46,8 @@ def append_metrics(path: Path, event: StepsDone | Evaluated | SettingChanged) ->
 
 
 def flush_metrics(path: Path) -> None:
-    """Bring every line to the disk, so that no checkpoint outlives the lines before it.
-
-    Raises:
-        TfcliError: the disk is full or broken.
-    """
+    """Bring every line to the disk, so that no checkpoint outlives the lines before it; a `TfcliError` if it is
+    full."""
     try:
         flush(path)
     except OSError as error:
@@ -61,11 +55,8 @@ def flush_metrics(path: Path) -> None:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Every line, oldest first, but a last one that a kill has cut short.
-
-    Raises:
-        BrokenInputError: another line is none of metrics; names it.
-    """
+    """Every line, oldest first, but a last one that a kill has cut short; a `BrokenInputError` names another that is
+    none of metrics."""
     return [_parse_line(path, number, raw) for number, raw in _metric_lines(path)]
 
 
@@ -84,7 +75,6 @@ def _metric_lines(path: Path) -> list[tuple[int, bytes]]:
 
 
 def _parse_line(path: Path, number: int, raw: bytes) -> dict[str, Any]:
-    """A line of metrics: its step is a count, and all else are numbers, texts, or numbers by name."""
     line = _parsed(raw)
     if line is None:
         raise BrokenInputError(f"{path} is damaged in line {number}", "remove that line, or restore the file")
@@ -92,6 +82,7 @@ def _parse_line(path: Path, number: int, raw: bytes) -> dict[str, Any]:
 
 
 def _parsed(raw: bytes) -> dict[str, Any] | None:
+    """A line of metrics: its step is a count, and all else are numbers, texts, or numbers by name."""
     try:
         line = json.loads(raw)
     except (ValueError, RecursionError):
@@ -110,11 +101,8 @@ def _is_plain(value: Any) -> bool:
 
 
 def truncate_metrics(path: Path, step: int, *, unevaluated: bool = False) -> tuple[int, list[dict[str, Any]]]:
-    """Forget what came after the checkpoint that training goes on from: how many lines stay, and those that do not.
-
-    Args:
-        unevaluated: the step's evaluation came after the checkpoint.
-    """
+    """Forget what came after the checkpoint that training goes on from, and the step's evaluation where it is
+    `unevaluated`: how many lines stay, and those that do not."""
     kept, forgotten = list[dict[str, Any]](), list[dict[str, Any]]()
     for line in read_metrics(path):
         undone = unevaluated and line["step"] == step and line.get("event") == "evaluated"
@@ -131,36 +119,29 @@ Line = Mapping[str, Any]
 
 
 def read_history(path: Path) -> History:
-    """Everything that was recorded. What an older run did not record is None.
-
-    Raises:
-        BrokenInputError: a line is damaged.
-    """
+    """Everything that was recorded. What an older run did not record is None. Raises what `read_metrics` raises."""
     lines = read_metrics(path)
     training = tuple(_step(line) for line in lines if line.get("event") == "step")
     validation, whole = _evaluations([line for line in lines if line.get("event") == "evaluated"], training)
+    changes = tuple(_change(line) for line in lines if line.get("event") == "changed")
     shares = [share for line in lines if (share := _number(line, "padding")) is not None]
-    changed = [line for line in lines if line.get("event") == "changed"]
-    rates = [(_number(line, "rate_before"), _number(line, "rate_after")) for line in changed]
-    changes = (
-        SettingChanged(line["step"], str(line.get("key")), line.get("from"), line.get("to"), *of_line)
-        for line, of_line in zip(changed, rates, strict=True)
-    )
-    return History(training, validation, tuple(changes), sum(shares) / len(shares) if shares else None, whole)
+    return History(training, validation, changes, sum(shares) / len(shares) if shares else None, whole)
 
 
 def read_evaluations(path: Path) -> History:
-    """The last report and every evaluation: what a list needs, from files of any length.
-
-    Raises:
-        BrokenInputError: a line that was looked at is damaged.
-    """
+    """The last report and every evaluation: what a list needs, from files of any length; a `BrokenInputError` where a
+    line that was looked at is damaged."""
     written = _metric_lines(path)
     evaluated = [_parse_line(path, *line) for line in written if b'"evaluated"' in line[1]]
     last = next((line for raw in reversed(written) if (line := _parse_line(path, *raw)).get("event") == "step"), None)
     training = (_step(last),) if last else ()
     validation, whole = _evaluations(evaluated, training)
     return History(training, validation, whole=whole)
+
+
+def _change(line: Line) -> SettingChanged:
+    rates = _number(line, "rate_before"), _number(line, "rate_after")
+    return SettingChanged(line["step"], str(line.get("key")), line.get("from"), line.get("to"), *rates)
 
 
 def _step(line: Line) -> StepPoint:
@@ -220,11 +201,7 @@ def _number(line: Line, name: str) -> float | None:
 
 
 def training_curves(run: RunDirectory) -> TrainingCurves:
-    """The figures that training recorded.
-
-    Raises:
-        UsageError: there are none: the run was imported, or interrupted before its first report.
-    """
+    """The figures that training recorded; a `UsageError` where there are none."""
     history = read_history(run.metrics)
     points = history.training
     if not points and run.metrics.is_file():

@@ -47,23 +47,17 @@ def summarize(run: RunDirectory) -> RunSummary:
 
 
 def summary_of(run: RunDirectory, recipe: Recipe, history: History, name: str) -> RunSummary:
-    """What a run's recipe, weights, metrics and last checkpoint say of it.
-
-    Raises:
-        TfcliError: the weights or the checkpoint's counters are missing or damaged.
-    """
+    """What a run's recipe, weights, metrics and last checkpoint say of it; a `TfcliError` where the weights or the
+    checkpoint's counters are missing or damaged."""
     _require_whole(run)
     parameters = count_numbers(run.weights)
     state: RunState = "imported"
     reached, seconds = None, None
     if not recipe.is_imported:
         checkpoint = last_checkpoint(run)
-        reached = checkpoint.step if checkpoint else 0
-        seconds = checkpoint.progress.seconds if checkpoint else None
-        if checkpoint and finished_reason(checkpoint.progress, recipe.train) is not None:
-            state = "finished"
-        else:
-            state = "running" if is_held(run) else "interrupted"
+        reached, seconds = (checkpoint.step, checkpoint.progress.seconds) if checkpoint else (0, None)
+        is_finished = checkpoint and finished_reason(checkpoint.progress, recipe.train)
+        state = "finished" if is_finished else "running" if is_held(run) else "interrupted"
     last, best = history.training[-1] if history.training else None, history.best
     if last is not None:
         reached = max(last.step, reached or 0)
@@ -114,29 +108,20 @@ _AS_DECIDED = {"train.batch_size": BATCH_SIZE, "train.batch_tokens": None, "trai
 
 
 def read_detail(path: Path) -> RunDetail:
-    """Everything that a run's files say of it, but its weights.
-
-    Raises:
-        UsageError: there is no run.
-        BrokenInputError: a file of it is damaged.
-    """
+    """Everything that a run's files say of it, but its weights. Raises what `existing_run` and `read_config` raise."""
     run = existing_run(path)
     recipe, config, history = load_recorded(run.recipe), read_config(run.config), read_history(run.metrics)
-    data = None if recipe.is_imported else read_run_data(run.data)
-    trained_tokenizer = data is not None and recipe.tokenizer.path is None
-    text = None
-    if data is not None:
+    data = text = algorithm = None
+    if not recipe.is_imported:
+        data = read_run_data(run.data)
         counts = data.train_documents, data.validation_documents
         text = RunText(tuple(data.sources), data.split, *counts, data.fingerprint)
+        algorithm = recipe.tokenizer.algorithm if recipe.tokenizer.path is None else None
     return RunDetail(
         summary=summary_of(run, recipe, history, str(path)),
         objective=config.model.objective,
         model=asdict(config.model),
-        tokenizer=RunTokenizer(
-            recipe.tokenizer.algorithm if trained_tokenizer else None,
-            config.model.vocab_size,
-            config.tokenizer_fingerprint,
-        ),
+        tokenizer=RunTokenizer(algorithm, config.model.vocab_size, config.tokenizer_fingerprint),
         text=text,
         origin=recipe.origin.source or None,
         settings=tuple(_unusual(recipe)),
@@ -147,12 +132,7 @@ def read_detail(path: Path) -> RunDetail:
 
 
 def compare(paths: Sequence[Path]) -> RunComparison:
-    """Runs side by side.
-
-    Raises:
-        UsageError: fewer than two, one twice, or one is no run.
-        BrokenInputError: a file of one is damaged.
-    """
+    """Runs side by side; a `UsageError` where they are fewer than two, or one is named twice."""
     if len(paths) < 2:
         raise UsageError("One run cannot be compared", "name two or more, or use `tfcli runs show`")
     if len({path.resolve() for path in paths}) < len(paths):
@@ -192,10 +172,8 @@ def _spreads(runs: Sequence[RunDetail], settings: Sequence[SettingRow]) -> Itera
     for places in groups.values():
         losses = [loss for place in places if (loss := runs[place].summary.best_loss) is not None]
         if len(losses) > 1:
-            apart = {row.key: row.values[places[0]] for row in others}
-            yield SeedSpread(
-                apart, tuple(places), mean(losses), deviation=stdev(losses), lowest=min(losses), highest=max(losses)
-            )
+            apart, (low, *_, high) = {row.key: row.values[places[0]] for row in others}, sorted(losses)
+            yield SeedSpread(apart, tuple(places), mean(losses), deviation=stdev(losses), lowest=low, highest=high)
 
 
 def _incomparable(runs: Sequence[RunDetail]) -> Iterator[str]:
