@@ -162,11 +162,7 @@ def translated(
         settings = replace(settings, beam=beam, beam_groups=1 if beam % own.beam_groups else own.beam_groups)
     prefix, ends = prefix_ids(run.model, run.tokenizer, settings), stop_finder(run.tokenizer, settings.stop, [()])
     found = translate(run.model, sources, roles, settings, prefix=prefix, ends=ends)
-    outputs = []
-    for ids in found:  # up to a stop text, where there is one
-        text = GrowingText(run.tokenizer, "", (), settings)
-        for token_id in ids:
-            text.push(token_id, 0.0)
-        outputs.append(text.finished().text)
+    texts = (GrowingText(run.tokenizer, "", (), settings).whole(ids, [0.0] * len(ids)) for ids in found)
+    outputs = [text.text for text in texts]  # up to a stop text, where there is one
     statistics = translation_statistics(outputs, references)
     return Translated(list(map(one_line, outputs)), list(map(one_line, references)), statistics, exact, settings.beam)

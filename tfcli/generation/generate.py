@@ -35,12 +35,8 @@ _OPEN, _CLOSE = "\ufdd0", "\ufdd1"  # around what spells a special token; no tex
 
 
 def prompt_ids(model: Transformer, tokenizer: Tokenizer, prompt: str, settings: GenerateSection) -> list[int]:
-    """``<s> prompt`` for a decoder, begun as its texts are; the bare source for an encoder-decoder, ended later.
-
-    Raises:
-        UsageError: the prompt is empty, or the chat template refuses it.
-        BrokenInputError: the chat template fails.
-    """
+    """``<s> prompt`` for a decoder, begun as its texts are; the bare source for an encoder-decoder, ended later. A
+    `UsageError` where the prompt is empty, or the chat template refuses it."""
     roles = tokenizer.roles
     if settings.chat:
         ids = _chat_ids(tokenizer, prompt, settings)
@@ -78,23 +74,16 @@ def _chat_ids(tokenizer: Tokenizer, prompt: str, settings: GenerateSection) -> l
 
 
 def prefix_ids(model: Transformer, tokenizer: Tokenizer, settings: GenerateSection) -> list[int]:
-    """What every translation begins with; nothing for a decoder.
-
-    Raises:
-        UsageError: it alone takes as many tokens as a text may get or the context holds, or it holds a stop text.
-    """
+    """What every translation begins with; nothing for a decoder. A `UsageError` where it alone takes as many tokens as
+    a text may get or the context holds, or it holds a stop text."""
     ids = tokenizer.encode(settings.prefix) if isinstance(model, EncoderDecoder) else []
-    if len(ids) >= settings.max_new_tokens:
-        raise UsageError(
-            f"The prefix has {len(ids)} tokens, and max_new_tokens = {settings.max_new_tokens} leaves no room for more",
-            "shorten it, or raise the limit",
-        )
-    begun, context = len(tokenizer.roles.target_prefix) + len(ids), model.section.max_seq_len
-    if settings.beyond_context == "stop" and begun > context:
-        raise UsageError(
-            f"The prefix has {len(ids)} tokens, and the model's context of {context} leaves no room for more",
-            f"shorten it to {context - len(tokenizer.roles.target_prefix)} tokens at most",
-        )
+    before, context, most = len(tokenizer.roles.target_prefix), model.section.max_seq_len, settings.max_new_tokens
+    problem = f"The prefix has {len(ids)} tokens, and {{}} leaves no room for more"
+    if len(ids) >= most:
+        raise UsageError(problem.format(f"max_new_tokens = {most}"), "shorten it, or raise the limit")
+    if settings.beyond_context == "stop" and before + len(ids) > context:
+        where = f"the model's context of {context}"
+        raise UsageError(problem.format(where), f"shorten it to {context - before} tokens at most")
     found = [stop for stop in settings.stop if stop in settings.prefix]
     if ids and found:
         raise UsageError(f"The stop text {found[0]!r} is in the prefix itself", "choose another one")
@@ -117,13 +106,11 @@ def require_prompt(model: Transformer, tokenizer: Tokenizer, prompt: str, settin
 def settled(
     model: Transformer, tokenizer: Tokenizer, settings: GenerateSection, sample: bool | None
 ) -> GenerateSection:
-    """The settings once it is clear whether to sample: where not, the temperature is 0.
+    """The settings once it is clear whether to sample: where not, the temperature is 0. A `UsageError` where they
+    contradict each other or the vocabulary says what would fit.
 
     Args:
         sample: whether to; None: a decoder does, an encoder-decoder not.
-
-    Raises:
-        UsageError: they contradict each other or the vocabulary; says which, and what would fit.
     """
     _check(tokenizer, settings, sample)
     prefix_ids(model, tokenizer, settings)
@@ -157,8 +144,7 @@ def _check(tokenizer: Tokenizer, settings: GenerateSection, sample: bool | None)
 
 
 class PromptBatch:
-    """Prompts for a decoder or an encoder-decoder, by `settled` settings; a `UsageError` where there is nothing to
-    translate."""
+    """Prompts for a decoder or an encoder-decoder, by `settled` settings. Raises what `prompt_ids` raises."""
 
     def __init__(
         self, model: Transformer, tokenizer: Tokenizer, prompts: Sequence[str], settings: GenerateSection
@@ -168,9 +154,8 @@ class PromptBatch:
         self.ids = [prompt_ids(model, tokenizer, prompt, settings) for prompt in prompts]
         self._tokenizer, self._settings = tokenizer, settings
         self._continued = continued(model, self.ids, tokenizer.roles)
-        self.how = Forced(
-            prefix=prefix_ids(model, tokenizer, settings), ends=stop_finder(tokenizer, settings.stop, self._continued)
-        )
+        ends = stop_finder(tokenizer, settings.stop, self._continued)
+        self.how = Forced(prefix=prefix_ids(model, tokenizer, settings), ends=ends)
 
     def tokens(self, observe: Observe | None = None) -> Iterator[NewToken]:
         """New tokens, as `prompt_tokens` yields them."""
@@ -186,10 +171,7 @@ class PromptBatch:
 
     def record(self, number: int, found: Continuation) -> Generated:
         """A text that has been found as a whole."""
-        text = self.text(number)
-        for token_id, log_probability in zip(found.token_ids, found.log_probabilities, strict=True):
-            text.push(token_id, log_probability)
-        return text.finished()
+        return self.text(number).whole(found.token_ids, found.log_probabilities)
 
 
 class GrowingText:
@@ -222,19 +204,18 @@ class GrowingText:
         """What has been held back."""
         return self._kept(self._stops.push(self._stream.finish()) + self._stops.finish())
 
-    def finished(self) -> Generated:
-        """The record, what has been held back included."""
+    def whole(self, token_ids: Iterable[int], log_probabilities: Iterable[float]) -> Generated:
+        """The record of all that these tokens bring."""
+        for token_id, log_probability in zip(token_ids, log_probabilities, strict=True):
+            self.push(token_id, log_probability)
         self.finish()
-        ids, log_probabilities = tuple(self._ids), tuple(self._log_probabilities)
+        return self.record()
+
+    def record(self) -> Generated:
+        """The text so far; as a whole once it is finished."""
+        ids, each = tuple(self._ids), tuple(self._log_probabilities)
         finish = finish_of(ids, self._tokenizer.roles, self._settings.max_new_tokens, stopped=self.stopped)
-        return Generated(
-            self._prompt,
-            self._text,
-            ids,
-            score=sum(log_probabilities),
-            log_probabilities=log_probabilities,
-            finish=finish,
-        )
+        return Generated(self._prompt, self._text, ids, score=sum(each), log_probabilities=each, finish=finish)
 
     def _kept(self, piece: str) -> str:
         self._text += piece
@@ -258,10 +239,8 @@ def generate(
 def generate_all(
     run: LoadedRun, prompts: Iterable[str], settings: GenerateSection, *, sample: bool | None = None
 ) -> Iterator[list[Generated] | Filled]:
-    """As `generate`, for every prompt in its turn; `settings.batch_size` of them are read side by side.
-
-    Each gets what it would get alone. No more prompts are taken than are read next.
-    """
+    """As `generate`, for every prompt in its turn, of which `settings.batch_size` are read side by side and no more are
+    taken. Each gets what it would get alone."""
     settings = settled(run.model, run.tokenizer, settings, sample)
     waiting = iter(prompts)
     while batch := list(islice(waiting, settings.batch_size)):
@@ -300,7 +279,7 @@ def _pieces(text: GrowingText, tokens: Iterable[NewToken]) -> Iterator[str | Gen
             break
     if piece := text.finish():
         yield piece
-    yield text.finished()
+    yield text.record()
 
 
 def translate(
@@ -312,14 +291,11 @@ def translate(
     **forced: Unpack[Forced],
 ) -> list[list[int]]:
     """The best text of a beam search for every source, or of greedy decoding where the beam is 1: token ids without
-    bos and eos, as the sources are.
+    bos and eos, as the sources are. A `UsageError` where a source is longer than the context.
 
     Args:
         settings: nothing is sampled, whatever its temperature; its `num_samples` is 1.
         batch_size: hypotheses that are read side by side.
-
-    Raises:
-        UsageError: a source is longer than the context.
     """
     settings = replace(settings, temperature=0.0, num_samples=1)
     found: list[list[int]] = [[] for _ in sources]
@@ -335,7 +311,6 @@ def translate(
 
 
 OPTIONS = 8  # candidates of every step; the more of them, the wider the terminal that shows them all
-
 Labels = Callable[[Sequence[int]], list[str]]  # a tokenizer's labels of token ids
 
 
@@ -343,12 +318,11 @@ def trace(run: LoadedRun, prompt: str, settings: GenerateSection, *, sample: boo
     """The first text that `generate` makes without beams, with what else could have come at each of its steps."""
     batch = _one_text(run, prompt, settings, sample)
     roles, labels = run.tokenizer.roles, run.tokenizer.labels
-    text, steps = batch.text(0), list[TraceStep]()
-    for token in batch.tokens(lambda stages: steps.append(trace_step(stages, roles, labels))):
-        text.push(token.token_id, token.log_probability)
-        if text.stopped:
-            break
-    return Trace(text.finished(), tuple(steps))
+    steps = list[TraceStep]()
+    tokens = batch.tokens(lambda stages: steps.append(trace_step(stages, roles, labels)))
+    *_, generated = _pieces(batch.text(0), tokens)
+    assert isinstance(generated, Generated)
+    return Trace(generated, tuple(steps))
 
 
 def trace_step(stages: DecodingStages, roles: TokenRoles, labels: Labels, options: int = OPTIONS) -> TraceStep:
