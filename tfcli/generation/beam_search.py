@@ -76,13 +76,8 @@ class _Group:
 
 
 class PromptBeams:
-    """The search over one prompt, the one that row number `prompt` has read.
-
-    Args:
-        stops: the tokens that end a text.
-        limit: how many tokens a text may get.
-        observe: is told of the extensions: as many that are pruned as may be kept.
-    """
+    """The search over the prompt that row number `prompt` has read, for texts of at most `limit` tokens that `stops`
+    end. Its `observe` is told of as many extensions that are pruned as may be kept."""
 
     def __init__(
         self,
@@ -111,11 +106,10 @@ class PromptBeams:
         so that a beam of 1 is greedy decoding.
 
         Diverse beam search: a group loses `diversity` on a token for every earlier group that has chosen it at this
-        step (Vijayakumar et al. 2018, algorithm 1, with the Hamming distance).
+        step, where groups have a choice (Vijayakumar et al. 2018, algorithm 1, with the Hamming distance).
 
         Args:
             options: for every row of the batch its best tokens, `beam` of them where there are so many.
-            is_free: whether groups have a choice.
         """
         chosen_before: Counter[float] = Counter()
         for number, group in enumerate(self._groups):
@@ -130,19 +124,7 @@ class PromptBeams:
                 if fate != "pruned":
                     (group.ended if fate == "ended" else group.live).append(text)
                 if self._observe is not None:
-                    node = BeamNode(
-                        step=len(ids) - 1,
-                        parent=parent.node,
-                        token_id=ids[-1],
-                        token="",
-                        log_probability=log_probability,
-                        score=sum(text.log_probabilities),
-                        ranking=text.ranking(self._settings.length_penalty),
-                        group=number,
-                        fate=fate,
-                        chosen=False,
-                    )
-                    self._observe(self.prompt, node)
+                    self._observe(self.prompt, self._node(text, parent, number, fate))
             if not ranked:
                 group.ended += parents  # nothing that may follow: they stay as they are
             if is_free:
@@ -151,6 +133,20 @@ class PromptBeams:
         if all(self._is_settled(group) for group in self._groups):
             for group in self._groups:
                 group.live = []
+
+    def _node(self, text: Hypothesis, parent: Hypothesis, group: int, fate: Fate) -> BeamNode:
+        return BeamNode(
+            step=len(text.token_ids) - 1,
+            parent=parent.node,
+            token_id=text.token_ids[-1],
+            token="",
+            log_probability=text.log_probabilities[-1],
+            score=sum(text.log_probabilities),
+            ranking=text.ranking(self._settings.length_penalty),
+            group=group,
+            fate=fate,
+            chosen=False,
+        )
 
     def best(self) -> list[Continuation]:
         """The texts found, the best first: `num_samples` of them, the best of every group before any second best."""
@@ -236,7 +232,6 @@ def beam_search(
         state: made with room for `beam` rows a prompt.
         texts: the prompt or source of each row. A continuation does not repeat its prompt where `settings` are against
             it; a translation may.
-        observe: is given every extension that is looked at.
     """
     going = searches = [
         PromptBeams(settings, roles.ends, number, limit, ends=ends, observe=observe)

@@ -75,9 +75,8 @@ def read_of_source(source: Sequence[int], section: ModelSection, roles: TokenRol
 
 
 def padded(texts: Sequence[Sequence[int]], pad: int, device: torch.device) -> tuple[Tensor, Tensor | None]:
-    """Texts filled up at the right, and the mask that says what is text; None where no text is filled up.
-
-    Shape: returns: two of (B, S)."""
+    """Texts filled up at the right, and the mask that says what is text, two of (B, S); None where none is filled
+    up."""
     longest = max(map(len, texts))
     ids = torch.tensor([[*text, *[pad] * (longest - len(text))] for text in texts], dtype=torch.long, device=device)
     if all(len(text) == longest for text in texts):
@@ -107,15 +106,12 @@ class DecodingState:
         memory: Tensor | None = None,
         padding_mask: Tensor | None = None,
     ) -> None:
-        """Read the texts' start.
+        """Read the texts' start; a `UsageError` where a model that has no positions beyond its context is to go there.
 
         Args:
             rows: the most texts there will be at once.
             left: how many tokens at the left of each start are padding, (R,); None: none.
             memory: the encoded sources, (R, S, D), with their `padding_mask`, (R, S); None: none is padded.
-
-        Raises:
-            UsageError: the model has no positions beyond its context, and is to go there.
         """
         if beyond == "extrapolate":
             require_extendable(model)
@@ -201,7 +197,8 @@ def prefill(
     *,
     rows: int,
 ) -> DecodingState:
-    """Read prompts, or sources and the start of their translations, a row each.
+    """Read prompts, or sources and the start of their translations, a row each; a `UsageError` where one does not fit
+    the context, or the model has no positions beyond it and is to go there.
 
     Prompts that differ in length are padded at the left, where nothing looks, and count their positions from their own
     beginning.
@@ -209,9 +206,6 @@ def prefill(
     Args:
         prompts: of a decoder with the token that texts begin with; of an encoder-decoder the bare sources.
         rows: the most texts there will be at once.
-
-    Raises:
-        UsageError: a prompt does not fit the context; or the model has no positions beyond it, and is to go there.
     """
     section, beyond, device = model.section, settings.beyond_context, model.device
     memory = mask = left = None

@@ -38,7 +38,8 @@ class _Masked:
 def fill_all(
     model: Encoder, tokenizer: Tokenizer, prompts: Sequence[str], top_k: int = CANDIDATES, *, joint: bool = False
 ) -> list[Filled]:
-    """The `top_k` best tokens for every mask of prompts that are read side by side.
+    """The `top_k` best tokens for every mask of prompts that are read side by side; a `UsageError` where one holds no
+    mask, or is longer than the context.
 
     The model reads ``<s> prompt </s>``, as documents are stored for training. Probabilities are those of the
     softmax over the whole vocabulary; special tokens fill no mask and are left out.
@@ -47,9 +48,6 @@ def fill_all(
         joint: fill the surest mask of a prompt, the one whose best token is the most probable, and read it before the
             others are judged, as Ghazvininejad et al. (2019) decode, a mask a pass; else each mask is judged with all
             the others still masked.
-
-    Raises:
-        UsageError: a prompt holds no mask, or is longer than the context.
     """
     waiting = texts = [masked(model, tokenizer, prompt) for prompt in prompts]
     assert model.section.vocab_size is not None
@@ -63,18 +61,14 @@ def fill_all(
                 text.got[place] = found[place]
                 text.ids[place] = found[place][0][0]
         waiting = [text for text in waiting if text.open]
-    return [
-        Filled(
-            text.prompt,
-            tuple(
-                tuple(map(Candidate, tokenizer.labels(ids), values))
-                for ids, values in map(text.got.__getitem__, text.masks)
-            ),
-            tokenizer.decode(text.ids),
-            tuple([*text.got].index(place) for place in text.masks) if joint else None,
-        )
-        for text in texts
-    ]
+    return [_filled(text, tokenizer, joint=joint) for text in texts]
+
+
+def _filled(text: _Masked, tokenizer: Tokenizer, *, joint: bool) -> Filled:
+    found = [text.got[place] for place in text.masks]
+    predictions = tuple(tuple(map(Candidate, tokenizer.labels(ids), values)) for ids, values in found)
+    order = tuple([*text.got].index(place) for place in text.masks) if joint else None
+    return Filled(text.prompt, predictions, tokenizer.decode(text.ids), order)
 
 
 def masked(model: Encoder, tokenizer: Tokenizer, prompt: str) -> _Masked:
@@ -91,11 +85,8 @@ def masked(model: Encoder, tokenizer: Tokenizer, prompt: str) -> _Masked:
         )
     context = model.section.max_seq_len
     if len(ids) > context:
-        raise UsageError(
-            f"The prompt has {len(ids)} tokens, those of beginning and end included, "
-            f"and the model's context is {context}",
-            f"shorten it to {context - len(roles.text(()))} tokens at most",
-        )
+        problem = f"The prompt has {len(ids)} tokens, those of beginning and end included, and the model's context is "
+        raise UsageError(f"{problem}{context}", f"shorten it to {context - len(roles.text(()))} tokens at most")
     return _Masked(prompt, ids, masks)
 
 

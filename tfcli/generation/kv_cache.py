@@ -32,9 +32,7 @@ class SelfAttentionCache:
         self._keys, self._values = block.unbind(0)
 
     def keys_values(self, project: Callable[[], KeysValues]) -> KeysValues:
-        """Write the new columns behind the earlier ones and return views of all of them.
-
-        Shape: returns: two of (rows of the input, Hkv, length, Dh)."""
+        """Write the new columns behind the earlier ones and return views of all, two of (rows, Hkv, length, Dh)."""
         key, value = project()
         rows, new = key.shape[0], key.shape[2]
         start, self.length = self.length, self.length + new
@@ -55,9 +53,8 @@ class CrossAttentionCache:
         self._shown: KeysValues | None = None
 
     def keys_values(self, project: Callable[[], KeysValues]) -> KeysValues:
-        """The keys and values of the sources that are shown; `project` is called the first time alone.
-
-        Shape: returns: two of (sources, Hkv, S, Dh)."""
+        """Those of the sources that are shown, two of (sources, Hkv, S, Dh); `project` is called the first time
+        alone."""
         if self._of_all is None or self._shown is None:
             key, value = project()
             # A head behind the other, as every step will read them.
@@ -83,10 +80,9 @@ class DecodingCache:
     """The caches of a decoder's layers, with room for `rows` texts of up to `capacity` tokens.
 
     Args:
-        left: how many columns at the left of each text are padding; None: none.
+        left: how many columns at the left of each text are padding, (R,); None: none.
         sources: how many sources there are; text i begins with source i.
-
-    Shape: left (R,)."""
+    """
 
     def __init__(
         self, model: Transformer, rows: int, capacity: int, first: int = 0, left: Tensor | None = None, sources: int = 0
@@ -121,10 +117,8 @@ class DecodingCache:
             own.length = 0
 
     def select(self, rows: list[int]) -> None:
-        """Row i becomes what row `rows[i]` was: to drop rows, to repeat them, or to let beams change places.
-
-        Works in place and moves what is filled, not the whole room.
-        """
+        """Row i becomes what row `rows[i]` was: to drop rows, to repeat them, or to let beams change places. It works
+        in place and moves what is filled, not the whole room."""
         moved = [row for row, origin in enumerate(rows) if row != origin]
         if moved:
             filled = self._block[..., : self.length, :]
@@ -153,19 +147,13 @@ class DecodingCache:
 
 
 def least_moves(rows: Sequence[int], first: int = 0) -> list[int]:
-    """An order of texts in which as many as possible stand in the row they come from.
+    """An order of texts in which as many as possible stand in the row they come from: for each row from `first` on, the
+    number of the text that gets it.
 
     A text that is continued twice stays once and is copied once; what has ended leaves a gap, which the last ones fill.
 
         >>> least_moves([2, 0, 0])          # text 1 stays in row 0, text 0 in row 2, and text 2 gets row 1
         [1, 2, 0]
-
-    Args:
-        rows: where each text comes from.
-        first: the row that the first of them gets.
-
-    Returns:
-        For each row from `first` on, the number of the text that gets it.
     """
     order: list[int | None] = [None] * len(rows)
     moving = []

@@ -54,10 +54,8 @@ def stop_finder(
     """Tells whether the newest of a text's new ids has completed a stop text; None where there are no stop texts.
 
     It looks at the last tokens alone, so that a long text costs no more than a short one. It may miss a stop text at
-    the very beginning of a text, where the prompts decide differently on the space before; `StopTexts` does not.
-
-    Args:
-        prompts: what the texts continue, any of which may come before the ids.
+    the very beginning of a text, where the `prompts` that it continues decide differently on the space before;
+    `StopTexts` does not.
     """
     if not stops:
         return None
