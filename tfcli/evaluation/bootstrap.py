@@ -24,11 +24,9 @@ Score = Callable[[Array], Array]  # from sums, (…, K), to a score, (…); no n
 
 
 def resampled(sums: Array) -> Array:
-    """The sums of R resamples, each of as many units as there are, drawn with replacement.
+    """The sums of R resamples, each of as many units as there are, drawn with replacement: (U, K) → (R, K).
 
-    Equal numbers of units are drawn equally, so that two models' resamples hold the same documents.
-
-    Shape: sums (U, K); result (R, K)."""
+    Equal numbers of units are drawn equally, so that two models' resamples hold the same documents."""
     draw = np.random.default_rng(_SEED)
     units = len(sums)
     if units > MOST_UNITS:
@@ -42,9 +40,8 @@ def resampled(sums: Array) -> Array:
 
 
 def interval(values: Array) -> Interval | None:
-    """Where the middle 95 % of a score's resamples lie (the percentile interval); None where some are no number.
-
-    Shape: values (R,)."""
+    """Where the middle 95 % of a score's resamples, (R,), lie (the percentile interval); None where some are no
+    number."""
     if np.isnan(values).any():
         return None
     low, high = np.quantile(values, (0.025, 0.975), method="inverted_cdf")

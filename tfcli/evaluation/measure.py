@@ -208,17 +208,14 @@ def measure(
     targets: Targets = lambda: None,
     like: Measured | None = None,
 ) -> Measured:
-    """Score the validation part of `data`; for pairs, translate all of it as well.
+    """Score the validation part of `data`; for pairs, translate all of it as well. A `UsageError` where the dataset was
+    made with another tokenizer or holds the wrong kind, or windows do not fit.
 
     Args:
         report: receives what is about to be done.
         targets: of pairs, as they are read from their source, or None where they cannot be; asked where the tokenizer
             does not give them back.
         like: what it is to be compared with: the same share of tokens is masked, and the references are the same.
-
-    Raises:
-        UsageError: the dataset was made with another tokenizer, or holds the wrong kind; the context is longer than
-            the model's, or the stride than the context.
     """
     data.require_tokenizer(run.tokenizer)
     run = read_as_asked(run, settings)

@@ -41,14 +41,10 @@ class EvaluationSettings:
     stride: int | None = None
     """Tokens between the starts of a decoder's windows, each scored in the first that holds it; None: the context, so
     that windows do not overlap."""
-
     windows: Windows | None = None
     """What a decoder or an encoder reads at a time; None: as it was trained, and an imported run a document."""
-
     context: int | None = None  # tokens of a window; None: as in training
-
     pseudo: bool = False  # score an encoder's tokens masked one by one as well
-
     beam: int | None = None  # hypotheses kept while translating; None: the recipe's
 
 
@@ -153,17 +149,12 @@ def text_extent(
     lengths = np.diff(np.append(cells.firsts, len(view)))
     ids = (view.padded(cells.firsts[n : n + 1], lengths[n : n + 1], 0)[0].tolist() for n in range(len(cells)))
     whole = extent([tokenizer.decode(one) for one in ids], counts)
-    left_out = np.isin(cells.firsts, unscored)
     tokens = view.padded(cells.firsts, np.ones_like(lengths), 0)[:, 0].tolist()
     # A character that a token only begins is that of the tokens that end it.
-    first = [
-        tokenizer.decode([one]).rstrip(INCOMPLETE) if out else "" for one, out in zip(tokens, left_out, strict=True)
-    ]
-    return replace(
-        whole,
-        bytes=whole.bytes - [len(text.encode()) for text in first],
-        characters=whole.characters - [len(text) for text in first],
-    )
+    out = zip(tokens, np.isin(cells.firsts, unscored), strict=True)
+    first = [tokenizer.decode([one]).rstrip(INCOMPLETE) if is_out else "" for one, is_out in out]
+    size = whole.bytes - [len(text.encode()) for text in first]
+    return replace(whole, bytes=size, characters=whole.characters - [len(text) for text in first])
 
 
 def extent(texts: list[str], counts: PartCounts) -> Extent:
@@ -183,12 +174,8 @@ def without_frame(view: SequencesView, start: tuple[int, ...]) -> list[list[int]
 
 @dataclass(frozen=True)
 class SlidingWindows:
-    """The windows of a whole text in batches, for `clm`, each of at most `context` tokens.
-
-    Args:
-        stride: 1 to `context`.
-        documents: windows keep to one document each, as in training with `train.windows = "documents"`.
-        tokens: places of a batch; one window at least.
+    """The windows of a whole text in batches of so many `tokens`, one window at least, for `clm`, each of at most
+    `context` tokens. `documents`: they keep to one document each, as where `train.windows` says so.
     """
 
     view: TokenStreamView
@@ -217,9 +204,8 @@ class SlidingWindows:
         return Placed(batch, starts[:, None] + columns + 1)
 
     def _windows(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Where each window starts, the tokens it reads, and how many of them have been scored before.
-
-        Shape: each (windows,)."""
+        """Where each window starts, the tokens it reads, and how many of them have been scored before, each
+        (windows,)."""
         firsts, ends = self.view.documents if self.documents else np.array([[0], [len(self.view)]])
         readable = ends - firsts - 1  # nothing follows the last token
         counts = (readable > 0) + np.maximum(0, -(-(readable - self.context) // self.stride))
