@@ -26,14 +26,12 @@ _SCORES = {
 }
 """Names, and what a number means; of the accuracy the objective says it."""
 _OF_TOKENS = {"clm": "of the next tokens", "mlm": "of the masked tokens", "seq2seq": "of the target tokens"}
-_DIGITS = {"perplexity": 3, "pseudo_perplexity": 3, "bleu": 2, "chrf": 2}
-"""Behind the point, where they are not four."""
+_DIGITS = {"perplexity": 3, "pseudo_perplexity": 3, "bleu": 2, "chrf": 2}  # behind the point, where they are not four
 _SHARES = ("accuracy", "exact_match")
 _HIGHER_IS_BETTER = ("accuracy", "bleu", "chrf", "exact_match")
 _LIKELY_CHANCE = 0.05
 _UNITS = {"documents": "document", "pairs": "pair", "stretches": "stretch"}
-_BARS_FROM = 100
-"""Columns of a terminal in which bars fit beside the figures."""
+_BARS_FROM = 100  # columns of a terminal in which bars fit beside the figures
 _LONGEST_BAR = 30
 
 

@@ -63,8 +63,7 @@ def _ordinal(number: int) -> str:
     return f"{number}{ending}"
 
 
-_AROUND = 9
-"""Cells of a candidate beside its label and its bar: its sign, its percentage, blanks."""
+_AROUND = 9  # cells of a candidate beside its label and its bar: its sign, its percentage, blanks
 _LONGEST_LABEL = 16
 
 

@@ -59,8 +59,7 @@ class DatasetRecord:
     train: PartCounts
     validation: PartCounts
     reused: bool = False
-    only: Literal["whole", "validation"] | None = None
-    """What both parts are of their source, where both are the same."""
+    only: Literal["whole", "validation"] | None = None  # what both parts are of their source, where both are the same
 
 
 @dataclass(frozen=True)

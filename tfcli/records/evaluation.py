@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Interval = tuple[float, float]
-"""From, to: where 95 % of the resamples lie."""
+Interval = tuple[float, float]  # from, to: where 95 % of the resamples lie
 
 Unit = Literal["documents", "pairs", "stretches"]
 """What resamples are made of; stretches of the text where there are few documents."""
@@ -101,16 +100,14 @@ class Scores:
     bytes: int | None = None
     characters: int | None = None
     unknown: int = 0
-    ids_without_token: int = 0
-    """Of the model's vocabulary, which may be larger than the tokenizer's."""
+    ids_without_token: int = 0  # of the model's vocabulary, which may be larger than the tokenizer's
     share_without_token: float | None = None
     """The probability that the model gives to them, on average over the scored tokens; the loss counts it as the
     model does. None: there are none."""
     context: int | None = None
     precision: str = "float32"
     stride: int | None = None
-    windows: Literal["documents", "stream"] | None = None
-    """What was read at a time (not of pairs)."""
+    windows: Literal["documents", "stream"] | None = None  # what was read at a time (not of pairs)
     text_start: tuple[str, ...] | None = None
     unscored: int = 0
     beam: int | None = None
@@ -125,10 +122,8 @@ class Scores:
     """In the validation part of the run's own text, and so are `usual_bits_per_byte`; None where that is not recorded,
     or is what was scored."""
     usual_bits_per_byte: float | None = None
-    units: int = 0
-    """Documents, pairs or stretches that the resamples are made of."""
+    units: int = 0  # documents, pairs or stretches that the resamples are made of
     intervals: Intervals = Intervals()
     buckets: tuple[Bucket, ...] = ()
-    part: Literal["whole", "validation"] = "validation"
-    """What was scored of the sources."""
+    part: Literal["whole", "validation"] = "validation"  # what was scored of the sources
     comparison: Comparison | None = None

@@ -20,10 +20,8 @@ class TokenRoles:
     known: int | None = None
     """Ids that the tokenizer knows, where the model has more rows than that (published ones are padded to a round
     number). None: as many as there are rows. A loaded run has it from its tokenizer, whatever its config.json says."""
-    missing: tuple[int, ...] = ()
-    """Ids below that have no token either."""
-    suppressed: tuple[int, ...] = ()
-    """Ids that an imported checkpoint itself rules out in generation."""
+    missing: tuple[int, ...] = ()  # ids below that have no token either
+    suppressed: tuple[int, ...] = ()  # ids that an imported checkpoint itself rules out in generation
     source_start: tuple[int, ...] = ()
     """What a source begins with, in an encoder-decoder: nothing here, ``<s>`` in BART. It always ends with eos."""
     target_start: tuple[int, ...] | None = None
@@ -31,8 +29,7 @@ class TokenRoles:
     text_start: tuple[int, ...] | None = None
     """What a decoder's or an encoder's text begins with: nothing in GPT-2, ``<s>`` in Llama. Where that is eos itself,
     the end of a document begins the next one. None: bos, each document with its own."""
-    more_ends: tuple[int, ...] = ()
-    """Further tokens that end a text, beside eos: ``<|eot_id|>`` in Llama 3."""
+    more_ends: tuple[int, ...] = ()  # further tokens that end a text, beside eos: ``<|eot_id|>`` in Llama 3
     endless: bool = False
     """Whether no token ends a text, as in a vocabulary without special tokens. The ids of pad, bos and eos then fill up
     batches, masked; one that is an ordinary token stays that."""

@@ -32,20 +32,13 @@ class TrainingStarted:
     validation_tokens: int
     device: str
     precision: str
-    threads: int = 1
-    """Of the CPU."""
-    busy_cores: int = 0
-    """That other programs were found to use."""
-    warmup_steps: int = 0
-    """In which the learning rate rises, as the recipe has it."""
-    left_out: int = 0
-    """Pairs that are too long for the context and take no part."""
-    lost_lines: int = 0
-    """Lines of metrics.jsonl that were there when the run was saved, and are there no more."""
-    batch_tokens: int | None = None
-    """Most tokens of a micro-batch, where they are counted."""
-    evaluate_tokens: int | None = None
-    """Tokens of the validation part that are scored in between; None: all."""
+    threads: int = 1  # of the CPU
+    busy_cores: int = 0  # that other programs were found to use
+    warmup_steps: int = 0  # in which the learning rate rises, as the recipe has it
+    left_out: int = 0  # pairs that are too long for the context and take no part
+    lost_lines: int = 0  # lines of metrics.jsonl that were there when the run was saved, and are there no more
+    batch_tokens: int | None = None  # most tokens of a micro-batch, where they are counted
+    evaluate_tokens: int | None = None  # tokens of the validation part that are scored in between; None: all
     without_digest: bool = False
     """Whether the checkpoint is of before they told what they belong to: some edits of its run cannot be seen."""
 
@@ -79,12 +72,9 @@ class StepsDone:
     seconds_left: float
     objective: float | None = None
     """With label smoothing, the mean of what is minimised; in metrics of before there was this, `loss` was that."""
-    padding: float = 0.0
-    """Share of places without a token among all places read since the last report."""
-    skipped: int = 0
-    """Steps left out since the run began, because their loss or gradient was not finite."""
-    spike: bool = False
-    """Whether the loss stands out far above the recent ones."""
+    padding: float = 0.0  # share of places without a token among all places read since the last report
+    skipped: int = 0  # steps left out since the run began, because their loss or gradient was not finite
+    spike: bool = False  # whether the loss stands out far above the recent ones
     weight_norms: Mapping[str, float | None] = field(default_factory=dict)
     """‖w‖ behind the last step, of "all" parameters and by what they are part of: embeddings, attention, feed_forward,
     norms, head. None: not finite."""

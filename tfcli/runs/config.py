@@ -93,8 +93,7 @@ def read_run_data(path: Path) -> RunData:
     return data
 
 
-_LONGEST = 100_000_000
-"""Bytes of a header; the library refuses longer ones, too."""
+_LONGEST = 100_000_000  # bytes of a header; the library refuses longer ones, too
 _REMEDY = "restore it, or resume from a checkpoint"
 
 _BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}

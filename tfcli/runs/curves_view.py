@@ -109,8 +109,7 @@ def _scale(series: Sequence[Series], end: float) -> tuple[float, float] | None:
 
 
 HEALTHY = 1e-3
-_FACTOR = 10**0.5
-"""How far from `HEALTHY` a ratio may be to be called near it: half a power of ten."""
+_FACTOR = 10**0.5  # how far from `HEALTHY` a ratio may be to be called near it: half a power of ten
 _WIDE_GUTTER = 7
 _NARROW, _WIDE = 72, 100
 """Columns of a terminal from which on the table has a column of words, and a plot the names of its lines."""

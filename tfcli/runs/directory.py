@@ -19,8 +19,7 @@ from tfcli.errors import Misnamed, TfcliError, UsageError, shortened
 from tfcli.files import Taken, claimed, is_locked, patient_lock
 from tfcli.recipe.loading import shipped_recipes
 
-RUNS = Path("runs")
-"""Where runs are put, and looked for, that nothing else is said of."""
+RUNS = Path("runs")  # where runs are put, and looked for, that nothing else is said of
 
 _CHECKPOINT = re.compile(r"step-([0-9]{6}|[1-9][0-9]{6,15})")
 
@@ -136,11 +135,9 @@ def is_held(run: RunDirectory) -> bool:
     return is_locked(run.config, shared=True)
 
 
-LAST = "last"
-"""The run below `runs/` whose metrics were written last."""
+LAST = "last"  # the run below `runs/` whose metrics were written last
 
-DEEPEST = 3
-"""Levels below the folder in which runs are looked for: runs/a, runs/group/a, runs/group/day/a."""
+DEEPEST = 3  # levels below the folder in which runs are looked for: runs/a, runs/group/a, runs/group/day/a
 
 _SHOWN = 4  # names in a sentence
 

@@ -142,8 +142,7 @@ def _kept_checkpoint(directory: RunDirectory, checkpoint: str) -> Path:
     return named
 
 
-FEWEST_WORDS = 4
-"""Of a shorter text, one name decides how many pieces a word takes."""
+FEWEST_WORDS = 4  # of a shorter text, one name decides how many pieces a word takes
 _TIMES, _SPREADS = 2.4, 4.0
 _BITS, _BITS_OF_A_TEXT = 2.0, 80.0
 _LISTED = 5
