@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count, zip_longest
 from operator import itemgetter, methodcaller
-from typing import Literal, Unpack
+from typing import Unpack
 
 import torch
 from torch import Tensor
@@ -31,13 +31,11 @@ from tfcli.generation.kv_cache import least_moves
 from tfcli.generation.sampling import against_repetition, never_generated, ruled_out
 from tfcli.models.transformer import Decoder, EncoderDecoder
 from tfcli.recipe.recipe import GenerateSection
-from tfcli.records.generation import BeamNode
+from tfcli.records.generation import BeamNode, Fate
 from tfcli.records.roles import TokenRoles
 
 ObserveNode = Callable[[int, BeamNode], None]
 """Is told of every extension that a search looks at: the number of the prompt, and the node without its label."""
-
-Fate = Literal["kept", "ended", "pruned"]
 
 Options = Sequence[Sequence[float]]
 """What may follow a row: token ids, their log-probabilities, and what the search counts for them, both in nats; −∞ for

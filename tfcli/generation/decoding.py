@@ -25,7 +25,6 @@ from tfcli.generation.sampling import (
     sampling_probabilities,
 )
 from tfcli.models.transformer import Decoder, EncoderDecoder, Transformer, extend_context, require_extendable
-from tfcli.recipe.model import ModelSection
 from tfcli.recipe.recipe import BeyondContext, GenerateSection
 from tfcli.records.generation import Finish
 from tfcli.records.roles import TokenRoles
@@ -37,15 +36,27 @@ def kept_columns(context: int) -> int:
     return max(1, context * 3 // 4)
 
 
-def token_limits(
-    section: ModelSection, lengths: Sequence[int], max_new_tokens: int, beyond: BeyondContext
-) -> list[int]:
-    """How many tokens each text may get that begins with `lengths` of them; a `UsageError` where the context is
-    shorter."""
-    context = section.max_seq_len
+def read_of(
+    model: Decoder | EncoderDecoder, prompts: Sequence[Sequence[int]], roles: TokenRoles, settings: GenerateSection
+) -> tuple[list[list[int]], list[list[int]], list[int]]:
+    """Sources as they are encoded, ``ids </s>`` (of a decoder none); the beginnings of the new texts, where texts slide
+    the last part of a prompt that is longer than the context; and how many tokens each text may get. A `UsageError`
+    where one does not fit."""
+    context, beyond = model.section.max_seq_len, settings.beyond_context
+    if isinstance(model, EncoderDecoder):
+        sources = [roles.source(source) for source in prompts]
+        for framed in sources:
+            if len(framed) > context:
+                problem = f"The source has {len(framed)} tokens, the end token included, and the model's context is "
+                room = context - len(roles.source(()))
+                raise UsageError(f"{problem}{context}", f"shorten it to {room} tokens at most")
+        read = [list(roles.target_prefix)] * len(prompts)
+    else:
+        sources, last = [], kept_columns(context) if beyond == "slide" else 0
+        read = [list(prompt[-last:] if last and len(prompt) > context else prompt) for prompt in prompts]
     if beyond != "stop":
-        return [max_new_tokens] * len(lengths)
-    longest = max(lengths)
+        return sources, read, [settings.max_new_tokens] * len(read)
+    longest = max(map(len, read))
     if longest > context:
         raise UsageError(
             f"The prompt has {longest} tokens, the beginning-of-text token included, "
@@ -53,25 +64,7 @@ def token_limits(
             f"shorten it to {context} tokens at most, or choose --beyond-context slide",
         )
     # The last one need not be read: it is predicted at the context's last position.
-    return [min(max_new_tokens, context - length + 1) for length in lengths]
-
-
-def read_of(prompt: Sequence[int], section: ModelSection, beyond: BeyondContext) -> list[int]:
-    """What is read of a prompt: where texts slide, the last part of one that is longer than the context."""
-    if beyond == "slide" and len(prompt) > section.max_seq_len:
-        return list(prompt[-kept_columns(section.max_seq_len) :])
-    return list(prompt)
-
-
-def read_of_source(source: Sequence[int], section: ModelSection, roles: TokenRoles) -> list[int]:
-    """What is read of a source: ``ids </s>``; a `UsageError` where that is longer than the context."""
-    framed, context = roles.source(source), section.max_seq_len
-    if len(framed) > context:
-        raise UsageError(
-            f"The source has {len(framed)} tokens, the end token included, and the model's context is {context}",
-            f"shorten it to {context - len(roles.source(()))} tokens at most",
-        )
-    return framed
+    return sources, read, [min(settings.max_new_tokens, context - len(ids) + 1) for ids in read]
 
 
 def padded(texts: Sequence[Sequence[int]], pad: int, device: torch.device) -> tuple[Tensor, Tensor | None]:
@@ -207,16 +200,14 @@ def prefill(
         prompts: of a decoder with the token that texts begin with; of an encoder-decoder the bare sources.
         rows: the most texts there will be at once.
     """
-    section, beyond, device = model.section, settings.beyond_context, model.device
+    beyond, device = settings.beyond_context, model.device
+    framed, read, limits = read_of(model, prompts, roles, settings)
     memory = mask = left = None
     if isinstance(model, EncoderDecoder):
-        framed = [read_of_source(source, section, roles) for source in prompts]
         sources, mask = padded(framed, roles.pad, device)
-        memory, read = model.encode(sources, mask), [list(roles.target_prefix)] * len(prompts)
-    else:
-        read = [read_of(prompt, section, beyond) for prompt in prompts]
+        memory = model.encode(sources, mask)
     lengths = list(map(len, read))
-    limits, longest = token_limits(section, lengths, settings.max_new_tokens, beyond), max(lengths)
+    longest = max(lengths)
     if min(lengths) < longest:
         left = torch.tensor([longest - length for length in lengths], device=device)
     # What stands in the padding is never looked at: any token will do.

@@ -18,8 +18,6 @@ from tfcli.generation.decoding import (
     finish_of,
     prompt_tokens,
     read_of,
-    read_of_source,
-    token_limits,
 )
 from tfcli.generation.fill_mask import CANDIDATES, fill_all, masked
 from tfcli.generation.sampling import ruled_out
@@ -95,12 +93,8 @@ def require_prompt(model: Transformer, tokenizer: Tokenizer, prompt: str, settin
     if isinstance(model, Encoder):
         masked(model, tokenizer, prompt)
         return
-    ids = prompt_ids(model, tokenizer, prompt, settings)
-    if isinstance(model, Decoder):
-        read = read_of(ids, model.section, settings.beyond_context)
-        token_limits(model.section, [len(read)], settings.max_new_tokens, settings.beyond_context)
-    else:
-        read_of_source(ids, model.section, tokenizer.roles)
+    assert isinstance(model, Decoder | EncoderDecoder)
+    read_of(model, [prompt_ids(model, tokenizer, prompt, settings)], tokenizer.roles, settings)
 
 
 def settled(

@@ -37,11 +37,8 @@ class PartCounts:
     spread: float = 0.0
 
     def pieces_per_word(self, ends: int) -> float | None:
-        """Tokens a word; None where words were not counted.
-
-        Args:
-            ends: tokens that end a document, or a pair, which are of no word.
-        """
+        """Tokens a word, less the `ends` of each document, or pair, which are of no word; None where words were not
+        counted."""
         return (self.tokens - ends * self.documents) / self.words if self.words else None
 
 

@@ -29,10 +29,8 @@ class Intervals:
 
 @dataclass(frozen=True)
 class Bucket:
-    """The documents, or pairs, of `shortest` to `longest` tokens (of a pair, its source), and their scores.
-
-    None where none of them has a part in that score.
-    """
+    """The documents, or pairs, of `shortest` to `longest` tokens (of a pair, its source), and their scores; None where
+    none of them has a part in that score."""
 
     shortest: int
     longest: int
@@ -75,10 +73,9 @@ class Scores:
     are too long for the context and have no part in the loss; they are translated all the same.
 
     `bytes` (UTF-8) and `characters` are those of the text that was scored; `unknown` counts the scored tokens that
-    are the unknown one. Windows have `context` tokens, each `stride` behind the last (None: none overlap as there
-    are no windows, or they must not). `precision` is that of the weights.
-    `text_start` are the tokens that stood before each text, and `unscored` counts first tokens that nothing stood
-    before: they are in no score.
+    are the unknown one. Windows have `context` tokens, each `stride` behind the last (None: none overlap as there are
+    no windows, or they must not). `precision` is that of the weights. `text_start` are the tokens that stood before
+    each text, and `unscored` counts first tokens that nothing stood before: they are in no score.
     `pseudo_perplexity` is that of `pseudo_tokens` tokens, each masked alone.
     """
 

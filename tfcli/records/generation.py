@@ -6,15 +6,14 @@ from typing import Literal
 Finish = Literal["end", "stop", "length", "context"]
 """Why a text ended: the end token came, a stop text appeared, max_new_tokens was reached, or the context is full."""
 
+Fate = Literal["kept", "ended", "pruned"]
+
 
 @dataclass(frozen=True)
 class Generated:
-    """A continuation (decoder) or a translation (encoder-decoder).
-
-    `text` and `token_ids` are the continuation alone, a `stop` text left out of `text` and not of `token_ids`;
-    `log_probabilities` are the tokens' own (nats) under the model itself, before temperature and filters, and
-    `score` is their sum.
-    """
+    """A continuation (decoder) or a translation (encoder-decoder). `text` and `token_ids` are it alone, a `stop` text
+    left out of `text` and not of `token_ids`; `log_probabilities` are the tokens' own (nats) under the model itself,
+    before temperature and filters, and `score` is their sum."""
 
     prompt: str
     text: str
@@ -34,11 +33,9 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Filled:
-    """Every mask of a prompt with its best candidates, best first, and the prompt with the best of each put in.
-
-    `order` holds every mask's turn, 0 for the one filled first, and its candidates are those of that turn; None: each
-    was judged with all the others still masked.
-    """
+    """Every mask of a prompt with its best candidates, best first, and the prompt with the best of each put in. `order`
+    holds every mask's turn, 0 for the one filled first, and its candidates are those of that turn; None: each was
+    judged with all the others still masked."""
 
     prompt: str
     predictions: tuple[tuple[Candidate, ...], ...]
@@ -78,12 +75,10 @@ class Trace:
 
 @dataclass(frozen=True)
 class BeamNode:
-    """A beginning that the search looked at.
-
-    `score` is the log-probability (nats) of the tokens up to here; `ranking` is that, less what penalties on what is
-    repeated and diversity took, over the length penalty. `fate`: kept for the next step, ended (with the end token, a
-    stop text or the last allowed token), or pruned. `chosen` marks the way to the best text.
-    """
+    """A beginning that the search looked at. `score` is the log-probability (nats) of the tokens up to here; `ranking`
+    is that, less what penalties on what is repeated and diversity took, over the length penalty. `fate`: kept for the
+    next step, ended (with the end token, a stop text or the last allowed token), or pruned. `chosen` marks the way to
+    the best text."""
 
     step: int
     parent: int | None
@@ -93,7 +88,7 @@ class BeamNode:
     score: float
     ranking: float
     group: int
-    fate: Literal["kept", "ended", "pruned"]
+    fate: Fate
     chosen: bool
 
 

@@ -120,7 +120,6 @@ class TrainingFinished:
 
 TrainingEvent = TrainingStarted | SettingChanged | StepsDone | Evaluated | CheckpointSaved | TrainingFinished
 
-
 Stage = Literal["tokenizer", "data", "training", "evaluation", "generation", "inspection"]
 
 
@@ -158,11 +157,9 @@ RunState = Literal["finished", "interrupted", "running", "imported", "damaged"]
 
 @dataclass(frozen=True)
 class RunSummary:
-    """A run in a line. What a damaged run does not tell is None, and `problem` says what is wrong.
-
-    `path` is where it lies, `name` the same from the folder that was searched. `seconds` is its training time,
-    `age_seconds` the time since it was last written to.
-    """
+    """A run in a line. `path` is where it lies, `name` the same from the folder that was searched. `seconds` is its
+    training time, `age_seconds` the time since it was last written to. What a damaged run does not tell is None, and
+    `problem` says what is wrong."""
 
     path: str
     name: str
@@ -181,10 +178,8 @@ class RunSummary:
 
 @dataclass(frozen=True)
 class StepPoint:
-    """A report of training: the mean loss since the one before. What the run did not record is None.
-
-    `weight_norms` and `update_ratios` are those of `StepsDone`; empty in runs of before they were recorded.
-    """
+    """A report of training: the mean loss since the one before, and what `StepsDone` says else. What the run did not
+    record is None, or empty."""
 
     step: int
     tokens: int
@@ -270,10 +265,8 @@ class RunTokenizer:
 
 @dataclass(frozen=True)
 class RunDetail:
-    """All of one run. `text` is None for an imported run; `origin` is then where it came from.
-
-    `bits_per_byte` is that of the best evaluation, where the size of the validation text is known.
-    """
+    """All of one run. `text` is None for an imported run; `origin` is then where it came from. `bits_per_byte` is that
+    of the best evaluation, where the size of the validation text is known."""
 
     summary: RunSummary
     objective: str
@@ -310,10 +303,8 @@ class SeedSpread:
 
 @dataclass(frozen=True)
 class RunComparison:
-    """Runs side by side: the settings on which they differ, and nothing else of their settings.
-
-    `spreads` are of groups of two or more seeds. `notes` say in words why losses cannot be compared, where they cannot.
-    """
+    """Runs side by side, with the settings on which they differ. `spreads` are of groups of two or more seeds; `notes`
+    say in words why losses cannot be compared, where they cannot."""
 
     runs: tuple[RunDetail, ...]
     settings: tuple[SettingRow, ...]
@@ -324,17 +315,15 @@ class RunComparison:
 
 @dataclass(frozen=True)
 class TrainingCurves:
-    """A run's reports, oldest first. NaN: not recorded, or not finite. Losses are in nats a token.
+    """A run's reports, oldest first. NaN: not recorded, or not finite. Losses are in nats a token, `objectives` are
+    there where labels are smoothed.
 
     `groups` are "all" parameters, then what they are part of; () where the run was trained before these figures were
-    recorded. `typical_ratios` are the medians of `update_ratios` over the reports at which anything moved.
+    recorded. `weight_norms` and `update_ratios` are ‖w‖ and ‖Δw‖ / ‖w‖ of the last step before each report;
+    `typical_ratios` are the medians of the latter over the reports at which anything moved.
 
-    Shape:
-        steps, losses, objectives, learning_rates, grad_norms: (N,); objectives where labels are smoothed
-        weight_norms, update_ratios: (G, N), ‖w‖ and ‖Δw‖ / ‖w‖ of the last step before each report
-        typical_ratios: (G,)
-        evaluated_steps, evaluated_losses: (E,)
-    """
+    Shape: steps, losses, objectives, learning_rates, grad_norms (N,); weight_norms, update_ratios (G, N);
+    typical_ratios (G,); evaluated_steps, evaluated_losses (E,)."""
 
     run: str
     groups: tuple[str, ...]
