@@ -65,20 +65,14 @@ def _model_name(scores: Scores) -> str:
 
 
 def _scores_table(scores: Scores) -> Table:
-    rows = [
-        (
-            Text(name),
-            Text(_written(score, value), "bold"),
-            Text(_interval(score, getattr(scores.intervals, score))),
-            Text(note or _OF_TOKENS.get(scores.objective, "of the tokens"), "dim"),
-        )
-        for score, (name, note) in _SCORES.items()
-        if (value := getattr(scores, score)) is not None
-    ]
-    sure = any(interval.plain for _, _, interval, _ in rows)
+    given = {score: value for score in _SCORES if (value := getattr(scores, score)) is not None}
+    sure = [score for score in given if getattr(scores.intervals, score) is not None]
     table = columns("lrrw", "", "", "95 % interval") if sure else columns("lrw")
-    for name, value, interval, note in rows:
-        table.add_row(name, value, *([interval] if sure else []), note)
+    for score, value in given.items():
+        name, note = _SCORES[score]
+        interval = [Text(_interval(score, getattr(scores.intervals, score)))] if sure else []
+        about = Text(note or _OF_TOKENS.get(scores.objective, "of the tokens"), "dim")
+        table.add_row(Text(name), Text(_written(score, value), "bold"), *interval, about)
     return table
 
 
@@ -117,7 +111,10 @@ def _notes(scores: Scores) -> Iterator[str]:
         more = "" if side_by_side else f": {before} or more before each token"
         yield f"Windows of {exact(scores.context)} tokens{how}{more}"
     if scores.text_start is not None:
-        yield _frame(scores, scores.text_start)
+        read = "Document by document" if scores.windows == "documents" else "All text in a row"
+        begun = f", each begun with {' '.join(map(printable, scores.text_start))}"
+        unscored = f"; {plural(scores.unscored, 'first token')} not scored" if scores.unscored else ""
+        yield read + (begun if scores.text_start else f", with nothing before a text{unscored}")
     if scores.pseudo_tokens is not None:
         yield f"Masked alone: {plural(scores.pseudo_tokens, 'token')}, in windows spread evenly over the text"
     if scores.beam is not None:
@@ -140,14 +137,6 @@ def _warnings(scores: Scores) -> Iterator[str]:
         count = f"{plural(scores.unknown, 'token')} ({percent(scores.unknown / scores.tokens)})"
         what = "easier to foresee than the text itself, so that bits per byte flatter"
         yield f"{count} unknown to the tokenizer: {what}"
-
-
-def _frame(scores: Scores, start: tuple[str, ...]) -> str:
-    read = "Document by document" if scores.windows == "documents" else "All text in a row"
-    if start:
-        return f"{read}, each begun with {' '.join(map(printable, start))}"
-    unscored = f"; {plural(scores.unscored, 'first token')} not scored" if scores.unscored else ""
-    return f"{read}, with nothing before a text{unscored}"
 
 
 def _buckets_table(scores: Scores, width: int) -> Table:

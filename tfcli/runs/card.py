@@ -27,12 +27,7 @@ _END = {
 
 
 def run_card(recipe: Recipe, finished: TrainingFinished, exportable: Exportable, mask: str = "<mask>") -> str:
-    """The page of a trained run, as Markdown.
-
-    Args:
-        exportable: where `tfcli export` can bring it.
-        mask: the mask token's name.
-    """
+    """The page of a trained run, as Markdown; `mask` is the mask token's name."""
     model, source = recipe.model, recipe.data.source
     best = "not evaluated yet"
     if finished.best_loss is not None:
@@ -51,12 +46,8 @@ def run_card(recipe: Recipe, finished: TrainingFinished, exportable: Exportable,
 
 
 def imported_card(recipe: Recipe, left_over: Sequence[str], text: str, mask: str | None) -> str:
-    """The page of an imported run, as Markdown.
-
-    Args:
-        text: one that the run's tokenizer and context have room for.
-        mask: the mask token's name, if the tokenizer has one.
-    """
+    """The page of an imported run, as Markdown, with a `text` that the run's tokenizer and context have room for;
+    `mask` is the mask token's name, if there is one."""
     model, origin = recipe.model, recipe.origin
     facts = {"imported from": _name(origin.source), "family": origin.layout}
     if left_over:
