@@ -65,7 +65,6 @@ def _named(event: Any) -> dict[str, Any]:
 def _drawn(record: Any, *, translation: bool = False) -> Any:
     """The renderable of a record; a translation stands under its source, not behind it."""
     from tfcli.data import view as dataset
-    from tfcli.draw import tables
     from tfcli.evaluation import view as scores
     from tfcli.generation import view as texts
     from tfcli.inspection.attention.view import AttentionEnding
@@ -89,10 +88,17 @@ def _drawn(record: Any, *, translation: bool = False) -> Any:
         case PositionsRecord():
             return positions.PositionsView(record)
         case CheckResult():
-            return tables.check_line(record)
+            return _check_line(record)
         case list():
             return Group(*(_drawn(one, translation=translation) for one in record))
     raise AssertionError(f"nothing draws a {type(record).__name__}")
+
+
+def _check_line(result: CheckResult) -> Text:
+    """The limit, the figure, and whether it is met."""
+    measured = "not measured" if result.measured is None else f"{result.measured:.4g}"
+    word, style = ("met", "green") if result.passed else ("missed", "bold red")
+    return Text.assemble(f"{result.name} {result.limit:g}: {measured}, ", (word, style))
 
 
 @dataclass

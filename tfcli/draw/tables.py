@@ -16,25 +16,6 @@ from rich.table import Table
 from rich.text import Text
 
 from tfcli.draw.safe import fit
-from tfcli.inspection.attention import AttentionRecord
-from tfcli.inspection.positions import (
-    BeyondContext,
-    PositionComparison,
-    PositionRequirements,
-    PositionsRecord,
-    ShiftRecord,
-)
-from tfcli.records.dataset import TokenizerReport
-from tfcli.records.runs import (
-    CheckpointSaved,
-    CheckResult,
-    Evaluated,
-    SettingChanged,
-    StepsDone,
-    TrainingFinished,
-    TrainingStarted,
-)
-from tfcli.verification import Verification
 
 
 def grid(*heads: str, padding: PaddingDimensions = (0, 0, 0, 1)) -> Table:
@@ -161,71 +142,23 @@ def bar(share: float, width: int, *, ascii_only: bool = False) -> str:
     return ("█" * (eighths // 8) + _EIGHTHS[eighths % 8]).rstrip()
 
 
-def check_line(result: CheckResult) -> Text:
-    """One line: the limit, the figure, and whether it is met."""
-    measured = "not measured" if result.measured is None else f"{result.measured:.4g}"
-    word, style = ("met", "green") if result.passed else ("missed", "bold red")
-    return Text.assemble(f"{result.name} {result.limit:g}: {measured}, ", (word, style))
-
-
-_EVENTS = {
-    TrainingStarted: "started",
-    SettingChanged: "changed",
-    StepsDone: "step",
-    Evaluated: "evaluated",
-    CheckpointSaved: "saved",
-    TrainingFinished: "finished",
-}
-
-
 def to_json(record: Any) -> Any:
-    """A record, or a list of them, as JSON values. Attention records always come under "records".
+    """A record, or a list of them, as JSON values. Numbers are finite: NaN and infinity become null.
 
-    Numbers are finite: NaN and infinity become null. A training event carries its name under "event".
+    A record's `json_keys` name the attributes that are written, `...` all of its fields, which is what is written
+    where it says nothing. Records with a `json_list` always come as a list under that key.
     """
-    if isinstance(record, AttentionRecord):
-        record = [record]
-    if isinstance(record, list | tuple) and record and all(isinstance(one, AttentionRecord) for one in record):
-        return {"records": [_attention(one) for one in record]}
-    if isinstance(record, list | tuple):
-        return [to_json(one) for one in record]
-    return _one(record)
-
-
-def positions_json(
-    record: PositionsRecord, found: PositionRequirements, shift: ShiftRecord | None, beyond: BeyondContext | None
-) -> dict[str, Any]:
-    """A table, what it should be, and what else was asked for; null: it was not."""
-    about = to_json(found)
-    return {
-        **to_json(record),
-        **{key: about[key] for key in ("origin", "joins", "requirements")},
-        "shift": shift and to_json(shift),
-        "beyond_context": beyond and to_json(beyond),
-    }
-
-
-def comparison_json(comparison: PositionComparison) -> dict[str, Any]:
-    """Every encoding with its table and what it should be."""
-    both = zip(comparison.tables, comparison.requirements, strict=True)
-    return {"encodings": [{**to_json(record), **to_json(found)} for record, found in both]}
+    records = record if isinstance(record, list | tuple) else [record]
+    if records and (key := getattr(records[0], "json_list", None)):
+        return {key: [_one(one) for one in records]}
+    return [to_json(one) for one in record] if isinstance(record, list | tuple) else _one(record)
 
 
 def _one(record: Any) -> dict[str, Any]:
-    if isinstance(record, TokenizerReport):
-        return {**_fields(record), "bytes_per_token": _value(record.bytes_per_token)}
-    if isinstance(record, Verification):
-        return {"passed": record.passed, **_fields(record)}
-    if type(record) in _EVENTS:
-        return {"event": _EVENTS[type(record)], **_fields(record)}
-    return _fields(record)
-
-
-def _attention(record: AttentionRecord) -> dict[str, Any]:
-    extra = ("scores", "names", "query_positions", "key_positions")
-    there = [name for name in extra if getattr(record, name) is not None and len(getattr(record, name))]
-    chosen = ("kind", "query_tokens", "key_tokens", "weights", *there)
-    return {name: _value(getattr(record, name)) for name in chosen}
+    values: dict[str, Any] = {}
+    for key in getattr(record, "json_keys", (...,)):
+        values |= _fields(record) if key is ... else {key: _value(getattr(record, key))}
+    return values
 
 
 def _fields(record: Any) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """What a dataset and a tokenizer are said to be: manifest, text statistics, vocabulary, comparison."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from tfcli.bench import Spread
 
@@ -64,6 +64,7 @@ class TokenizerReport:
     """A tokenizer and its text in numbers. `stretches_learned`: of long stretches without white space, the share that
     memory let it learn from."""
 
+    json_keys: ClassVar[tuple[Any, ...]] = (..., "bytes_per_token")
     algorithm: str
     vocab_size: int
     fingerprint: str

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,17 @@ Scope = Literal["whole", "sample"]
 """What an evaluation scored: the whole validation part, or train.evaluate_tokens of it, evenly spread."""
 
 
+class _Event:
+    """Its JSON begins with its name."""
+
+    json_keys: ClassVar[tuple[Any, ...]] = ("event", ...)
+
+
 @dataclass(frozen=True)
-class TrainingStarted:
+class TrainingStarted(_Event):
     """Sent once, before the first step (again after a resume, with `step` > 0)."""
 
+    event = "started"
     run: str
     architecture: str
     parameters: int
@@ -44,11 +51,12 @@ class TrainingStarted:
 
 
 @dataclass(frozen=True)
-class SettingChanged:
+class SettingChanged(_Event):
     """A setting that a resume has changed, before step `step` + 1. `key` is ``section.field``; `rate_before`
     and `rate_after` are the learning rates of step `step` before it and of the next one after it, where it bears on
     them."""
 
+    event = "changed"
     step: int
     key: str
     from_: Any
@@ -58,9 +66,10 @@ class SettingChanged:
 
 
 @dataclass(frozen=True)
-class StepsDone:
+class StepsDone(_Event):
     """Sent every `log_every` steps; `loss` is the mean cross-entropy of the target tokens since the last one."""
 
+    event = "step"
     step: int
     total_steps: int
     tokens: int
@@ -83,9 +92,10 @@ class StepsDone:
 
 
 @dataclass(frozen=True)
-class Evaluated:
+class Evaluated(_Event):
     """The validation part was scored. `of_step`: the step that the weights are of, where it is not `step`."""
 
+    event = "evaluated"
     step: int
     tokens: int
     loss: float
@@ -98,17 +108,19 @@ class Evaluated:
 
 
 @dataclass(frozen=True)
-class CheckpointSaved:
+class CheckpointSaved(_Event):
     """A checkpoint is on the disk, whole."""
 
+    event = "saved"
     step: int
     path: str
 
 
 @dataclass(frozen=True)
-class TrainingFinished:
+class TrainingFinished(_Event):
     """The last event. `interrupted`: saved, to be resumed. `early`: no better evaluation for `patience` of them."""
 
+    event = "finished"
     reason: Reason
     step: int
     tokens: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from tfcli.inspection.embeddings import Word
 from tfcli.records.generation import Candidate
@@ -34,6 +34,7 @@ class AttentionRecord:
         weights, scores, bias: (L, H, T, S); mask: (T, S)
     """
 
+    json_list: ClassVar = "records"
     kind: AttentionKind
     query_tokens: tuple[str, ...]
     key_tokens: tuple[str, ...]
@@ -63,6 +64,13 @@ class AttentionRecord:
         keys = _are_words(self.columns, self.key_tokens, self.key_words, first=self.kind == "cross")
         words = np.outer(queries, keys)
         return words if self.kind == "cross" else words & (abs(np.subtract.outer(self.rows, self.columns)) > 1)
+
+    @property
+    def json_keys(self) -> tuple[str, ...]:
+        """What its JSON says: of what is not always there, what is."""
+        extra = ("scores", "names", "query_positions", "key_positions")
+        there = [name for name in extra if getattr(self, name) is not None and len(getattr(self, name))]
+        return ("kind", "query_tokens", "key_tokens", "weights", *there)
 
     def hidden(self, layer: int, head: int) -> NDArray[np.bool_]:
         """Where a query may not look: as the mask has it; without one, where the weight is exactly 0. Shape: (T, S)."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from tfcli.draw.curve import Plot, Series
 from tfcli.draw.heatmap import HeatMap
 from tfcli.draw.numbers import exact
 from tfcli.draw.safe import printable
-from tfcli.draw.tables import CsvTable, Fact, Facts, columns, dim, heading
+from tfcli.draw.tables import CsvTable, Fact, Facts, columns, dim, heading, to_json
 from tfcli.inspection.explain import Matrix, Measure, Step
 from tfcli.inspection.explain.view import StepView
 from tfcli.inspection.positions import (
@@ -376,3 +377,22 @@ def _step(shift: ShiftRecord) -> Step:
 def shift_table(shift: ShiftRecord) -> CsvTable:
     """The matrix, a line a number."""
     return CsvTable(("row", "column", "value"), ((*at, str(value)) for at, value in np.ndenumerate(shift.matrix)))
+
+
+def positions_json(
+    record: PositionsRecord, found: PositionRequirements, shift: ShiftRecord | None, beyond: BeyondContext | None
+) -> dict[str, Any]:
+    """A table, what it should be, and what else was asked for; null: it was not."""
+    about = to_json(found)
+    return {
+        **to_json(record),
+        **{key: about[key] for key in ("origin", "joins", "requirements")},
+        "shift": shift and to_json(shift),
+        "beyond_context": beyond and to_json(beyond),
+    }
+
+
+def comparison_json(comparison: PositionComparison) -> dict[str, Any]:
+    """Every encoding with its table and what it should be."""
+    both = zip(comparison.tables, comparison.requirements, strict=True)
+    return {"encodings": [{**to_json(record), **to_json(found)} for record, found in both]}
