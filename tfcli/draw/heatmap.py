@@ -101,6 +101,23 @@ def labelled_row(
     return line
 
 
+def changed(line: Line, left: int, width: int, style: Style, text: str | None = None) -> Line:
+    """A line whose `width` cells from `left` on have this style, and this text where one is given."""
+    end = max(left + width, sum(segment.cell_length for segment in line))
+    before, own, behind = Segment.divide(Segment.adjust_line_length(line, end), [left, left + width, end])
+    return [*before, Segment("".join(one.text for one in own) if text is None else text, style), *behind]
+
+
+def frame(lines: list[Line], top: int, left: int, width: int, height: int, style: Style) -> None:
+    """Draw a frame on lines, so many cells wide and lines high; what is in it stays."""
+    for y in range(height):
+        first, between, last = "┏━┓" if y == 0 else "┗━┛" if y == height - 1 else "┃ ┃"
+        line = changed(lines[top + y], left, 1, style, first)
+        if between == "━":
+            line = changed(line, left + 1, width - 2, style, between * (width - 2))
+        lines[top + y] = changed(line, left + width - 1, 1, style, last)
+
+
 def legend(bar: Line, words: str, gutter: int, width: int) -> RenderResult:
     """A colour scale and what it means: behind `gutter` cells where that fits, else in one line, else in two."""
     words = f"  {words}" if bar else words

@@ -12,7 +12,18 @@ from rich.style import Style
 from textual import events
 
 from tfcli.draw.colors import NO_VALUE, Brush, levels
-from tfcli.draw.heatmap import TALLEST, Line, half_block_lines, max_pool, ruler, scale_bar, vertical
+from tfcli.draw.heatmap import (
+    TALLEST,
+    Line,
+    changed,
+    frame,
+    half_block_lines,
+    labelled_row,
+    max_pool,
+    ruler,
+    scale_bar,
+    vertical,
+)
 from tfcli.draw.numbers import weight
 from tfcli.draw.safe import fit, shortened, widest
 from tfcli.explorer import View
@@ -190,12 +201,12 @@ class MapPicture:
     brush: Brush
 
     def lines(self) -> list[Line]:
-        shades = self._drawn(self.scene.values.shades)
-        grid = levels(shades, self.scene.values.low, self.scene.values.high)
-        cells = self._half_blocks(grid) if self.grid.halves else self._cells(grid)
+        values = self.scene.values
+        grid = levels(self._drawn(values.shades), values.low, values.high)
+        cells = self._half_blocks(grid) if self.grid.halves else self._cells(grid, self._drawn(values.numbers))
         return [*self._header(), *([*self._label(number), *line] for number, line in enumerate(cells))]
 
-    def _drawn(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _drawn(self, values: Map) -> Map:
         first, left = self.grid.first_row, self.grid.first_column
         part = values[first : first + self.grid.rows, left : left + self.grid.columns]
         return max_pool(part, self.grid.factor, self.grid.factor)
@@ -207,29 +218,22 @@ class MapPicture:
     def _header(self) -> list[Line]:
         grid, width = self.grid, self.grid.cell_width
         shown = self.scene.keys[grid.first_column : grid.first_column + grid.columns]
+        at, pad, style = self._point[1] * width, Segment(" " * grid.gutter), mark_style(self.brush.color_system)
+        mark = [pad, Segment(" " * (at + (width - 1) // 2) + "▾", style)]
         if not grid.is_labelled:
             numbers = tuple(range(grid.first_column, grid.first_column + grid.columns, grid.factor))
-            above = [ruler(numbers, width)]
-        elif widest(self.scene.keys) < width:
+            return [[pad, Segment(ruler(numbers, width), DIM)], mark]
+        if widest(self.scene.keys) < width:
             above = ["".join(fit(label, width, "center") for label in shown)]
         else:
             # The tallest labels of all columns keep the map where it is while a crop moves over it.
             high = grid.header - 1
             cut = (label if len(label) <= high else label[: max(1, high - 1)] + "…" for label in shown)
-            lines = vertical(tuple(cut), width)
-            above = [""] * (high - len(lines)) + lines
-        column = self._point[1]
-        at, pad, style = column * width, Segment(" " * grid.gutter), mark_style(self.brush.color_system)
-        header: list[Line] = []
-        for text in above:
-            if not grid.is_labelled:
-                header.append([pad, Segment(text, DIM)])
-                continue
-            # The cursor's column stands out. Wide characters never cross a column's edge.
-            end = grid.columns * width
-            before, own, behind = Segment.divide([Segment(fit(text, end))], [at, at + width, end])
-            header.append([pad, *before, *(Segment(segment.text, style) for segment in own), *behind])
-        return [*header, [pad, Segment(" " * (at + (width - 1) // 2) + "▾", style)]]
+            above = vertical(tuple(cut), width)
+            above = [""] * (high - len(above)) + above
+        # The cursor's column stands out. Wide characters never cross a column's edge.
+        lines = ([Segment(fit(text, grid.columns * width))] for text in above)
+        return [*([pad, *changed(line, at, width, style)] for line in lines), mark]
 
     def _label(self, line: int) -> Line:
         """What stands before a line of cells."""
@@ -247,46 +251,38 @@ class MapPicture:
         return [Segment(f" {fit(queries[min(grid.first_row + row, len(queries) - 1)], width, 'right')} ")]
 
     def _half_blocks(self, grid: NDArray[np.intp]) -> list[Line]:
-        width = self.grid.cell_width
+        width, (row, column) = self.grid.cell_width, self._point
         lines = half_block_lines(grid.repeat(width, axis=1), self.brush)
-        row, column = self._point
         other = int(grid[row ^ 1, column]) if row ^ 1 < len(grid) else NO_VALUE
         mark, ink = cursor_style(self.brush.color_system).bgcolor, self.brush.style(other).color
-        style = Style.from_color(mark, ink)
-        cell = Segment(("▄" if row % 2 else "▀") * width, style)
-        edges = [column * width, (column + 1) * width, grid.shape[1] * width]
-        before, _, behind = Segment.divide(lines[row // 2], edges)
-        lines[row // 2] = [*before, cell, *behind]
+        style, text = Style.from_color(mark, ink), ("▄" if row % 2 else "▀") * width
+        lines[row // 2] = changed(lines[row // 2], column * width, width, style, text)
         return lines
 
-    def _cells(self, grid: NDArray[np.intp]) -> list[Line]:
-        numbers = self._drawn(self.scene.values.numbers)
-        rows = [list(zip(*row, strict=True)) for row in zip(grid.tolist(), numbers.tolist(), strict=True)]
-        return [
-            [self._cell(*cell, y, (row, column) == self._point) for column, cell in enumerate(cells)]
-            for row, cells in enumerate(rows)
-            for y in range(self.grid.cell_height)
-        ]
-
-    def _cell(self, level: int, number: float, y: int, is_cursor: bool) -> Segment:
-        width, height = self.grid.cell_width, self.grid.cell_height
-        is_middle = y == (height - 1) // 2
-        if level == NO_VALUE:
-            text, style = (fit("·", width, "center") if is_middle else " " * width), DIM
-        else:
-            style = self.brush.readable(level) if self.brush.in_color else Style.null()
-            fill = " " if self.brush.in_color else self.brush.glyph(level)
-            text = fill * width
-            if is_middle and width >= 4:
-                text = fit(cell_number(number, signed=self.scene.values.signed), width, "center")
-        if not is_cursor:
-            return Segment(text, style)
-        mark = cursor_style(self.brush.color_system)
+    def _cells(self, grid: NDArray[np.intp], numbers: Map) -> list[Line]:
+        """Cells with a number in their middle where there is room, else as colours or glyphs; the cursor's framed."""
+        width, height, brush = self.grid.cell_width, self.grid.cell_height, self.brush
+        middle, lines = (height - 1) // 2, []
+        for row, values in zip(grid.tolist(), numbers.tolist(), strict=True):
+            fills = [" " if one == NO_VALUE else "" if brush.in_color else brush.glyph(one) * width for one in row]
+            texts = fills
+            if width >= _ZOOMED[0]:
+                texts = [cell_number(value, signed=self.scene.values.signed) for value in values]
+            texts = ["·" if level == NO_VALUE else text for level, text in zip(row, texts, strict=True)]
+            for y in range(height):
+                shown = texts if y == middle else fills
+                lines.append(labelled_row("", shown, row, [width] * len(row), brush, align="center", faint=("·", " ")))
+        row, column = self._point
+        level, at = int(grid[row, column]), (row * height, column * width)
+        style = DIM if level == NO_VALUE else brush.readable(level) if brush.in_color else Style.null()
         if height < 3 or width < 6:
-            return Segment(text, mark) if is_middle else Segment(text, style)
-        left, right = "┏┓" if y == 0 else "┗┛" if y == height - 1 else "┃┃"
-        inner = text[1:-1] if 0 < y < height - 1 else "━" * (width - 2)
-        return Segment(left + inner + right, style + BOLD)
+            at_middle = at[0] + middle
+            lines[at_middle] = changed(lines[at_middle], at[1], width, cursor_style(brush.color_system))
+        else:
+            for y in range(at[0], at[0] + height):
+                lines[y] = changed(lines[y], at[1], width, style + BOLD)
+            frame(lines, *at, width, height, style + BOLD)
+        return lines
 
 
 def cell_number(value: float, *, signed: bool) -> str:
@@ -383,23 +379,11 @@ class Thumbnails(Drawn):
 
 
 def _framed(lines: list[Line], layout: ThumbnailGrid, chosen: tuple[int, int], color_system: str | None) -> list[Line]:
-    """A frame in the gaps around the chosen thumbnail."""
-    tall = layout.side // 2
+    """A frame in the gaps around the chosen thumbnail, which leaves the line of numbers its numbers."""
+    tall, numbers, style = layout.side // 2, lines[0], mark_style(color_system)
     top = (chosen[0] - layout.first_layer) * (tall + 1)
     left = _GUTTER - 1 + (chosen[1] - layout.first_head) * (layout.side + 1)
-    style = mark_style(color_system)
-    framed, right = list(lines), left + 1 + layout.side
-    for y in range(tall + 2):
-        whole = [*lines[top + y], Segment(" ")]
-        end = sum(segment.cell_length for segment in whole)
-        cuts = [left, left + 1, right, right + 1, max(end, right + 2)]
-        before, first, inside, last, behind = Segment.divide(whole, cuts)
-        if top + y == 0:  # the line of numbers
-            inside = [Segment(segment.text, style) for segment in inside]
-        else:
-            sides = "┏┓" if y == 0 else "┗┛" if y == tall + 1 else "┃┃"
-            first, last = ([Segment(sign, style)] for sign in sides)
-            if y in (0, tall + 1):
-                inside = [Segment("━" * layout.side, style)]
-        framed[top + y] = [*before, *first, *inside, *last, *behind]
-    return framed
+    frame(lines, top, left, layout.side + 2, tall + 2, style)
+    if top == 0:
+        lines[0] = changed(numbers, left + 1, layout.side, style)
+    return lines

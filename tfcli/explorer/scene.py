@@ -180,24 +180,18 @@ class Scene:
 def map_values(reading: ReadText, view: View) -> MapValues:
     """What the map of a view shows."""
     numbers, meaning = _numbers(reading, view)
+    shades, high = numbers, float(np.nanmax(np.abs(numbers), initial=0.0))
+    low, ends = -high if view.signed else 0.0, (f"-{high:.3g}" if view.signed else "0", f"{high:.3g}")
     if np.isnan(numbers).all():
-        return MapValues(numbers, numbers, 0.0, high=0.0, ends=("0", "0"), meaning=meaning, signed=view.signed)
-    if view.scale == "row":  # every row divided by its largest distance from 0
+        low, ends = 0.0, ("0", "0")
+    elif view.scale == "row":  # every row divided by its largest distance from 0
         largest = np.abs(np.nan_to_num(numbers)).max(axis=1, keepdims=True)
-        shades: Map = np.divide(numbers, np.where(largest == 0.0, 1.0, largest), dtype=np.float32)
-        low, least = (-1.0, "-row's largest") if view.signed else (0.0, "0")
-        return MapValues(
-            numbers, shades, low, high=1.0, ends=(least, "row's largest"), meaning=meaning, signed=view.signed
-        )
-    high = float(np.nanmax(np.abs(numbers)))
-    end = f"{high:.3g}"
-    if view.signed:
-        return MapValues(numbers, numbers, -high, high=high, ends=(f"-{end}", end), meaning=meaning, signed=True)
-    if view.scale == "log":
-        shades = np.log10(np.maximum(numbers, _LEAST))
+        shades = np.divide(numbers, np.where(largest == 0.0, 1.0, largest), dtype=np.float32)
+        low, high, ends = -1.0 if view.signed else 0.0, 1.0, ("-row's largest" if view.signed else "0", "row's largest")
+    elif view.scale == "log" and not view.signed:
+        shades, ends = np.log10(np.maximum(numbers, _LEAST)), (f"≤{_LEAST:.0e}", ends[1])
         low, high = (float(np.log10(number)) for number in (_LEAST, max(high, _LEAST)))
-        return MapValues(numbers, shades, low, high=high, ends=(f"≤{_LEAST:.0e}", end), meaning=meaning, signed=False)
-    return MapValues(numbers, numbers, 0.0, high=high, ends=("0", end), meaning=meaning, signed=False)
+    return MapValues(numbers, shades, low, high, ends, meaning, view.signed)
 
 
 def _numbers(reading: ReadText, view: View) -> tuple[Map, str]:
