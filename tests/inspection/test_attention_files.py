@@ -18,7 +18,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def test_svg_has_a_rectangle_and_a_number_for_every_weight_that_is_not_zero() -> None:
-    root = ElementTree.fromstring(attention_svg(RECORD, 0, 0))
+    root = ElementTree.fromstring(attention_svg(RECORD))
     numbers = [text.text for text in root.iter(f"{SVG}text") if text.get("text-anchor") == "middle"]
     assert numbers == ["1.0", ".25", ".75", ".12", ".50", ".38"]
     assert len(list(root.iter(f"{SVG}circle"))) == 3
@@ -26,8 +26,8 @@ def test_svg_has_a_rectangle_and_a_number_for_every_weight_that_is_not_zero() ->
 
 
 def test_svg_is_the_same_every_time_and_fetches_nothing() -> None:
-    svg = attention_svg(RECORD, 0, 0)
-    assert svg == attention_svg(RECORD, 0, 0)
+    svg = attention_svg(RECORD)
+    assert svg == attention_svg(RECORD)
     assert re.findall(r"https?://[^'\"]*", svg) == ["http://www.w3.org/2000/svg"]
 
 

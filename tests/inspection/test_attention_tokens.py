@@ -3,6 +3,7 @@
 import re
 import unicodedata
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,15 +15,14 @@ from tests.support.consoles import printed
 from tfcli.inspection.attention import AttentionEvolution, AttentionRecord, AttentionStep
 from tfcli.inspection.attention.choice import cropped, strongest_edges
 from tfcli.inspection.attention.compute import difference
-from tfcli.inspection.attention.matrix_view import AttentionOverview
+from tfcli.inspection.attention.matrix_view import attention_overview
 from tfcli.inspection.attention.page_view import attention_svg
 from tfcli.inspection.attention.view import (
     AttentionDifferenceView,
     AttentionEdgeList,
-    AttentionEvolutionView,
     AttentionScores,
-    AttentionTable,
-    scores_svg,
+    attention_view,
+    evolution_view,
 )
 from tfcli.records.arrays import frozen
 
@@ -68,14 +68,14 @@ def views(one: AttentionRecord) -> dict[str, object]:
     step = AttentionStep(3, 1.0, 0.5, 0, 0)
     weights = one.weights[0]
     return {
-        "table": AttentionTable(one, 0, 1),
-        "first keys": AttentionTable(one, 0, 1, 2),
-        "cropped": AttentionTable(cropped(one, "-1:", "-1:", 1), 0, 0, 1),
-        "scores": AttentionScores(one, 0, 0),
-        "overview": AttentionOverview(one),
-        "edges": AttentionEdgeList(strongest_edges(one, 0, 0, 9)),
+        "table": attention_view(replace(one, focus=(0, 1))),
+        "first keys": attention_view(replace(one, focus=(0, 1)), 2),
+        "cropped": attention_view(cropped(one, "-1:", "-1:", 1), 1),
+        "scores": AttentionScores(one),
+        "overview": attention_overview(one),
+        "edges": AttentionEdgeList(strongest_edges(one, 9)),
         "difference": AttentionDifferenceView(difference(one, one, ((0, 0), (0, 1)), ("layer 0, head 0", "head 1"))),
-        "evolution": AttentionEvolutionView(
+        "evolution": evolution_view(
             AttentionEvolution(one.kind, 0, 0, one.query_tokens, one.key_tokens, weights, weights[0] > 0, (step, step))
         ),
     }
@@ -98,7 +98,7 @@ def test_every_line_is_within_the_width_and_nothing_steers_the_terminal(names: l
 @example(names=list(NASTY[:12]), width=80)
 def test_numbers_stand_under_each_other(names: list[str], width: int) -> None:
     """Whatever stands before them: the sums, 1.00, all end in one column, and so does every number of a column."""
-    lines = printed(AttentionTable(record(names), 0, 0), width).splitlines()
+    lines = printed(attention_view(record(names)), width).splitlines()
     rows = [line for line in lines if line.endswith(" 1.00")]
     assert len(rows) == len(names)
     ends = [[cell_len(line[: found.end()]) for found in re.finditer(r"(\.\d\d|1\.0|·)(?= )", line)] for line in rows]
@@ -109,7 +109,7 @@ def test_numbers_stand_under_each_other(names: list[str], width: int) -> None:
 
 def test_a_map_of_long_labels_keeps_its_columns() -> None:
     names = [*NASTY, *NASTY]
-    lines = printed(AttentionTable(record(names), 0, 0), 60).splitlines()
+    lines = printed(attention_view(record(names)), 60).splitlines()
     body = [line for line in lines if re.search(r" \d+ [ ░▒▓█·]*·$", line)]
     assert len(body) == len(names) - 1, "the last row has no masked cell"
     assert len({cell_len(line) for line in body}) == 1
@@ -118,7 +118,7 @@ def test_a_map_of_long_labels_keeps_its_columns() -> None:
 @pytest.mark.parametrize("name", ["weights", "scores"])
 def test_svg_of_any_token_is_well_formed_and_harmless(name: str) -> None:
     one = record([*NASTY, "</text><script>alert(1)</script>", "&amp;"])
-    svg = attention_svg(one, 0, 0) if name == "weights" else scores_svg(AttentionScores(one, 0, 0))
+    svg = attention_svg(one) if name == "weights" else AttentionScores(one).svg()
     root = ElementTree.fromstring(svg)
     texts = "".join(text.text or "" for text in root.iter("{http://www.w3.org/2000/svg}text"))
     assert not {unicodedata.category(letter) for letter in texts} & FORBIDDEN

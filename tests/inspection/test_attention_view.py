@@ -1,5 +1,7 @@
 """One head and all heads, as numbers, maps and shades, on 60, 80 and 140 columns."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from rich.cells import cell_len
@@ -7,8 +9,8 @@ from rich.cells import cell_len
 from tests.support.consoles import printed
 from tfcli.draw.colors import WEIGHTS
 from tfcli.inspection.attention import AttentionKind, AttentionRecord
-from tfcli.inspection.attention.matrix_view import AttentionOverview
-from tfcli.inspection.attention.view import AttentionTable
+from tfcli.inspection.attention.matrix_view import attention_overview
+from tfcli.inspection.attention.view import attention_view
 from tfcli.records.arrays import frozen
 
 TOKENS = ("Lucas", " will", " travel")
@@ -29,7 +31,7 @@ def causal(count: int) -> AttentionRecord:
 
 @pytest.mark.parametrize("width", [80, 140])
 def test_numbers_under_whole_labels(width: int) -> None:
-    assert printed(AttentionTable(record(), 0, 1), width).splitlines() == [
+    assert printed(attention_view(replace(record(), focus=(0, 1))), width).splitlines() == [
         "Attention weights · decoder self-attention · layer 0, head 1",
         "rows: queries, columns: keys, both the text so far; each row sums to 1",
         "        Lucas ·will ·travel   sum",
@@ -42,14 +44,14 @@ def test_numbers_under_whole_labels(width: int) -> None:
 
 def test_a_number_is_black_or_white_on_its_colour() -> None:
     # The largest weight, 1.0, is on the last colour (yellow, so black text: colour 16 of the cube).
-    line = printed(AttentionTable(record(), 0, 0), color="truecolor").splitlines()[3]
+    line = printed(attention_view(record()), color="truecolor").splitlines()[3]
     yellow = "{};{};{}".format(*WEIGHTS.table[-1])
     assert f"\x1b[38;5;16;48;2;{yellow}m 1.0  \x1b[0m" in line
     assert "\x1b[2m  ·   \x1b[0m" in line
 
 
 def test_rows_that_do_not_sum_to_one_are_reported_as_they_are() -> None:
-    text = printed(AttentionTable(record([[0.5, 0, 0], [0.5, 0.5, 0], [0.5, 0.25, 0.25]]), 0, 0))
+    text = printed(attention_view(record([[0.5, 0, 0], [0.5, 0.5, 0], [0.5, 0.25, 0.25]])))
     assert "rows sum to 0.50 … 1.00" in text
 
 
@@ -57,7 +59,7 @@ def test_labels_turn_downwards_before_numbers_are_given_up() -> None:
     # 60 columns less gutter (5) and sums (5) are 50: 12 numbers of 4 cells fit, 12 labels of 4 letters and
     # a gap do not.
     tokens = tuple(f" w{n}" for n in range(10, 22))
-    lines = printed(AttentionTable(record(np.full((12, 12), 1 / 12), tokens), 0, 0), 60).splitlines()
+    lines = printed(attention_view(record(np.full((12, 12), 1 / 12), tokens)), 60).splitlines()
     header = [line.split() for line in lines if line.startswith("     ")][:4]
     assert header[:3] == [["·"] * 12, ["w"] * 12, ["1"] * 10 + ["2"] * 2]
     assert header[3] == [*map(str, range(10)), "0", "1", "sum"]
@@ -66,7 +68,7 @@ def test_labels_turn_downwards_before_numbers_are_given_up() -> None:
 
 @pytest.mark.parametrize(("width", "count"), [(60, 22), (80, 32), (140, 62)])
 def test_a_wide_map_labels_every_token(width: int, count: int) -> None:
-    lines = printed(AttentionTable(causal(count), 0, 0), width).splitlines()
+    lines = printed(attention_view(causal(count)), width).splitlines()
     assert sum(line.startswith("·w") for line in lines) == count
     assert max(map(cell_len, lines)) <= width
     first = next(line for line in lines if line.startswith("·w0"))
@@ -74,7 +76,7 @@ def test_a_wide_map_labels_every_token(width: int, count: int) -> None:
 
 
 def test_a_long_text_is_a_half_block_map_with_every_other_token() -> None:
-    lines = printed(AttentionTable(causal(60), 0, 0), 80, "truecolor").splitlines()
+    lines = printed(attention_view(causal(60)), 80, "truecolor").splitlines()
     rows = [line for line in lines if line.startswith("·w")]
     assert [row.split()[0] for row in rows[:3]] == ["·w0", "·w2", "·w4"]
     assert len(rows) == 30
@@ -83,14 +85,14 @@ def test_a_long_text_is_a_half_block_map_with_every_other_token() -> None:
 def test_cross_attention_lists_the_keys_that_a_ruler_only_numbers() -> None:
     keys = tuple(f"k{n}" for n in range(50))
     weights = frozen(np.full((1, 1, 2, 50), 0.02))
-    text = printed(AttentionTable(AttentionRecord("cross", ("a", "b"), keys, weights), 0, 0), 80)
+    text = printed(attention_view(AttentionRecord("cross", ("a", "b"), keys, weights)), 80)
     assert "cross-attention" in text
     assert "keys: 0 k0  1 k1  2 k2" in text
 
 
 def test_wide_and_dangerous_tokens_stay_aligned() -> None:
     tokens = ("日本", " e\u0301", "🤖", "\x1b[2J\n", "\u202eabc")
-    text = printed(AttentionTable(record(np.full((5, 5), 0.2), tokens), 0, 0), 80)
+    text = printed(attention_view(record(np.full((5, 5), 0.2), tokens)), 80)
     rows = [line for line in text.splitlines() if line.endswith("1.00")]
     assert "\x1b" not in text
     assert "\u202e" not in text
@@ -102,7 +104,7 @@ def test_overview_labels_every_head_and_wraps() -> None:
     # Shades: 3 tokens are drawn twice as large, each cell two columns: 12 columns a head; 4 heads and 3 gaps
     # of 2 are 54, a fifth would not fit in 60.
     weights = frozen(np.tile(np.array(HEAD), (2, 5, 1, 1)))
-    lines = printed(AttentionOverview(AttentionRecord("encoder_self", TOKENS, TOKENS, weights)), 60).splitlines()
+    lines = printed(attention_overview(AttentionRecord("encoder_self", TOKENS, TOKENS, weights)), 60).splitlines()
     assert lines[1] == "2 layers (L) × 5 heads (H); 3 queries down, 3 keys across"
     assert lines[2].split() == ["L0", "H0", "L0", "H1", "L0", "H2", "L0", "H3"]
     assert lines[3] == "  ".join(["████········"] * 4)
@@ -114,8 +116,8 @@ def test_overview_says_whether_heads_share_one_scale() -> None:
     """Head 1 has a tenth of head 0's weights: nearly the lowest shade on the common scale, the highest on its own."""
     weights = frozen(np.stack([np.full((3, 3), 1.0), np.full((3, 3), 0.1)])[None])
     seen = AttentionRecord("encoder_self", TOKENS, TOKENS, weights)
-    shared = printed(AttentionOverview(seen)).splitlines()
-    own = printed(AttentionOverview(seen, "each")).splitlines()
+    shared = printed(attention_overview(seen)).splitlines()
+    own = printed(attention_overview(seen, "each")).splitlines()
     assert shared[3] == "█" * 12
     assert own[3] == "█" * 12 + "  " + "█" * 12
     assert shared[-2:] == ["colours: one scale for all maps", "0 [  ░░▒▒▓▓██] 1  attention weight"]
@@ -125,7 +127,7 @@ def test_overview_says_whether_heads_share_one_scale() -> None:
 def test_overview_pools_by_the_largest() -> None:
     weights = np.full((1, 1, 32, 32), 0.01, dtype=np.float32)
     weights[0, 0, 31, 0] = 1.0
-    lines = printed(AttentionOverview(AttentionRecord("encoder_self", ("x",) * 32, ("x",) * 32, weights))).splitlines()
+    lines = printed(attention_overview(AttentionRecord("encoder_self", ("x",) * 32, ("x",) * 32, weights))).splitlines()
     assert lines[10] == "██"
     assert lines[-1].endswith("a cell shows the largest of 4 × 4")
 
@@ -134,5 +136,5 @@ def test_overview_shows_a_weight_of_0_as_0_where_the_mask_lets_it_be_seen() -> N
     """Row 2 gives key 0 nothing, and is hidden from nothing: blank, the lowest shade, where "·" would be masked."""
     weights = frozen([[[[1, 0, 0], [0, 1, 0], [0, 0, 1]]]])
     record = AttentionRecord("decoder_self", TOKENS, TOKENS, weights, mask=frozen(np.tri(3), np.bool_))
-    lines = printed(AttentionOverview(record), 60).splitlines()
+    lines = printed(attention_overview(record), 60).splitlines()
     assert [lines[3], lines[5], lines[7]] == ["████········", "    ████····", "        ████"]

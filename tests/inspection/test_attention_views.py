@@ -21,14 +21,13 @@ from tfcli.inspection.attention.page_view import attention_svg, matrices_svg
 from tfcli.inspection.attention.view import (
     AttentionDifferenceView,
     AttentionEdgeList,
-    AttentionEvolutionView,
     AttentionScores,
-    AttentionTable,
     attention_table,
+    attention_view,
     difference_table,
     edges_table,
     evolution_table,
-    scores_svg,
+    evolution_view,
 )
 from tfcli.records.arrays import frozen
 
@@ -59,7 +58,7 @@ def long(count: int) -> AttentionRecord:
 
 def test_a_part_of_a_text_has_its_own_positions_and_the_first_keys_stand_apart() -> None:
     """Row 15 gives each of 16 keys 1/16: six of them are 0.375."""
-    text = printed(AttentionTable(cropped(causal(20), "15:17", "8:12", 2), 0, 0, 2), 80)
+    text = printed(attention_view(cropped(causal(20), "15:17", "8:12", 2), 2), 80)
     assert text.splitlines()[1:7] == [
         "rows: queries, columns: keys, both the text so far; rows sum to 0.35 … 0.38 in",
         "the columns shown",
@@ -74,7 +73,7 @@ def test_a_part_of_a_text_has_its_own_positions_and_the_first_keys_stand_apart()
 @pytest.mark.parametrize("color", ["truecolor", "256", None])
 @pytest.mark.parametrize("count", [316, 2000])
 def test_a_long_text_keeps_its_peak_and_its_first_keys(count: int, color: str | None, width: int) -> None:
-    text = printed(AttentionTable(long(count), 0, 0, 2), width, color)  # type: ignore[arg-type]
+    text = printed(attention_view(long(count), 2), width, color)  # type: ignore[arg-type]
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
     lines = plain.splitlines()
     assert max(map(cell_len, lines)) <= width
@@ -93,7 +92,7 @@ def test_a_long_text_keeps_its_peak_and_its_first_keys(count: int, color: str | 
 
 
 def test_a_316_by_316_map_is_drawn_in_less_than_a_tenth_of_a_second() -> None:
-    one = AttentionTable(long(316), 0, 0)
+    one = attention_view(long(316))
     taken = []
     for width in (80, 140, 400):
         console = fixed_console(width, "truecolor")
@@ -106,7 +105,7 @@ def test_a_316_by_316_map_is_drawn_in_less_than_a_tenth_of_a_second() -> None:
 
 
 def test_scores_stand_beside_the_weights_where_they_fit() -> None:
-    assert printed(AttentionScores(RECORD, 0, 0), 140).splitlines() == [
+    assert printed(AttentionScores(RECORD), 140).splitlines() == [
         "Attention scores and weights · decoder self-attention · layer 0, head 0",
         "scores = q · k / √Dh, √16 = 4",
         "weights = softmax of each row's scores, masked cells left out",
@@ -121,7 +120,7 @@ def test_scores_stand_beside_the_weights_where_they_fit() -> None:
 
 
 def test_scores_stand_above_the_weights_where_they_do_not_fit() -> None:
-    lines = printed(AttentionScores(RECORD, 0, 0), 60).splitlines()
+    lines = printed(AttentionScores(RECORD), 60).splitlines()
     assert [line for line in lines if line in ("Scores", "Weights")] == ["Scores", "Weights"]
     assert "·travel  +0.0  +1.5  -12.5" in lines
     assert "·travel  .12   .50    .38    1.00" in lines
@@ -129,14 +128,14 @@ def test_scores_stand_above_the_weights_where_they_do_not_fit() -> None:
 
 def test_a_position_bias_has_its_own_table() -> None:
     with_bias = replace(RECORD, bias=frozen([[[[0, 9, 9], [-0.5, 0, 9], [-1, -0.5, 0]]] * 2]))
-    lines = printed(AttentionScores(with_bias, 0, 0), 80).splitlines()
+    lines = printed(AttentionScores(with_bias), 80).splitlines()
     at = lines.index("of which position bias")
     assert lines[at + 4].split() == ["·travel", "-1.00", "-0.50", "+0.00"]
 
 
 def test_a_signed_number_has_its_colour() -> None:
     """Scores reach 12.5 away from 0, so that −12.5 is on the first colour and 0 on the middle one, which is white."""
-    text = printed(AttentionScores(RECORD, 0, 0), 80, "truecolor")
+    text = printed(AttentionScores(RECORD), 80, "truecolor")
     lowest, middle = ("{};{};{}".format(*SIGNED.table[level]) for level in (0, len(SIGNED.table) // 2))
     assert re.search(rf"48;2;{lowest}m *-12\.5", text)
     assert re.search(rf"48;2;{middle}m *\+0\.0", text)
@@ -147,7 +146,7 @@ def test_a_score_that_the_softmax_makes_nothing_of_is_not_called_masked() -> Non
     scores = frozen([[[[0, 7], [0, -200]]]])
     weights, mask = frozen([[[[1, 0], [1, 0]]]]), frozen([[1, 0], [1, 1]], np.bool_)
     one = AttentionRecord("decoder_self", ("a", "b"), ("a", "b"), weights, scores=scores, mask=mask)
-    lines = printed(AttentionScores(one, 0, 0), 60).splitlines()
+    lines = printed(AttentionScores(one), 60).splitlines()
     rows = [line.split() for line in lines if line.startswith(("a ", "b "))]
     assert rows == [["a", "+0", "·", "a", "1.0", "·", "1.00"], ["b", "+0", "-200", "b", "1.0", ".00", "1.00"]]
 
@@ -180,7 +179,7 @@ def test_tokens_of_two_texts_stand_side_by_side_where_they_differ() -> None:
 
 def test_what_to_see_is_never_called_nothing() -> None:
     """Every weight of row 999 is 0.001, which two decimals would make .00."""
-    assert "see ·w999 (999) → ·w1 (1): 0.001" in printed(AttentionTable(cropped(causal(1000), "999:"), 0, 0), 80)
+    assert "see ·w999 (999) → ·w1 (1): 0.001" in printed(attention_view(cropped(causal(1000), "999:")), 80)
 
 
 def test_the_same_on_both_sides_is_said() -> None:
@@ -190,7 +189,7 @@ def test_the_same_on_both_sides_is_said() -> None:
 
 def test_the_strongest_weights_as_a_list() -> None:
     """1 + .75 + .5 of 3 are three quarters."""
-    assert printed(AttentionEdgeList(strongest_edges(RECORD, 0, 0, 3)), 60).splitlines() == [
+    assert printed(AttentionEdgeList(strongest_edges(RECORD, 3)), 60).splitlines() == [
         "Strongest attention weights · decoder self-attention · layer",
         "0, head 0",
         "3 of 6 weights; they hold 75.0 % of all weight; 3 cells",
@@ -205,7 +204,7 @@ def test_the_strongest_weights_as_a_list() -> None:
 def test_steps_stand_side_by_side_in_order() -> None:
     steps = (AttentionStep(40, 1.5, 0.25, 2, 0), AttentionStep(1200, 0.25, 0.0, 0, 0))
     one = AttentionEvolution("decoder_self", 1, 0, TOKENS, TOKENS, frozen([HEAD, OTHER]), CAUSAL, steps)
-    lines = printed(AttentionEvolutionView(one), 80).splitlines()
+    lines = printed(evolution_view(one), 80).splitlines()
     assert lines[0] == "Attention weights by step · decoder self-attention · layer 1, head 0"
     assert lines[3].split() == ["step", "40", "step", "1,200"]
     assert lines[4].split() == ["████········", "████········"]
@@ -234,7 +233,7 @@ def test_csv_of_differences_strongest_weights_and_steps() -> None:
     assert to_csv(difference_table(DIFFERENCE)).splitlines()[4] == (
         "decoder_self,1,0, will,Lucas, will,Lucas,0.25,0.5,-0.25"
     )
-    assert to_csv(edges_table(strongest_edges(RECORD, 0, 0, 1))).splitlines() == [
+    assert to_csv(edges_table(strongest_edges(RECORD, 1))).splitlines() == [
         "kind,place,query,key,query_token,key_token,weight",
         'decoder_self,"layer 0, head 0",0,0,Lucas,Lucas,1.0',
     ]
@@ -250,14 +249,14 @@ def numbers_of(svg: str) -> list[str | None]:
 
 def test_svg_of_scores_and_differences_holds_their_numbers() -> None:
     scores = ["+0.5", "-1.2", "+0.2", "+0.0", "+1.5", "-12.5"]
-    assert numbers_of(scores_svg(AttentionScores(RECORD, 0, 0))) == [*scores, "1.0", ".25", ".75", ".12", ".50", ".38"]
+    assert numbers_of(AttentionScores(RECORD).svg()) == [*scores, "1.0", ".25", ".75", ".12", ".50", ".38"]
     drawn = matrices_svg([difference_matrix(DIFFERENCE)])
     assert numbers_of(drawn) == ["+0.00", "-0.25", "+0.25", "-0.13", "+0.25", "-0.12"]
     assert "layer 0, head 0 − layer 0, head 1" in drawn
 
 
 def test_svg_of_a_long_text_has_no_numbers_and_stays_small() -> None:
-    svg = attention_svg(long(600), 0, 0, 3)
+    svg = attention_svg(long(600), 3)
     assert numbers_of(svg) == []
     assert "600 × 600 drawn as 300 × 302" in svg
     assert len(svg) < 500_000

@@ -13,7 +13,7 @@ RECORD = AttentionRecord("decoder_self", ("a", "b", "c"), ("a", "b", "c"), froze
 
 def test_strongest_first_with_what_is_masked():
     """Six cells are not 0; 1 + .75 + .5 of 3 are three quarters."""
-    found = strongest_edges(RECORD, 0, 0, 3)
+    found = strongest_edges(RECORD, 3)
     assert [(edge.query, edge.key, edge.weight) for edge in found.edges] == [(0, 0, 1.0), (1, 1, 0.75), (2, 1, 0.5)]
     assert [edge.only for edge in found.edges] == [True, False, False]
     assert (found.possible, found.masked, found.share) == (6, 3, 0.75)
@@ -22,7 +22,7 @@ def test_strongest_first_with_what_is_masked():
 
 
 def test_all_there_are_and_no_masked_cell():
-    found = strongest_edges(RECORD, 0, 0, 99)
+    found = strongest_edges(RECORD, 99)
     assert len(found.edges) == found.possible == 6
     assert found.share == pytest.approx(1)
     assert min(edge.weight for edge in found.edges) == 0.125
@@ -33,17 +33,17 @@ def test_a_weight_too_small_for_a_number_is_not_masked():
     record = AttentionRecord(
         "decoder_self", ("a", "b"), ("a", "b"), frozen([[[[1, 0], [1, 0]]]]), mask=frozen([[1, 0], [1, 1]], np.bool_)
     )
-    found = strongest_edges(record, 0, 0, 9)
+    found = strongest_edges(record, 9)
     assert (found.possible, found.masked, len(found.edges)) == (3, 1, 3)
     assert [edge.only for edge in found.edges] == [True, False, False]
 
 
 def test_of_equal_weights_the_earlier_comes_first():
     alike = AttentionRecord("encoder_self", ("a", "b"), ("a", "b"), frozen([[[[0.5, 0.5], [0.5, 0.5]]]]))
-    found = strongest_edges(alike, 0, 0, 3).edges
+    found = strongest_edges(alike, 3).edges
     assert [(edge.query, edge.key) for edge in found] == [(0, 0), (0, 1), (1, 0)]
 
 
 def test_a_part_s_edges_have_the_text_s_positions():
-    [edge] = strongest_edges(cropped(RECORD, "2:3", "1:3"), 0, 0, 1).edges
+    [edge] = strongest_edges(cropped(RECORD, "2:3", "1:3"), 1).edges
     assert (edge.query, edge.key, edge.query_token, edge.key_token) == (2, 1, "c", "b")

@@ -342,14 +342,13 @@ def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def strongest_edges(record: AttentionRecord, layer: int, head: int, count: int) -> AttentionEdges:
-    """The `count` largest weights of one head; of equal ones, the earlier query and key first.
+def strongest_edges(record: AttentionRecord, count: int) -> AttentionEdges:
+    """The `count` largest weights of the head in focus; of equal ones, the earlier query and key first.
 
     What is masked is no edge. Nothing else is left out: a query that may look at one key alone
     gives it weight 1, and is marked.
     """
-    weights = record.weights[layer, head]
-    open_ = ~record.hidden(layer, head)
+    weights, open_ = record.weights[record.focus], ~record.hidden(*record.focus)
     order = np.argsort(np.where(open_, -weights, np.inf), axis=None, kind="stable")[: min(count, int(open_.sum()))]
     rows, columns = np.unravel_index(order, weights.shape)
     alone = open_.sum(axis=1) == 1
@@ -364,7 +363,7 @@ def strongest_edges(record: AttentionRecord, layer: int, head: int, count: int) 
     share = sum(edge.weight for edge in edges) / (float(weights.sum(dtype=np.float64)) or 1.0)
     return AttentionEdges(
         record.kind,
-        record.place(layer, head),
+        record.place(*record.focus),
         edges,
         possible=int(open_.sum()),
         masked=int((~open_).sum()),

@@ -193,7 +193,7 @@ def attention(
         records = found.records
         listed = _write_npz(npz, records)
         if top_k is not None:
-            found = strongest_edges(records[-1], *records[-1].focus, top_k)
+            found = strongest_edges(records[-1], top_k)
     forms = AttentionForms(found, first, scale)
     as_json = AttentionForms.json if listed is None else lambda forms: listed
     if top_k is None:

@@ -279,7 +279,7 @@ def chosen_attention(
         names = ours.place(*ours.focus), ours.place(*place)
         return difference(ours, ours, (ours.focus, place), names, largest=choice.top_k or LARGEST)
     if choice.top_k is not None:
-        return strongest_edges(ours, *ours.focus, choice.top_k)
+        return strongest_edges(ours, choice.top_k)
     return AttentionHeads(tuple(found), choice.layer, choice.head, choice.scores)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
@@ -31,6 +31,7 @@ from tfcli.draw.heatmap import (
 )
 from tfcli.draw.numbers import plural, weight
 from tfcli.draw.safe import fit, printable, shortened, token_label, widest
+from tfcli.draw.tables import heading
 from tfcli.inspection.attention import AttentionDifference, AttentionKind, AttentionRecord
 
 _LONGEST = 24
@@ -48,9 +49,9 @@ SIDES: dict[AttentionKind, str] = {
 }
 
 
-def title(record: AttentionRecord, layer: int, head: int) -> str:
+def title(record: AttentionRecord, what: str = "weights") -> str:
     """What is shown, as one line."""
-    return f"Attention weights · {KIND_NAMES[record.kind]} · {record.place(layer, head)}"
+    return f"Attention {what} · {KIND_NAMES[record.kind]} · {record.place(*record.focus)}"
 
 
 def labels(tokens: tuple[str, ...]) -> tuple[str, ...]:
@@ -69,24 +70,24 @@ def head_sums(record: AttentionRecord, layer: int, head: int) -> str:
 HABITS = "beyond the first word, punctuation, itself and its neighbours"
 
 
-def strongest(record: AttentionRecord, layer: int, head: int) -> tuple[int, int] | None:
-    """The row and the column of the strongest weight that says something of the text; None where there is none."""
+def strongest(record: AttentionRecord) -> tuple[int, int] | None:
+    """The row and the column of the head's strongest weight that says something of the text; None: there is none."""
     telling = record.telling
     if record.kind == "cross":
         telling[:, np.array(record.columns) == 0] = False
-    weights = record.weights[layer, head] * telling
+    weights = record.weights[record.focus] * telling
     row, column = np.unravel_index(int(weights.argmax()), weights.shape)
     return (int(row), int(column)) if weights.any() else None
 
 
-def look_at(record: AttentionRecord, layer: int, head: int) -> str:
+def look_at(record: AttentionRecord) -> str:
     """What `strongest` finds in words; "" where that is nothing."""
-    if (found := strongest(record, layer, head)) is None:
+    if (found := strongest(record)) is None:
         return ""
     row, column = found
     edge = f"{token_at(record.query_tokens, record.rows, row)} → {token_at(record.key_tokens, record.columns, column)}"
     where = "" if record.kind == "cross" else f", the strongest {HABITS}"
-    value = float(record.weights[layer, head, row, column])
+    value = float(record.weights[record.focus][row, column])
     return f"see {edge}: {weight(value) if value >= 0.005 else f'{value:.1g}'}{where}"
 
 
@@ -255,33 +256,33 @@ class Matrix:
             yield Text(many if len(self.keys) > _MOST_NAMES else f"keys: {names}", style="dim")
 
 
-def weights_matrix(record: AttentionRecord, layer: int, head: int, kept: int = 0) -> Matrix:
-    """One head's weights."""
-    note = f"{SIDES[record.kind]}; {head_sums(record, layer, head)}"
+def weights_matrix(record: AttentionRecord, kept: int = 0) -> Matrix:
+    """The weights of the head in focus."""
+    note = f"{SIDES[record.kind]}; {head_sums(record, *record.focus)}"
     return _matrix(
         record,
-        record.visible_weights(layer, head),
+        record.visible_weights(*record.focus),
         kept,
-        title=title(record, layer, head),
+        title=title(record),
         note=f"{note}\n{record.formula}" if record.names and record.formula else note,
         meaning="attention weight",
         empty="exactly 0, masked",
-        sums=tuple(record.weights[layer, head].sum(axis=1, dtype=np.float64).tolist()),
+        sums=tuple(record.weights[record.focus].sum(axis=1, dtype=np.float64).tolist()),
     )
 
 
 def scores_matrix(
-    record: AttentionRecord, layer: int, head: int, kept: int, *, values: NDArray[np.float32], title: str, meaning: str
+    record: AttentionRecord, kept: int, values: NDArray[np.float32], *, title: str, meaning: str
 ) -> Matrix:
-    """One head's scores, or what positions add to them; those of masked cells, which the softmax never sees, are left
-    out.
+    """Scores of the head in focus, or what positions add to them, without those of masked cells, which the softmax
+    never sees.
 
     Shape:
         values: (L, H, T, S)
     """
-    visible = np.where(record.hidden(layer, head), np.float32(np.nan), values[layer, head])
-    words = {"title": title, "meaning": meaning, "empty": "masked: −∞ for the softmax"}
-    return _matrix(record, visible, kept, note="", signed=True, **words)
+    visible = np.where(record.hidden(*record.focus), np.float32(np.nan), values[record.focus])
+    empty = "masked: −∞ for the softmax"
+    return _matrix(record, visible, kept, title=title, note="", meaning=meaning, empty=empty, signed=True)
 
 
 def _matrix(record: AttentionRecord, values: NDArray[np.float32], kept: int, **words: Any) -> Matrix:
@@ -358,27 +359,20 @@ Scale = Literal["all", "each"]
 """Whether the colours of small maps are of one scale for all, so that they can be compared, or of each map's own."""
 
 
-@dataclass(frozen=True)
-class AttentionOverview:
-    """Layers down, heads across, each at most 16 columns wide; heads that do not fit go to the next line."""
-
-    record: AttentionRecord
-    scale: Scale = "all"
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        record = self.record
-        num_layers, num_heads, rows, columns = record.weights.shape
-        what = "every layer" if record.names else "every head"
-        heads = "" if record.names else f" × {plural(num_heads, 'head')} (H)"
-        yield Text(f"Attention weights · {KIND_NAMES[record.kind]} · {what}", style="bold")
-        yield Text(f"{plural(num_layers, 'layer')} (L){heads}; {rows} queries down, {columns} keys across", style="dim")
-        layers = range(num_layers)
-        if record.names:
-            maps = [[(f"L{layer}", record.visible_weights(layer, 0)) for layer in layers]]
-        else:
-            own = range(num_heads)
-            maps = [[(f"L{layer} H{head}", record.visible_weights(layer, head)) for head in own] for layer in layers]
-        yield Thumbnails(maps, self.scale)
+def attention_overview(record: AttentionRecord, scale: Scale = "all") -> Group:
+    """Every head small: layers down, heads across, each at most 16 columns wide."""
+    num_layers, num_heads, rows, columns = record.weights.shape
+    if record.names:
+        what, heads = "every layer", ""
+        maps = [[(f"L{layer}", record.visible_weights(layer, 0)) for layer in range(num_layers)]]
+    else:
+        what, heads = "every head", f" × {plural(num_heads, 'head')} (H)"
+        maps = [
+            [(f"L{layer} H{head}", record.visible_weights(layer, head)) for head in range(num_heads)]
+            for layer in range(num_layers)
+        ]
+    size = f"{plural(num_layers, 'layer')} (L){heads}; {rows} queries down, {columns} keys across"
+    return Group(*heading(f"Attention weights · {KIND_NAMES[record.kind]} · {what}", size), Thumbnails(maps, scale))
 
 
 @dataclass(frozen=True)

@@ -30,9 +30,9 @@ _GAP = 6
 _SCALE_STEPS = 16
 
 
-def attention_svg(record: AttentionRecord, layer: int, head: int, kept: int = 0) -> str:
-    """An SVG document of one head's weights: queries down, keys across, the scale under them."""
-    return matrices_svg([weights_matrix(record, layer, head, kept)])
+def attention_svg(record: AttentionRecord, kept: int = 0) -> str:
+    """An SVG document of the weights in focus: queries down, keys across, the scale under them."""
+    return matrices_svg([weights_matrix(record, kept)])
 
 
 def matrices_svg(matrices: Sequence[Matrix], heading: str = "", note: str = "") -> str:

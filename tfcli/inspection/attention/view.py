@@ -10,10 +10,11 @@ from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.table import Column, Table
 from rich.text import Text
 
+from tfcli.draw import View
 from tfcli.draw.numbers import exact, percent, plural, weight
 from tfcli.draw.safe import fit, shortened, widest
 from tfcli.draw.svg import picture_html, picture_svg
-from tfcli.draw.tables import CsvTable, bar, bare, to_csv, to_json
+from tfcli.draw.tables import CsvTable, bar, bare, dim, heading, to_csv, to_json
 from tfcli.inspection.attention import (
     AttentionDifference,
     AttentionEdges,
@@ -27,10 +28,10 @@ from tfcli.inspection.attention.matrix_view import (
     HABITS,
     KIND_NAMES,
     SIDES,
-    AttentionOverview,
     Matrix,
     Scale,
     Thumbnails,
+    attention_overview,
     difference_matrix,
     labels,
     look_at,
@@ -45,19 +46,10 @@ from tfcli.inspection.predictions.view import candidate_bars
 from tfcli.records.generation import Candidate
 
 
-@dataclass(frozen=True)
-class AttentionTable:
-    """Queries down, keys across: one head's weights as numbers while they fit, else as a map; under it what to see."""
-
-    record: AttentionRecord
-    layer: int
-    head: int
-    kept: int = 0
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield weights_matrix(self.record, self.layer, self.head, self.kept)
-        if seen := look_at(self.record, self.layer, self.head):
-            yield Text(seen)
+def attention_view(record: AttentionRecord, kept: int = 0) -> Group:
+    """The weights of the head in focus as numbers while they fit, else as a map; under it what to see."""
+    seen = look_at(record)
+    return Group(weights_matrix(record, kept), *([Text(seen)] if seen else []))
 
 
 _AROUND = 17  # lines of a screen that a story and the commands behind a picture take
@@ -71,20 +63,17 @@ class AttentionRow:
     likeliest tokens behind it, where it predicts any."""
 
     record: AttentionRecord
-    layer: int
-    head: int
     predicted: tuple[Candidate, ...] = ()
     row: int = 0
     most: int = 20
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        record, place = self.record, (self.layer, self.head)
+        record = self.record
         query = token_at(record.query_tokens, record.rows, self.row)
-        yield Text(title(record, *place), style="bold")
-        weights = record.weights[place][self.row]
-        seen = np.flatnonzero(~record.hidden(*place)[self.row])
+        weights = record.weights[record.focus][self.row]
+        seen = np.flatnonzero(~record.hidden(*record.focus)[self.row])
         shown = np.sort(seen[np.argsort(-weights[seen], kind="stable")[: self.most]])
-        yield Text(f"where {query} looks, of {plural(len(seen), 'key')}; all weights sum to 1", style="dim")
+        yield from heading(title(record), f"where {query} looks, of {plural(len(seen), 'key')}; all weights sum to 1")
         names = tuple(shortened(label, _LONGEST) for label in labels(record.key_tokens))
         width = widest(tuple(names[key] for key in shown))
         room = max(4, min(_ROW_BAR, options.max_width - width - 17))
@@ -94,8 +83,8 @@ class AttentionRow:
             yield line.append(bar(share, room, ascii_only=options.ascii_only), "cyan")
         if rest := len(seen) - len(shown):
             others = float(weights[seen].sum() - weights[shown].sum())
-            yield Text(f"  {rest} others, the weaker ones: {percent(others)}", style="dim")
-        if len(record.rows) == 1 and (found := look_at(record, *place)):
+            yield from dim(f"  {rest} others, the weaker ones: {percent(others)}")
+        if len(record.rows) == 1 and (found := look_at(record)):
             yield Text(found)
         if self.predicted:
             yield Text(f"\nPredicted behind {query}", style="bold")
@@ -111,29 +100,26 @@ class AttentionEnding:
     on_screen: bool = True
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        record, place = self.record, self.record.focus
-        table, room = AttentionTable(record, *place), console.size.height - _AROUND
+        record, room = self.record, console.size.height - _AROUND
+        table = attention_view(record)
         if not self.on_screen or len(console.render_lines(table, options, pad=False)) <= room:
             yield table
             return
         words = [at for at, word in zip(record.rows, record.query_words, strict=True) if word.kind == "word"]
-        found = strongest(record, *place) if record.kind == "cross" else None
+        found = strongest(record) if record.kind == "cross" else None
         row = found[0] if found else max(words, default=0)
-        yield AttentionRow(record, *place, row=row, most=max(3, room - 3))
+        yield AttentionRow(record, row=row, most=max(3, room - 3))
 
 
-@dataclass(frozen=True)
-class AttentionEdgeList:
+class AttentionEdgeList(View[AttentionEdges]):
     """Query → key with positions, weight and a bar, strongest first; "only key": the query may look at no other."""
 
-    edges: AttentionEdges
-
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        one = self.edges
-        yield Text(f"Strongest attention weights · {KIND_NAMES[one.kind]} · {one.place}", style="bold")
-        masked = f"; {plural(one.masked, 'cell')} masked, and not counted" if one.masked else ""
-        share = f"they hold {percent(one.share)} of all weight"
-        yield Text(f"{len(one.edges)} of {plural(one.possible, 'weight')}; {share}{masked}", style="dim")
+        one = self.record
+        about = f"{len(one.edges)} of {plural(one.possible, 'weight')}; they hold {percent(one.share)} of all weight"
+        if one.masked:
+            about += f"; {plural(one.masked, 'cell')} masked, and not counted"
+        yield from heading(f"Strongest attention weights · {KIND_NAMES[one.kind]} · {one.place}", about)
         table = bare(">", "query", ">", "key", ">weight", "")
         longest = min(_LONGEST, max(4, (options.max_width - 40) // 2))
         room = min(_EDGE_BAR, max(4, options.max_width - 2 * longest - 36))
@@ -192,32 +178,28 @@ def difference_table(difference: AttentionDifference) -> CsvTable:
     return CsvTable(names.split(), rows)
 
 
-@dataclass(frozen=True)
-class AttentionEvolutionView:
+def evolution_view(one: AttentionEvolution) -> Group:
     """Maps in order of step on one scale, and under them how sharp the head is at each."""
-
-    evolution: AttentionEvolution
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        one = self.evolution
-        place = f"layer {one.layer}, head {one.head}"
-        yield Text(f"Attention weights by step · {KIND_NAMES[one.kind]} · {place}", style="bold")
-        count, queries, keys = one.weights.shape
-        yield Text(f"{count} checkpoints; {queries} queries down, {keys} keys across; {SIDES[one.kind]}", style="dim")
-        names = [f"step {exact(step.step)}" for step in one.steps]
-        visible = np.where(one.mask, one.weights, np.float32(np.nan))
-        yield Thumbnails([list(zip(names, visible, strict=True))])
-        yield Text("")
-        table = bare(">step", ">entropy, nats", ">strongest", "query → key")
-        for step in one.steps:
-            query = token_at(one.query_tokens, range(queries), step.row)
-            key = token_at(one.key_tokens, range(keys), step.column)
-            edge = Text(f"{query} → {key}" if step.strongest else "none")
-            table.add_row(exact(step.step), f"{step.entropy:.2f}", weight(step.strongest), edge)
-        yield table
-        yield Text("entropy = −Σ w ln w of a row, the mean over rows: 0 nats looks at one key alone", style="dim")
-        if one.kind != "cross":
-            yield Text(f"strongest: {HABITS}", style="dim")
+    count, queries, keys = one.weights.shape
+    names = [f"step {exact(step.step)}" for step in one.steps]
+    visible = np.where(one.mask, one.weights, np.float32(np.nan))
+    table = bare(">step", ">entropy, nats", ">strongest", "query → key")
+    for step in one.steps:
+        query = token_at(one.query_tokens, range(queries), step.row)
+        key = token_at(one.key_tokens, range(keys), step.column)
+        edge = Text(f"{query} → {key}" if step.strongest else "none")
+        table.add_row(exact(step.step), f"{step.entropy:.2f}", weight(step.strongest), edge)
+    about = ["entropy = −Σ w ln w of a row, the mean over rows: 0 nats looks at one key alone"]
+    return Group(
+        *heading(
+            f"Attention weights by step · {KIND_NAMES[one.kind]} · layer {one.layer}, head {one.head}",
+            f"{count} checkpoints; {queries} queries down, {keys} keys across; {SIDES[one.kind]}",
+        ),
+        Thumbnails([list(zip(names, visible, strict=True))]),
+        Text(""),
+        table,
+        *dim(*about, *([] if one.kind == "cross" else [f"strongest: {HABITS}"])),
+    )
 
 
 def evolution_table(evolution: AttentionEvolution) -> CsvTable:
@@ -244,14 +226,11 @@ class AttentionScores:
     """Scores, what positions added to them where they did, and weights: side by side where they fit."""
 
     record: AttentionRecord
-    layer: int
-    head: int
     kept: int = 0
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Text(self.heading, style="bold")
-        yield Text(self.note, style="dim")
-        matrices = self.matrices()
+        yield from heading(*self._about)
+        matrices = self._matrices()
         widths = _side_by_side(matrices, options.max_width)
         if widths is None:
             yield from matrices
@@ -260,26 +239,24 @@ class AttentionScores:
         row.add_row(*matrices)
         yield row
 
-    @property
-    def heading(self) -> str:
-        """What is shown, as one line."""
-        place = self.record.place(self.layer, self.head)
-        return f"Attention scores and weights · {KIND_NAMES[self.record.kind]} · {place}"
+    def svg(self) -> str:
+        """The same tables as an SVG document, one under the other."""
+        return matrices_svg(self._matrices(), *self._about)
 
     @property
-    def note(self) -> str:
-        """The two formulas, and which side is which."""
-        return f"{self.record.formula}\n{SOFTMAX}\n{SIDES[self.record.kind]}"
+    def _about(self) -> tuple[str, str]:
+        """What is shown, the two formulas, and which side is which."""
+        record = self.record
+        return title(record, "scores and weights"), f"{record.formula}\n{SOFTMAX}\n{SIDES[record.kind]}"
 
-    def matrices(self) -> list[Matrix]:
-        """The scores, the position bias where there is one, and the weights."""
-        record, where = self.record, (self.record, self.layer, self.head, self.kept)
+    def _matrices(self) -> list[Matrix]:
+        record, kept = self.record, self.kept
         assert record.scores is not None
-        found = [scores_matrix(*where, values=record.scores, title="Scores", meaning="score")]
+        found = [scores_matrix(record, kept, record.scores, title="Scores", meaning="score")]
         if record.bias is not None:
-            title, meaning = "of which position bias", "position bias"
-            found.append(scores_matrix(*where, values=record.bias, title=title, meaning=meaning))
-        return [*found, replace(weights_matrix(*where), title="Weights", note="")]
+            words = {"title": "of which position bias", "meaning": "position bias"}
+            found.append(scores_matrix(record, kept, record.bias, **words))
+        return [*found, replace(weights_matrix(record, kept), title="Weights", note="")]
 
 
 def _side_by_side(matrices: list[Matrix], width: int) -> list[int] | None:
@@ -292,11 +269,6 @@ def _side_by_side(matrices: list[Matrix], width: int) -> list[int] | None:
         return roomy if sum(roomy) <= most else known
     share = most // len(matrices)
     return [share] * len(matrices) if not known and share >= _NARROWEST_MAP else None
-
-
-def scores_svg(scores: AttentionScores) -> str:
-    """The same tables as an SVG document, one under the other."""
-    return matrices_svg(scores.matrices(), scores.heading, scores.note)
 
 
 def attention_table(records: Sequence[AttentionRecord], first: tuple[int, int] = (0, 0)) -> CsvTable:
@@ -340,25 +312,23 @@ class AttentionForms:
         if isinstance(found, AttentionDifference):
             return AttentionDifferenceView(found, kept)
         if isinstance(found, AttentionEvolution):
-            return AttentionEvolutionView(found)
+            return evolution_view(found)
         drawn = found.records[-1]
         if isinstance(found, AttentionQuery):
-            return AttentionRow(drawn, *drawn.focus, found.predicted)
+            return AttentionRow(drawn, found.predicted)
         if found.scores:
-            return AttentionScores(drawn, *drawn.focus, kept)
-        table = AttentionTable(drawn, *drawn.focus, kept)
+            return AttentionScores(drawn, kept)
+        table = attention_view(drawn, kept)
         if found.layer is None and found.head is None and drawn.weights[..., 0, 0].size > 1:
-            return Group(AttentionOverview(drawn, self.scale), Text(""), table)
+            return Group(attention_overview(drawn, self.scale), Text(""), table)
         return table
 
     def json(self) -> Any:
         """As JSON values."""
         if not isinstance(self.found, AttentionHeads):
             return to_json(self.found)
-        records = to_json(list(self.found.narrowed()))
-        if isinstance(self.found, AttentionQuery):
-            return {**records, "predicted": to_json(list(self.found.predicted))}
-        return records
+        more = {"predicted": to_json(self.found.predicted)} if isinstance(self.found, AttentionQuery) else {}
+        return to_json(self.found.narrowed()) | more
 
     def table(self) -> CsvTable:
         """For CSV."""
@@ -371,14 +341,14 @@ class AttentionForms:
 
     def svg(self) -> str:
         """The picture as a file."""
-        if isinstance(self.found, AttentionDifference):
-            return matrices_svg([difference_matrix(self.found, self.kept)])
-        if not isinstance(self.found, AttentionHeads):
-            return picture_svg(self.view())
-        drawn = self.found.records[-1]
-        if self.found.scores:
-            return scores_svg(self.view())
-        return attention_svg(drawn, *drawn.focus, 0 if isinstance(self.found, AttentionQuery) else self.kept)
+        found, view = self.found, self.view()
+        if isinstance(found, AttentionDifference):
+            return matrices_svg([difference_matrix(found, self.kept)])
+        if isinstance(view, AttentionScores):
+            return view.svg()
+        if not isinstance(found, AttentionHeads):
+            return picture_svg(view)
+        return attention_svg(found.records[-1], 0 if isinstance(found, AttentionQuery) else self.kept)
 
     def html(self) -> str:
         """The page: of all heads, where there are not too many numbers."""
