@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tfcli.errors import UsageError
 from tfcli.inspection.attention import AttentionKind, AttentionRecord
-from tfcli.inspection.attention.choice import layer_means, mean_of_all, rollout
+from tfcli.inspection.attention.choice import averaged, rollout
 from tfcli.records.arrays import frozen
 
 # Layer 0: one head looks at itself, the other half and half; layer 1: both look at the first token alone.
@@ -24,7 +24,7 @@ def record(weights: object = WEIGHTS, kind: AttentionKind = "decoder_self") -> A
 
 def test_a_layer_s_mean():
     """(0, 1) and (½, ½) are (¼, ¾) together."""
-    mean = layer_means(record())
+    mean = averaged(record(), "layer")
     assert mean.weights.tolist() == [[[[1, 0], [0.25, 0.75]]], [[[1, 0], [1, 0]]]]
     assert mean.names == ("layer 0, mean of 2 heads", "layer 1, mean of 2 heads")
     assert mean.scores is None, "a mean of scores is not what the softmax was taken of"
@@ -32,7 +32,7 @@ def test_a_layer_s_mean():
 
 def test_the_mean_of_all():
     """(0, 1), (½, ½), (1, 0), (1, 0) are (⅝, ⅜) together."""
-    mean = mean_of_all(record())
+    mean = averaged(record(), "all")
     assert mean.weights.tolist() == [[[[1, 0], [0.625, 0.375]]]]
     assert mean.names == ("mean of 2 layers × 2 heads",)
 
@@ -59,7 +59,7 @@ def test_rows_sum_to_one_and_the_future_stays_hidden(layers: int, heads: int, co
     powers *= np.tril(np.ones((count, count)))
     weights = powers / powers.sum(axis=-1, keepdims=True)
     one = AttentionRecord("decoder_self", ("x",) * count, ("x",) * count, frozen(weights))
-    for found in (rollout(one), layer_means(one), mean_of_all(one)):
+    for found in (rollout(one), averaged(one, "layer"), averaged(one, "all")):
         np.testing.assert_allclose(found.weights.sum(axis=-1), 1, atol=1e-6)
         assert (found.weights[..., np.triu(np.ones((count, count), dtype=bool), 1)] == 0).all()
         assert not found.weights.flags.writeable

@@ -68,9 +68,8 @@ class Plot:
         names = {line: f"{tick:.{digits}f}" for line, tick in ticks.items()}
         gutter = max([self.gutter, *map(len, names.values())])
         first, last = self.x_range or (float(xs.min()), float(xs.max()))
-        canvas = _Canvas(
-            max(4, options.max_width - gutter - 3), self.height, (first, last), (low, high), options.ascii_only
-        )
+        width = max(4, options.max_width - gutter - 3)
+        canvas = _Canvas(width, self.height, (first, last), (low, high), options.ascii_only)
         for series, (series_xs, series_ys) in zip(self.series, points, strict=True):
             canvas.draw(series, series_xs, series_ys)
         for number, line in enumerate(canvas.lines()):
@@ -100,24 +99,22 @@ class Plot:
             yield names[3:]
 
 
+@dataclass
 class _Canvas:
-    def __init__(
-        self,
-        width: int,
-        height: int,
-        x_range: tuple[float, float],
-        y_range: tuple[float, float],
-        ascii_only: bool,
-    ) -> None:
-        self.width, self.height, self.ascii_only = width, height, ascii_only
-        self._x_range, self._y_range = x_range, y_range
-        self._bits = np.zeros((height, width), dtype=np.intp)
+    width: int
+    height: int
+    x_range: tuple[float, float]
+    y_range: tuple[float, float]
+    ascii_only: bool
+
+    def __post_init__(self) -> None:
+        self._bits = np.zeros((self.height, self.width), dtype=np.intp)
         self._styles: dict[tuple[int, int], str] = {}
         self._markers: dict[tuple[int, int], str] = {}
 
     def draw(self, series: Series, xs: NDArray[np.float64], ys: NDArray[np.float64]) -> None:
-        dots_x = _scaled(xs, *self._x_range, self.width * 2)
-        dots_y = self.height * 4 - 1 - _scaled(ys, *self._y_range, self.height * 4)
+        dots_x = _scaled(xs, *self.x_range, self.width * 2)
+        dots_y = self.height * 4 - 1 - _scaled(ys, *self.y_range, self.height * 4)
         if series.marker:
             for x, y in zip((dots_x // 2).tolist(), (dots_y // 4).tolist(), strict=True):
                 self._mark(y, x, series.marker, series.style)

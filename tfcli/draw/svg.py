@@ -154,7 +154,7 @@ def _line(line: list[Segment], top: int) -> Iterator[str]:
     for segment in line:
         ink, paper, attributes = _look(segment.style)
         if paper is not None:
-            yield _rectangle(left, top, left + _CELL * segment.cell_length, top + _LINE, paper)
+            yield rectangle(left, top, _CELL * segment.cell_length, _LINE, paper)
         for piece in _pieces(segment.text):
             yield from _piece(piece, left, top, ink, attributes)
             left += _CELL * cell_len(piece)
@@ -183,11 +183,11 @@ def _piece(piece: str, left: int, top: int, ink: RGB, attributes: str) -> Iterat
         whole = x1 == 1.0
         for cell in range(1 if whole else cells):
             at = left + _CELL * cell
-            right = at + _CELL * (cells if whole else x1)
-            yield _rectangle(at + _CELL * x0, top + _LINE * y0, right, top + _LINE * y1, ink)
+            width = _CELL * (cells if whole else x1) - _CELL * x0
+            yield rectangle(at + _CELL * x0, top + _LINE * y0, width, _LINE * (y1 - y0), ink)
     elif first in _ARMS:
         for cell in range(cells):
-            yield _box_lines(first, left + _CELL * cell, top, width=_CELL, height=_LINE, color=hexadecimal(ink))
+            yield _box_lines(first, left + _CELL * cell, top, ink)
     elif "\u2800" < first <= "\u28ff":
         for cell in range(cells):
             yield from _dots(ord(first) - 0x2800, left + _CELL * cell, top, ink)
@@ -199,12 +199,12 @@ def _piece(piece: str, left: int, top: int, ink: RGB, attributes: str) -> Iterat
         )
 
 
-def _box_lines(sign: str, left: float, top: float, width: float, height: float, color: str) -> str:
+def _box_lines(sign: str, left: int, top: int, ink: RGB) -> str:
     """A path from the middle of a cell to the edges that the sign reaches."""
-    x, y = left + width / 2, top + height / 2
-    ends = {"u": (x, top), "d": (x, top + height), "l": (left, y), "r": (left + width, y)}
+    x, y = left + _CELL / 2, top + _LINE / 2
+    ends = {"u": (x, top), "d": (x, top + _LINE), "l": (left, y), "r": (left + _CELL, y)}
     path = "".join(f"M{x:g} {y:g}L{ends[arm][0]:g} {ends[arm][1]:g}" for arm in _ARMS[sign])
-    return f"<path d='{path}' stroke='{color}' stroke-width='{2 if sign in _HEAVY else 1}' fill='none'/>"
+    return f"<path d='{path}' stroke='{hexadecimal(ink)}' stroke-width='{2 if sign in _HEAVY else 1}' fill='none'/>"
 
 
 def _dots(bits: int, left: int, top: int, ink: RGB) -> Iterator[str]:
@@ -214,9 +214,10 @@ def _dots(bits: int, left: int, top: int, ink: RGB) -> Iterator[str]:
             yield f"<circle cx='{x:g}' cy='{y:g}' r='1.4' fill='{hexadecimal(ink)}' shape-rendering='auto'/>"
 
 
-def _rectangle(left: float, top: float, right: float, bottom: float, color: RGB) -> str:
-    size = f"width='{right - left:g}' height='{bottom - top:g}'"
-    return f"<rect x='{left:g}' y='{top:g}' {size} fill='{hexadecimal(color)}'/>"
+def rectangle(left: float, top: float, width: float, height: float, color: RGB) -> str:
+    """A rectangle without a line around it, in pixels."""
+    x, y, w, h = (f"{size:g}" if isinstance(size, float) else size for size in (left, top, width, height))
+    return f"<rect x='{x}' y='{y}' width='{w}' height='{h}' fill='{hexadecimal(color)}'/>"
 
 
 def _rgb(color: Color | None, otherwise: RGB) -> RGB:

@@ -24,12 +24,10 @@ def grid(*heads: str, padding: PaddingDimensions = (0, 0, 0, 1)) -> Table:
     Args:
         heads: of columns that do not wrap; one that begins with ">" is of numbers, which stand on the right.
     """
-    return _headed(Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=padding, header_style="dim"), heads)
-
-
-def bare(*heads: str) -> Table:
-    """Heads as of `grid`, without any line."""
-    return _headed(Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim"), heads)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=padding, header_style="dim")
+    for head in heads:
+        table.add_column(head.removeprefix(">"), justify="right" if head.startswith(">") else "left", no_wrap=True)
+    return table
 
 
 def columns(sides: str, *heads: str, gap: int = 2) -> Table:
@@ -71,12 +69,6 @@ def heading(title: str, *about: str) -> Iterator[Text]:
 def dim(*lines: str) -> Iterator[Text]:
     """What explains a picture, a text a line."""
     return (Text(line, style="dim") for line in lines)
-
-
-def _headed(table: Table, heads: tuple[str, ...]) -> Table:
-    for head in heads:
-        table.add_column(head.removeprefix(">"), justify="right" if head.startswith(">") else "left", no_wrap=True)
-    return table
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ import numpy as np
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
-from rich.table import Column, Table
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
@@ -27,7 +26,7 @@ from tfcli.draw.colors import LEVELS, NO_VALUE, SIGNED, Brush, hexadecimal, leve
 from tfcli.draw.heatmap import Line
 from tfcli.draw.numbers import weight
 from tfcli.draw.safe import fit, printable, widest
-from tfcli.draw.tables import bar
+from tfcli.draw.tables import bar, columns
 from tfcli.explorer import View
 from tfcli.explorer.map import AttentionMap, Thumbnails, around, cell_number
 from tfcli.explorer.scene import (
@@ -104,10 +103,10 @@ class HelpScreen(ModalScreen[None]):
     """The keys over everything else; any key leaves it."""
 
     def compose(self) -> ComposeResult:
-        table = Table.grid(Column(no_wrap=True, style="bold"), Column(), padding=(0, 2))
+        table = columns("lw")
         for key in KEYS:
             if key.words:  # one row for keys that belong together
-                table.add_row(Text(key.written), Text(key.words))
+                table.add_row(Text(key.written, "bold"), Text(key.words))
         box = Static(table, id="help")
         box.border_title, box.border_subtitle = "keys", "any key goes back"
         yield box
@@ -444,10 +443,10 @@ class Panels(Vertical):
         side, row = next((one for one in needed if one <= width // 3), width // 3), min(40, width // 4)
         if width < _ROOMY:
             side, row = (0, 0) if width < _SMALL else (min(needed[-1], width // 4), width // 4 + 3)
-        for name, columns in (("side", side), ("row", row)):
+        for name, cells in (("side", side), ("row", row)):
             panel = self.query_one(f"#{name}")
-            panel.display = columns > 0
-            panel.styles.width = columns or 1
+            panel.display = cells > 0
+            panel.styles.width = cells or 1
         command = min(len(command_lines(self._scene, width)), max(1, height // 8))
         self.query_one("#command").styles.height = command
         # The panel under the thumbnails gets what the smallest of them leave.

@@ -164,18 +164,16 @@ def telling_head(record: AttentionRecord) -> tuple[int, int]:
 ROLLOUT = "R₀ = I; Rₗ = Ãₗ · Rₗ₋₁, Ã = (A + I) / 2, A the mean of a layer's heads"
 
 
-def layer_means(record: AttentionRecord) -> AttentionRecord:
-    """A layer's heads as their mean. Shape: weights (L, H, T, S) to (L, 1, T, S)."""
+def averaged(record: AttentionRecord, over: Literal["layer", "all"]) -> AttentionRecord:
+    """The heads of each layer, or all heads, as their mean. Shape: weights (L, H, T, S) to (L or 1, 1, T, S)."""
     layers, heads = record.weights.shape[:2]
-    names = tuple(f"layer {layer}, mean of {heads} head{'' if heads == 1 else 's'}" for layer in range(layers))
-    return _combined(record, record.weights.mean(axis=1, keepdims=True, dtype=np.float64), names)
-
-
-def mean_of_all(record: AttentionRecord) -> AttentionRecord:
-    """Every head of every layer as their mean. Shape: weights (L, H, T, S) to (1, 1, T, S)."""
-    layers, heads = record.weights.shape[:2]
-    name = f"mean of {layers} layer{'' if layers == 1 else 's'} × {heads} head{'' if heads == 1 else 's'}"
-    return _combined(record, record.weights.mean(axis=(0, 1), keepdims=True, dtype=np.float64), (name,))
+    of_heads = f"{heads} head{'' if heads == 1 else 's'}"
+    if over == "all":
+        names: tuple[str, ...] = (f"mean of {layers} layer{'' if layers == 1 else 's'} × {of_heads}",)
+    else:
+        names = tuple(f"layer {layer}, mean of {of_heads}" for layer in range(layers))
+    axes = (0, 1) if over == "all" else (1,)
+    return _combined(record, record.weights.mean(axis=axes, keepdims=True, dtype=np.float64), names)
 
 
 def rollout(record: AttentionRecord) -> AttentionRecord:
@@ -314,8 +312,7 @@ class AttentionChoice:
         in focus; a UsageError where there is no such layer, head, word or part."""
         combined = self.rollout or self.average is not None
         if combined:
-            how = rollout if self.rollout else mean_of_all if self.average == "all" else layer_means
-            record = how(record)
+            record = rollout(record) if self.average is None else averaged(record, self.average)
             require_place("layer", self.layer, record.weights.shape[0])
             record = replace(record, focus=(record.focus[0] if self.layer is None else self.layer, 0))
         if self.words:

@@ -42,13 +42,11 @@ def attention(
         str | None, typer.Argument(metavar="TEXT", help="The text to read; - for stdin.", show_default=False)
     ] = None,
     target: Annotated[
-        str | None,
-        _what("--target", metavar="TEXT", help="Target of an encoder-decoder.", show_default="its translation"),
+        str | None, _what(metavar="TEXT", help="Target of an encoder-decoder.", show_default="its translation")
     ] = None,
     beam: Annotated[
         int | None,
         _what(
-            "--beam",
             min=1,
             max=1_000,
             help="Follow the best text of so many beams: as the target, or behind a decoder's text.",
@@ -56,22 +54,14 @@ def attention(
         ),
     ] = None,
     max_new_tokens: Annotated[
-        int | None,
-        _what(
-            "--max-new-tokens", min=1, help="Stop after this many tokens, with --beam.", show_default="the run's own"
-        ),
+        int | None, _what(min=1, help="Stop after this many tokens, with --beam.", show_default="the run's own")
     ] = None,
-    rows: Annotated[
-        str | None, _what("--rows", metavar="A:B", help="Queries from A up to B.", show_default="all")
-    ] = None,
-    columns: Annotated[
-        str | None, _what("--columns", metavar="A:B", help="Keys from A up to B.", show_default="all")
-    ] = None,
-    first: Annotated[int, _what("--first", min=0, help="Keep the first N keys in sight, whatever is left out.")] = 0,
+    rows: Annotated[str | None, _what(metavar="A:B", help="Queries from A up to B.", show_default="all")] = None,
+    columns: Annotated[str | None, _what(metavar="A:B", help="Keys from A up to B.", show_default="all")] = None,
+    first: Annotated[int, _what(min=0, help="Keep the first N keys in sight, whatever is left out.")] = 0,
     query: Annotated[
         str | None,
         _what(
-            "--query",
             metavar="WORD",
             help="Where one word or token looks, and what is predicted behind it; WORD:2 is its second.",
             show_default=False,
@@ -81,21 +71,16 @@ def attention(
     kind: Annotated[
         Kind | None,
         _which(
-            "--kind",
             metavar="KIND",
             help="encoder_self, decoder_self or cross.",
             show_default="all; cross for pictures of an encoder-decoder",
         ),
     ] = None,
-    layer: Annotated[
-        int | None, _which("--layer", min=0, help="Layer, from 0.", show_default="all, then a telling one")
-    ] = None,
-    head: Annotated[
-        int | None, _which("--head", min=0, help="Head, from 0.", show_default="all, then a telling one")
-    ] = None,
+    layer: Annotated[int | None, _which(min=0, help="Layer, from 0.", show_default="all, then a telling one")] = None,
+    head: Annotated[int | None, _which(min=0, help="Head, from 0.", show_default="all, then a telling one")] = None,
     average: Annotated[
         Literal["layer", "all"] | None,
-        _which("--average", metavar="layer|all", help="The mean of a layer's heads, or of all.", show_default=False),
+        _which(metavar="layer|all", help="The mean of a layer's heads, or of all.", show_default=False),
     ] = None,
     rollout: Annotated[
         bool, _which("--rollout", help="Attention rollout: every layer's mean head, multiplied through the layers.")
@@ -104,40 +89,28 @@ def attention(
     top_k: Annotated[
         int | None,
         _which(
-            "--top-k",
             min=1,
             help="A list of the N strongest weights, or of the N largest differences.",
             show_default="no list; 8 differences",
         ),
     ] = None,
-    against_head: Annotated[
-        str | None, _against("--against-head", metavar="L.H", help="Subtract another head's weights.")
-    ] = None,
+    against_head: Annotated[str | None, _against(metavar="L.H", help="Subtract another head's weights.")] = None,
     against_text: Annotated[
-        str | None,
-        _against("--against-text", metavar="TEXT", help="Subtract the weights on another text of as many tokens."),
+        str | None, _against(metavar="TEXT", help="Subtract the weights on another text of as many tokens.")
     ] = None,
-    against_run: Annotated[
-        Path | None, _against("--against-run", metavar="RUN", help="Subtract another run's weights.")
-    ] = None,
+    against_run: Annotated[Path | None, _against(metavar="RUN", help="Subtract another run's weights.")] = None,
     against_checkpoint: Annotated[
-        str | None,
-        _against(
-            "--against-checkpoint", metavar="best|last|STEP", help="Subtract those of another checkpoint of the run."
-        ),
+        str | None, _against(metavar="best|last|STEP", help="Subtract those of another checkpoint of the run.")
     ] = None,
     evolution: Annotated[
-        bool,
-        typer.Option(
-            "--evolution", rich_help_panel="Against what", help="Show the head at every checkpoint that the run keeps."
-        ),
+        bool, _against("--evolution", help="Show the head at every checkpoint that the run keeps.")
     ] = False,
     scale: Annotated[
         Literal["all", "each"],
-        _output("--scale", metavar="all|each", help="Overview: one colour scale for all heads, or each head's own."),
+        _output(metavar="all|each", help="Overview: one colour scale for all heads, or each head's own."),
     ] = "all",
     npz: Annotated[
-        Path | None, _output("--npz", metavar="F", help="Write all weights as a NumPy archive.", show_default=False)
+        Path | None, _output(metavar="F", help="Write all weights as a NumPy archive.", show_default=False)
     ] = None,
     find: Annotated[Literal["bank", "alignment"] | None, typer.Option("--find", hidden=True)] = None,
     checkpoint: Checkpoint = "best",

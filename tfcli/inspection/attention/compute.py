@@ -52,7 +52,7 @@ def attention(
 ) -> list[AttentionRecord]:
     """The weights of every layer and head, of one kind or of all that the model has.
 
-    The text is read as `reading.read_text` says, which explains `beam` and refuses what does not fit. Row t of a
+    The text is read as `passes.read_text` says, which explains `beam` and refuses what does not fit. Row t of a
     decoder's weights is what it looks at to predict the token after t.
 
     Raises:

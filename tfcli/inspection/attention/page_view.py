@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tfcli.draw.colors import NO_VALUE, VIRIDIS, WEIGHTS, hexadecimal, levels, readable_on
 from tfcli.draw.safe import shortened, widest
-from tfcli.draw.svg import svg_document
+from tfcli.draw.svg import rectangle, svg_document
 from tfcli.inspection.attention import AttentionRecord
 from tfcli.inspection.attention.matrix_view import KIND_NAMES, Matrix, head_sums, labels, pooled, weights_matrix
 
@@ -105,11 +105,9 @@ class _Panel:
                 continue
             color = self.matrix.colormap.table[level]
             number = self.matrix.text(float(self.matrix.values[row, column]))
-            yield (
-                f"<rect x='{x}' y='{y}' width='{self.cell}' height='{self.cell}' fill='{hexadecimal(color)}'/>"
-                f"<text x='{x + half}' y='{y + half + 5}' text-anchor='middle' "
-                f"fill='{hexadecimal(readable_on(color))}'>{number}</text>"
-            )
+            ink = hexadecimal(readable_on(color))
+            number = f"<text x='{x + half}' y='{y + half + 5}' text-anchor='middle' fill='{ink}'>{number}</text>"
+            yield rectangle(x, y, self.cell, self.cell, color) + number
 
     def _run(self, row_levels: list[int], y: int) -> Iterator[str]:
         """Neighbours of one colour as one rectangle; the first keys end theirs."""
@@ -119,9 +117,8 @@ class _Panel:
         for (level, _), run in groupby(cells):
             length = sum(1 for _ in run)
             if level != NO_VALUE:
-                color = hexadecimal(self.matrix.colormap.table[level])
-                width = self.cell * length
-                yield f"<rect x='{self._x(column)}' y='{y}' width='{width}' height='{self.cell}' fill='{color}'/>"
+                color = self.matrix.colormap.table[level]
+                yield rectangle(self._x(column), y, self.cell * length, self.cell, color)
             column += length
 
     def _scale(self, y: int) -> Iterator[str]:
@@ -129,8 +126,8 @@ class _Panel:
         left = self.left + _LETTER * (len(first) + 1)
         yield f"<text x='{self.left}' y='{y + 12}'>{first}</text>"
         for step in range(_SCALE_STEPS):
-            color = hexadecimal(table[round(step / (_SCALE_STEPS - 1) * (len(table) - 1))])
-            yield f"<rect x='{left + 10 * step}' y='{y}' width='10' height='14' fill='{color}'/>"
+            color = table[round(step / (_SCALE_STEPS - 1) * (len(table) - 1))]
+            yield rectangle(left + 10 * step, y, 10, 14, color)
         note = escape(f"{self.matrix.text(self.matrix.scale[1])}, {self.legend}")
         yield f"<text x='{left + 8 + 10 * _SCALE_STEPS}' y='{y + 12}'>{note}</text>"
 

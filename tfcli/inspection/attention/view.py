@@ -14,7 +14,7 @@ from tfcli.draw import View
 from tfcli.draw.numbers import exact, percent, plural, weight
 from tfcli.draw.safe import fit, shortened, widest
 from tfcli.draw.svg import picture_html, picture_svg
-from tfcli.draw.tables import CsvTable, bar, bare, dim, heading, to_csv, to_json
+from tfcli.draw.tables import CsvTable, bar, columns, dim, heading, to_csv, to_json
 from tfcli.inspection.attention import (
     AttentionDifference,
     AttentionEdges,
@@ -120,7 +120,7 @@ class AttentionEdgeList(View[AttentionEdges]):
         if one.masked:
             about += f"; {plural(one.masked, 'cell')} masked, and not counted"
         yield from heading(f"Strongest attention weights · {KIND_NAMES[one.kind]} · {one.place}", about)
-        table = bare(">", "query", ">", "key", ">weight", "")
+        table = columns("rlrlrl", "", "query", "", "key", "weight", "")
         longest = min(_LONGEST, max(4, (options.max_width - 40) // 2))
         room = min(_EDGE_BAR, max(4, options.max_width - 2 * longest - 36))
         for edge in one.edges:
@@ -149,7 +149,7 @@ class AttentionDifferenceView:
         one, matrix = self.difference, difference_matrix(self.difference, self.kept)
         yield matrix
         yield Text("")
-        table = bare("query → key", ">first", ">second", ">difference")
+        table = columns("lrrr", "query → key", "first", "second", "difference")
         table.title, table.title_justify, table.title_style = "Largest differences", "left", "bold"
         longest = min(_LONGEST, (options.max_width - 46) // 2)
         for row, column in one.largest:
@@ -183,7 +183,7 @@ def evolution_view(one: AttentionEvolution) -> Group:
     count, queries, keys = one.weights.shape
     names = [f"step {exact(step.step)}" for step in one.steps]
     visible = np.where(one.mask, one.weights, np.float32(np.nan))
-    table = bare(">step", ">entropy, nats", ">strongest", "query → key")
+    table = columns("rrrl", "step", "entropy, nats", "strongest", "query → key")
     for step in one.steps:
         query = token_at(one.query_tokens, range(queries), step.row)
         key = token_at(one.key_tokens, range(keys), step.column)
