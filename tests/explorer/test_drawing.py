@@ -42,7 +42,7 @@ def test_the_cursor_is_the_one_half_block_in_its_colour(row: int, column: int):
 
 
 def test_long_texts_move_in_the_strip_until_the_cursors_tokens_are_in_sight():
-    widget = TokenStrip("tokens")
+    widget = TokenStrip(id="tokens")
     queries, keys = widget.draw(scene(20, 2), 40, 2)
     # Behind "query " and "… " there are 32 columns: six tokens of 5, and a part of the next.
     assert text(queries).startswith("query … "), text(queries)
@@ -64,7 +64,7 @@ def test_bars_are_as_long_as_their_weights():
     """Of 20 columns: 3 for a label, 5 for a number, 3 between; 9 columns of 8 eighths for the largest weight."""
     shown = scene(3, 0, "a", "b", "c", "d")
     row = shown.weights[3]
-    lines = RowBars("row").draw(shown, 16, 4)
+    lines = RowBars(id="row").draw(shown, 16, 4)
     room = 16 - 1 - 5 - 3
     for value, line in zip(row, lines, strict=True):
         bar = text(line)[3 : 3 + room].rstrip()
@@ -86,7 +86,7 @@ def test_thumbnails_that_do_not_fit_are_those_around_the_chosen_head():
 @pytest.mark.parametrize("color_system", ["truecolor", None])
 def test_the_frame_is_around_the_chosen_thumbnail(color_system: str | None):
     shown = scene(3, 0, "a", "b", "c", "d", color_system=color_system)
-    lines = [text(line) for line in Thumbnails("heads").draw(shown, 30, 12)]
+    lines = [text(line) for line in Thumbnails(id="heads").draw(shown, 30, 12)]
     layout = thumbnail_layout(2, 3, (30, 12), (1, 2))
     left = 4 + 2 * (layout.side + 1) - 1
     tall = layout.side // 2

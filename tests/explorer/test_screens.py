@@ -114,7 +114,7 @@ def test_a_map_of_316_tokens_draws_in_a_tenth_of_a_second():
     """The best of ten; a busy machine slows some of them."""
     tokens = tuple(f"w{index}" for index in range(316))
     reading = ReadText("x", None, (record("decoder_self", tokens, tokens),), ())
-    widget = AttentionMap("map")
+    widget = AttentionMap(id="map")
     taken = []
     for row in range(10):
         view = View(Head("decoder_self", 0, 0), row=300 + row)

@@ -334,11 +334,9 @@ def thumbnail_layout(layers: int, heads: int, area: tuple[int, int], chosen: tup
 class Thumbnails(Drawn):
     """The overview, with numbers of heads above and of layers on the left. A click chooses a head."""
 
-    def __init__(self, id: str) -> None:
-        super().__init__(id)
-        self._layout_drawn: ThumbnailGrid | None = None
-        self._record: AttentionRecord | None = None
-        self._pooled: dict[tuple[int, int, int], Map] = {}
+    _layout_drawn: ThumbnailGrid | None = None
+    _record: AttentionRecord | None = None
+    _pooled: dict[tuple[int, int, int], Map]  # of the record, by layer, head and size
 
     def draw(self, scene: Scene, width: int, height: int) -> list[Line]:
         layers, heads = scene.record.weights.shape[:2]

@@ -348,7 +348,7 @@ _TITLES: dict[Purpose, str] = {
     "export": "write this head to a file: .svg .html .csv .json",
 }
 # A line holds no line breaks: they are shown, and typed, as signs.
-_SIGNS = {"⏎": "\n", "⇥": "\t"}
+_SIGNS = str.maketrans("⏎⇥", "\n\t")
 
 
 class Prompt(Input):
@@ -383,11 +383,8 @@ class Prompt(Input):
         self.display = False
 
     async def action_submit(self) -> None:
-        text = self.value
-        for sign, character in _SIGNS.items():
-            text = text.replace(sign, character)
         self.action_close()
-        self.post_message(self.Answered(self.purpose, text))
+        self.post_message(self.Answered(self.purpose, self.value.translate(_SIGNS)))
 
 
 class Panels(Vertical):
@@ -399,17 +396,17 @@ class Panels(Vertical):
         self._scene = scene
 
     def compose(self) -> ComposeResult:
-        yield HeaderLine("header")
+        yield HeaderLine(id="header")
         with Horizontal(id="body"):
             with Vertical(id="side"):
-                yield Thumbnails("heads")
-                yield HeadFacts("facts")
-            yield AttentionMap("map")
-            yield RowBars("row")
-        yield TokenStrip("tokens")
-        yield CommandLine("command")
+                yield Thumbnails(id="heads")
+                yield HeadFacts(id="facts")
+            yield AttentionMap(id="map")
+            yield RowBars(id="row")
+        yield TokenStrip(id="tokens")
+        yield CommandLine(id="command")
         yield Prompt()
-        yield HintLine("hints")
+        yield HintLine(id="hints")
 
     def on_mount(self) -> None:
         self.show(self._scene)

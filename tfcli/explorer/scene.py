@@ -259,9 +259,6 @@ class Drawn(Widget):
     scene: Scene | None = None
     _lines: list[Line] | None = None
 
-    def __init__(self, id: str) -> None:
-        super().__init__(id=id)
-
     def show(self, scene: Scene) -> None:
         self.scene = scene
         self.redraw()

@@ -297,9 +297,8 @@ class AttentionChoice:
             "--against-run": other is not None and other.resolve() == run.resolve() and checkpoint == "best",
             "--against-checkpoint": self.against_checkpoint == checkpoint,
         }
-        for option in [option for option, is_same in same.items() if is_same]:
-            problem = f"{option} names what it is compared with, and all differences are 0"
-            raise UsageError(problem, "name another one")
+        if option := next((option for option, is_same in same.items() if is_same), None):
+            raise UsageError(f"{option} names what it is compared with, and all differences are 0", "name another one")
 
     def read(self, run: "LoadedRun", text: str) -> "Inputs":
         """How a run reads a text: with the target that is given, or the one that the beam search finds."""
