@@ -161,10 +161,10 @@ def test_each_text_is_translated_and_read_once_and_copies_are_measured_once(
     run = load_run(trained("encoder-decoder"))
     reader = TextReader(run)
     reader.read("O gato dorme.")
-    assert passes == ["reading translate", "scene record_model", *["statistics record_model"] * 4]
+    assert passes == ["passes translate", "scene record_model", *["statistics record_model"] * 4]
     passes.clear()
     second = reader.read("O rato")
-    assert passes == ["reading translate", "scene record_model"]
+    assert passes == ["passes translate", "scene record_model"]
     assert second.statistics == heads(run, given(run, "O rato", None)).heads
 
 

@@ -281,7 +281,7 @@ class MapPicture:
         else:
             for y in range(at[0], at[0] + height):
                 lines[y] = changed(lines[y], at[1], width, style + BOLD)
-            frame(lines, *at, width, height, style + BOLD)
+            frame(lines, *at, width=width, height=height, style=style + BOLD)
         return lines
 
 
@@ -381,7 +381,7 @@ def _framed(lines: list[Line], layout: ThumbnailGrid, chosen: tuple[int, int], c
     tall, numbers, style = layout.side // 2, lines[0], mark_style(color_system)
     top = (chosen[0] - layout.first_layer) * (tall + 1)
     left = _GUTTER - 1 + (chosen[1] - layout.first_head) * (layout.side + 1)
-    frame(lines, top, left, layout.side + 2, tall + 2, style)
+    frame(lines, top, left, width=layout.side + 2, height=tall + 2, style=style)
     if top == 0:
         lines[0] = changed(numbers, left + 1, layout.side, style)
     return lines

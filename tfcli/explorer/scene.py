@@ -191,7 +191,7 @@ def map_values(reading: ReadText, view: View) -> MapValues:
     elif view.scale == "log" and not view.signed:
         shades, ends = np.log10(np.maximum(numbers, _LEAST)), (f"≤{_LEAST:.0e}", ends[1])
         low, high = (float(np.log10(number)) for number in (_LEAST, max(high, _LEAST)))
-    return MapValues(numbers, shades, low, high, ends, meaning, view.signed)
+    return MapValues(numbers, shades, low, high=high, ends=ends, meaning=meaning, signed=view.signed)
 
 
 def _numbers(reading: ReadText, view: View) -> tuple[Map, str]:
