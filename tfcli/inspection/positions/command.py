@@ -99,7 +99,9 @@ def positions(
         described = [_of_run(terminal, run, length, None, k, loss=loss)[0] for run in named]
         comparison = compared(described, length, d_model, heads=heads, base=base, k=k)
         drawn, rows = view.PositionComparisonView(comparison), comparison.requirements
-        present(terminal, outputs, drawn, rows, view.requirements_table, json=lambda _: view.comparison_json(comparison))
+        present(
+            terminal, outputs, drawn, rows, view.requirements_table, json=lambda _: view.comparison_json(comparison)
+        )
         return
     if len(named) > 1:
         raise UsageError(f"{len(named)} runs are shown side by side with --compare", "add it, or name one run")
@@ -126,7 +128,12 @@ def positions(
         parts += [Text(), view.BeyondContextView(beyond)]
     shown = Group(*parts)
     present(
-        terminal, outputs, shown, record, lambda _: table, json=lambda _: view.positions_json(record, found, carried, beyond)
+        terminal,
+        outputs,
+        shown,
+        record,
+        lambda _: table,
+        json=lambda _: view.positions_json(record, found, carried, beyond),
     )
 
 
