@@ -18,11 +18,7 @@ from tfcli.recipe.recipe import DECISIVE, SECTIONS, Change, GenerateSection, Rec
 
 
 def recipes_folder() -> Path:
-    """The folder of the shipped recipes.
-
-    A wheel carries it inside the package. An editable install has no such folder and reads the repository's own, so
-    that a recipe edited there is the recipe that runs.
-    """
+    """The folder of the shipped recipes: inside the package, where a wheel carries it; else the repository's own."""
     package = Path(tfcli.__file__).parent
     packaged = package / "recipes"
     return packaged if packaged.is_dir() else package.parent / "recipes"
@@ -191,8 +187,7 @@ def load_recorded(path: Path) -> Recipe:
         recipe = build_recipe(settings)
     except UsageError as error:
         raise BrokenInputError(f"{path} cannot be read ({error.problem})", _RESTORE) from error
-    sources = (recipe.data.source,) if isinstance(recipe.data.source, str) else recipe.data.source or ()
-    for source in filter(None, (*sources, recipe.data.validation)):
+    for source in filter(None, (*recipe.data.sources, recipe.data.validation)):
         reading_from(source)
     return recipe
 
@@ -353,33 +348,17 @@ def _value(value: Any) -> str:
 
 
 CHANGEABLE = {
-    # Beyond the end of a finished run, too.
-    "how long": ("train.steps", "train.epochs", "train.patience", "train.schedule", "train.schedule_steps"),
-    # What one changes after a loss that diverged, from the last good checkpoint on.
-    "how fast": (
-        "train.learning_rate",
-        "train.muon_learning_rate",
-        "train.final_learning_rate",
-        "train.clip_norm",
-        "train.skip_nonfinite",
-    ),
-    # None of them touches the weights.
-    "how often": (
-        "train.evaluate_every",
-        "train.save_every",
-        "train.log_every",
-        "train.keep_checkpoints",
-        "train.average_checkpoints",
-    ),
-    # The same computation, up to rounding, on another machine.
-    "where": (
-        "train.device",
-        "train.threads",
-        "train.parallel",
-        "train.attention",
-        "train.compile",
-        "train.activation_checkpointing",
-    ),
+    what: [f"train.{name}" for name in names.split()]
+    for what, names in {
+        # Beyond the end of a finished run, too.
+        "how long": "steps epochs patience schedule schedule_steps",
+        # What one changes after a loss that diverged, from the last good checkpoint on.
+        "how fast": "learning_rate muon_learning_rate final_learning_rate clip_norm skip_nonfinite",
+        # None of them touches the weights.
+        "how often": "evaluate_every save_every log_every keep_checkpoints average_checkpoints",
+        # The same computation, up to rounding, on another machine.
+        "where": "device threads parallel attention compile activation_checkpointing",
+    }.items()
 }
 """The keys that a resume may change, by what they say. All others make the run what it is: the text and its order, the
 model, the state of its optimizer. With another value it would be another run."""

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass, field, fields, replace
-from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen, Unit
 
@@ -12,46 +12,9 @@ from tfcli.recipe.model import ModelSection
 from tfcli.recipe.train import TrainSection
 from tfcli.records.roles import OWN_SPECIAL_TOKENS
 
-Split = Literal["hash", "tail", "file"]
-
-
-@dataclass(frozen=True)
-class DataSection(Section):
-    """Where the text comes from and how it is divided into training and validation."""
-
-    source: str | tuple[str, ...] | None = None
-    """Paths, globs, `-`, builtin:NAME or hf:owner/name. None: builtin:stories, or builtin:pt-en for pairs."""
-
-    validation: Annotated[str, MinLen(1)] | None = None
-    """The source of the validation part, where `split` is "file"."""
-
-    split: Split | None = None
-    """How the validation part is held out (train/validation split). hash: by content, so that adding documents moves
-    none of the others. tail: the last share of the text. file: `validation` names it. None: file where `validation` is
-    given; else the source's own division, if it has one; else hash, or tail below 100 documents."""
-
-    validation_fraction: Annotated[float, Gt(0), Lt(1), Unit("share")] = 0.1
-    """Share of the validation part: of the documents for hash, of the characters for tail."""
-
-    columns: tuple[str, ...] | None = None
-    """Columns to read from tables: one for text, two (source, target) for pairs. None: they are found by their
-    names."""
-
-    max_documents: Annotated[int, Ge(1), Unit("documents")] | None = None
-    """Read no more documents than this. None: all, or a built-in generator's own number."""
-
-    seed: Annotated[int, Ge(0), Lt(2**63)] = 0
-    """Seed of the built-in generators."""
-
-    def __post_init__(self) -> None:
-        for name in (self.source,) if isinstance(self.source, str) else self.source or ():
-            if not name.strip():
-                raise UsageError("data.source has an empty name", "name a source, or leave data.source out")
-        if self.source == ():
-            raise UsageError("data.source = [] names no source", "name one, or leave data.source out")
-
-
 Algorithm = Literal["bpe", "wordpiece", "unigram", "word", "char"]
+Split = Literal["hash", "tail", "file"]
+BeyondContext = Literal["stop", "slide", "extrapolate"]
 
 
 @dataclass(frozen=True)
@@ -87,7 +50,44 @@ class TokenizerSection(Section):
                 raise UsageError(f"The special token {token!r} is there already", "leave it out")
 
 
-BeyondContext = Literal["stop", "slide", "extrapolate"]
+@dataclass(frozen=True)
+class DataSection(Section):
+    """Where the text comes from and how it is divided into training and validation."""
+
+    source: str | tuple[str, ...] | None = None
+    """Paths, globs, `-`, builtin:NAME or hf:owner/name. None: builtin:stories, or builtin:pt-en for pairs."""
+
+    validation: Annotated[str, MinLen(1)] | None = None
+    """The source of the validation part, where `split` is "file"."""
+
+    split: Split | None = None
+    """How the validation part is held out (train/validation split). hash: by content, so that adding documents moves
+    none of the others. tail: the last share of the text. file: `validation` names it. None: file where `validation` is
+    given; else the source's own division, if it has one; else hash, or tail below 100 documents."""
+
+    validation_fraction: Annotated[float, Gt(0), Lt(1), Unit("share")] = 0.1
+    """Share of the validation part: of the documents for hash, of the characters for tail."""
+
+    columns: tuple[str, ...] | None = None
+    """Columns to read from tables: one for text, two (source, target) for pairs. None: they are found by their
+    names."""
+
+    max_documents: Annotated[int, Ge(1), Unit("documents")] | None = None
+    """Read no more documents than this. None: all, or a built-in generator's own number."""
+
+    seed: Annotated[int, Ge(0), Lt(2**63)] = 0
+    """Seed of the built-in generators."""
+
+    def __post_init__(self) -> None:
+        if not all(name.strip() for name in self.sources):
+            raise UsageError("data.source has an empty name", "name a source, or leave data.source out")
+        if self.source == ():
+            raise UsageError("data.source = [] names no source", "name one, or leave data.source out")
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Those that `source` names."""
+        return (self.source,) if isinstance(self.source, str) else self.source or ()
 
 
 @dataclass(frozen=True)
@@ -174,6 +174,28 @@ class GenerateSection(Section):
 
 
 @dataclass(frozen=True)
+class InspectSection(Section):
+    """An attention table and the positional encoding, shown at the end of a recipe."""
+
+    attention: str | None = None
+    """The text whose attention is shown. None: no table."""
+
+    target: str | None = None
+    """The target text of an encoder-decoder. None: its own greedy output."""
+
+    layer: Annotated[int, Ge(0)] | None = None
+    """Layer of the table, from 0. None: that of the head that attends farthest, the first token and the neighbours
+    aside."""
+
+    head: Annotated[int, Ge(0)] | None = None
+    """Head of the table, from 0. None: chosen as the layer is."""
+
+    positions: Annotated[int, Ge(0), Unit("positions")] = 0
+    """How many positions of the positional encoding to show; 0: none. In a terminal, the command that shows them is
+    named."""
+
+
+@dataclass(frozen=True)
 class CheckSection(Section):
     """Limits that `tfcli run --check` demands of the trained model's evaluation."""
 
@@ -208,28 +230,6 @@ class ResultSection(Section):
 
     date: str = ""
     """The day it ran, as YYYY-MM-DD."""
-
-
-@dataclass(frozen=True)
-class InspectSection(Section):
-    """An attention table and the positional encoding, shown at the end of a recipe."""
-
-    attention: str | None = None
-    """The text whose attention is shown. None: no table."""
-
-    target: str | None = None
-    """The target text of an encoder-decoder. None: its own greedy output."""
-
-    layer: Annotated[int, Ge(0)] | None = None
-    """Layer of the table, from 0. None: that of the head that attends farthest, the first token and the neighbours
-    aside."""
-
-    head: Annotated[int, Ge(0)] | None = None
-    """Head of the table, from 0. None: chosen as the layer is."""
-
-    positions: Annotated[int, Ge(0), Unit("positions")] = 0
-    """How many positions of the positional encoding to show; 0: none. In a terminal, the command that shows them is
-    named."""
 
 
 @dataclass(frozen=True)
@@ -291,10 +291,8 @@ class Recipe(Section):
             problem = f"train.average_checkpoints = {average} is more than train.keep_checkpoints = {keep}"
             raise UsageError(problem, f"keep {average} or more")
         if average > 1 and not train.save_every:
-            raise UsageError(
-                f"train.average_checkpoints = {average} needs several checkpoints, and train.save_every = 0 makes one",
-                "set train.save_every",
-            )
+            problem = f"train.average_checkpoints = {average} needs several checkpoints"
+            raise UsageError(f"{problem}, and train.save_every = 0 makes one", "set train.save_every")
         if data.split == "file" and data.validation is None:
             raise UsageError("data.split = 'file' needs data.validation", "name the file of the validation part")
         if data.validation is not None and data.split in ("hash", "tail"):
@@ -317,22 +315,13 @@ class Recipe(Section):
         What depends on the machine or on the trained tokenizer is filled in by the training stage.
         """
         pairs = self.model.architecture == "encoder-decoder"
-        smoothing = self.train.label_smoothing
-        return replace(
-            self,
-            name=self.name or self.model.architecture,
-            data=replace(self.data, source=self.data.source or ("builtin:pt-en" if pairs else "builtin:stories")),
-            train=replace(
-                self.train,
-                context=self.context,
-                label_smoothing=(0.1 if pairs else 0.0) if smoothing is None else smoothing,
-            ),
-        )
+        smoothing = (0.1 if pairs else 0.0) if self.train.label_smoothing is None else self.train.label_smoothing
+        data = replace(self.data, source=self.data.source or ("builtin:pt-en" if pairs else "builtin:stories"))
+        train = replace(self.train, context=self.context, label_smoothing=smoothing)
+        return replace(self, name=self.name or self.model.architecture, data=data, train=train)
 
 
-SECTIONS: dict[str, type] = {
-    name: kind for name, kind in get_type_hints(Recipe).items() if isinstance(kind, type) and kind is not str
-}
+SECTIONS: dict[str, type] = {name: type(one) for name, one in vars(Recipe()).items() if isinstance(one, Section)}
 
 
 def known_keys() -> list[str]:
@@ -341,21 +330,9 @@ def known_keys() -> list[str]:
     return top + [f"{section}.{f.name}" for section, kind in SECTIONS.items() for f in fields(kind)]
 
 
-DECIDED_BY_THE_RUN = (
-    "tokenizer.path",
-    "model.vocab_size",
-    "train.windows",
-    "train.batch_size",
-    "train.batch_tokens",
-    "train.evaluate_tokens",
-    "train.device",
-    "train.precision",
-    "train.attention",
-    "train.compile",
-    "train.threads",
-)
+_OF_TRAINING = "windows batch_size batch_tokens evaluate_tokens device precision attention compile threads"
+DECIDED_BY_THE_RUN = ("tokenizer.path", "model.vocab_size", *(f"train.{name}" for name in _OF_TRAINING.split()))
 """Settings that a recipe may leave open, and a run decides once and records."""
-
 
 DECISIVE = ("tokenizer", "data", "model", "train")
 """Sections that say what is computed. The others shape only what is shown."""
@@ -381,13 +358,13 @@ def setting(recipe: Recipe, key: str) -> Any:
     return getattr(getattr(recipe, section) if dot else recipe, name)
 
 
-def first_difference(wanted: Recipe, recorded: Recipe) -> tuple[str, Any, Any] | None:
-    """The first setting on which a run's recipe is not the wanted one, with both values.
+def first_difference(wanted: Recipe, recorded: Recipe) -> Change | None:
+    """The first setting on which a run's recipe is not the wanted one.
 
     Settings that shape only what is shown may differ, and so may what the wanted recipe leaves for the run to decide.
     """
-    for key, value, other in changes_between(wanted.resolved(), recorded.resolved()):
-        left_open = key in DECIDED_BY_THE_RUN and value == setting(Recipe(), key)
-        if key.partition(".")[0] in DECISIVE and not left_open:
-            return key, value, other
+    for change in changes_between(wanted.resolved(), recorded.resolved()):
+        left_open = change.key in DECIDED_BY_THE_RUN and change.before == setting(Recipe(), change.key)
+        if change.key.partition(".")[0] in DECISIVE and not left_open:
+            return change
     return None
