@@ -453,7 +453,7 @@ def test_the_users_toml_is_read_in_one_place():
     assert reads == {
         "recipe/loading.py",
         "recipe/keys.py",
-        "corpora/templates.py",
-        "inspection/explain/notation.py",
+        "corpora/stories.py",
+        "inspection/explain/subject.py",
         "models/presets.py",
     }

@@ -39,14 +39,10 @@ class ChatTemplates:
 
     def save(self, folder: Path) -> None:
         """Write them into a run."""
-        values = {"templates": self.templates, "tokens": self.tokens}
-        write_json(folder / FILE_NAME, {"format_version": _FORMAT_VERSION, **values})
+        write_json(folder / FILE_NAME, {"format_version": _FORMAT_VERSION, **vars(self)})
 
     def text(self, messages: list[dict[str, str]]) -> str:
-        """A conversation, up to where the model's answer begins.
-
-        Args:
-            messages: each with a "role" (system, user, assistant) and its "content".
+        """A conversation, up to where the model's answer begins: of messages with a "role" and its "content".
 
         Raises:
             UsageError: there is no usual template, or the template refuses the conversation.
@@ -81,12 +77,12 @@ def _answer(question: str) -> dict[str, str]:
     assert process.stdin is not None and process.stdout is not None
     timer = Timer(_PATIENCE, process.kill)
     timer.start()
+    line = ""
     try:
-        process.stdin.write(question + "\n")
-        process.stdin.flush()
-        line = process.stdout.readline()
-    except BrokenPipeError:
-        line = ""
+        with suppress(BrokenPipeError):
+            process.stdin.write(question + "\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
     except BaseException:  # the answer that is still to come is not the next question's
         process.kill()
         raise
@@ -125,9 +121,8 @@ def _compiled(template: str) -> Any:
             body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
             return nodes.Scope(body).set_lineno(line)
 
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, ext.loopcontrols]
-    )
+    extensions = [Generation, ext.loopcontrols]
+    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=extensions)
     environment.filters["tojson"] = _to_json
     environment.globals |= {"raise_exception": _raise, "strftime_now": _now}
     return environment.from_string(template)

@@ -13,7 +13,6 @@ from tfcli.corpora import Text, pieces
 from tfcli.records.dataset import TokenizerComparison, TokenizerQuality
 from tfcli.tokenization.tokenizer import TextCounts, Tokenizer
 
-Texts = Callable[[], Iterable[Text]]
 Spans = Sequence[tuple[int, int]]
 
 ROUNDS = 5
@@ -30,7 +29,7 @@ _BYTES_ALONE = re.compile("(⟨[0-9A-F]{2}⟩)+")
 def compare_tokenizers(
     tokenizers: Sequence[tuple[str, Tokenizer]],
     source: str,
-    texts: Texts,
+    texts: Callable[[], Iterable[Text]],
     tell: Callable[[str], None] = lambda _: None,
 ) -> TokenizerComparison:
     """Apply tokenizers, each with its name, to the same documents of a source and count; then time them in turns.
@@ -44,19 +43,11 @@ def compare_tokenizers(
     timed = list(_beginning(texts(), _TIMED_BYTES))
     seconds = _timed([tokenizer for _, tokenizer in tokenizers], timed, tell)
     timed_bytes = sum(len(piece.encode()) for piece in timed)
-    return TokenizerComparison(
-        source,
-        text.documents,
-        text.characters,
-        bytes=text.bytes,
-        words=text.words,
-        timed_bytes=timed_bytes,
-        rounds=ROUNDS,
-        tokenizers=tuple(
-            tally.quality(name, text, Spread(*np.percentile(speeds, [10, 50, 90]).tolist()))
-            for (name, _), tally, speeds in zip(tokenizers, tallies, timed_bytes / 1e6 / np.array(seconds), strict=True)
-        ),
+    qualities = tuple(
+        tally.quality(name, text, Spread(*np.percentile(speeds, [10, 50, 90]).tolist()))
+        for (name, _), tally, speeds in zip(tokenizers, tallies, timed_bytes / 1e6 / np.array(seconds), strict=True)
     )
+    return TokenizerComparison(source, **vars(text), timed_bytes=timed_bytes, rounds=ROUNDS, tokenizers=qualities)
 
 
 class _Tally:
@@ -79,16 +70,16 @@ class _Tally:
                 self.changed, self.last_changed = self.changed + 1, number
 
     def quality(self, name: str, text: TextCounts, speed: Spread) -> TokenizerQuality:
-        tokens = int(self.counts.sum())
-        unknown = 0 if self.tokenizer.roles.unk is None else int(self.counts[self.tokenizer.roles.unk])
-        ordinary = sorted(self.tokenizer.ordinary_ids)
+        tokenizer, tokens = self.tokenizer, int(self.counts.sum())
+        unknown = 0 if tokenizer.roles.unk is None else int(self.counts[tokenizer.roles.unk])
+        ordinary = sorted(tokenizer.ordinary_ids)
         used = [token_id for token_id in ordinary if self.counts[token_id]]
-        single = [token_id for token_id in used if is_single(*self.tokenizer.labels([token_id]))]
+        single = [token_id for token_id in used if is_single(*tokenizer.labels([token_id]))]
         return TokenizerQuality(
-            name=name,
-            algorithm=self.tokenizer.algorithm,
-            vocab_size=self.tokenizer.vocab_size,
-            fingerprint=self.tokenizer.fingerprint,
+            name,
+            tokenizer.algorithm,
+            tokenizer.vocab_size,
+            fingerprint=tokenizer.fingerprint,
             tokens=tokens,
             unknown=unknown,
             bytes_per_token=_share(text.bytes, tokens),
@@ -154,8 +145,7 @@ def _beginning(texts: Iterable[Text], most: int) -> Iterator[str]:
 
 
 def _timed(tokenizers: Sequence[Tokenizer], texts: list[str], tell: Callable[[str], None]) -> list[list[float]]:
-    """Seconds of each tokenizer in every round. They take turns, so that a machine that is slow for a while is so for
-    all of them."""
+    """Seconds of each tokenizer in every round. They take turns: a machine that is slow for a while is so for all."""
     seconds: list[list[float]] = [[] for _ in tokenizers]
     for number in range(ROUNDS + 1):
         tell(f"timing, round {number} of {ROUNDS}")

@@ -36,12 +36,8 @@ _MODEL = {"type": "WordLevel", "vocab": {"<unk>": 0}, "unk_token": "<unk>"}
 
 
 def try_out(state: Mapping[str, Any], doubtful: Sequence[str], chains: Mapping[str, Sequence[Any]]) -> None:
-    """Apply a tokenizer to repetitions of what its doubtful expressions are made of.
-
-    Args:
-        state: of a tokenizer.json; its vocabulary plays no part.
-        doubtful: expressions, patterns and replacements.
-        chains: the components of its normalizer, pre_tokenizer and decoder, one after the other.
+    """Apply the tokenizer of a tokenizer.json to repetitions of what its doubtful expressions, patterns and
+    replacements are made of; `chains` are the components of its normalizer, pre_tokenizer and decoder.
 
     Raises:
         ValueError: it fails, takes 5 seconds or 1 GB for texts of two thousand characters, or makes them very long.
@@ -66,8 +62,7 @@ def try_out(state: Mapping[str, Any], doubtful: Sequence[str], chains: Mapping[s
 
 
 def _texts(doubtful: Sequence[str]) -> Iterator[str]:
-    """Each unit again and again, and behind it what lets a match fail late: nothing, what no expression expects, and
-    before or behind that what the expressions may need to begin at all."""
+    """Each unit again and again, and behind it what lets a match fail late, or what it may need to begin at all."""
     characters = list(dict.fromkeys(one for text in doubtful for one in text if one not in "\\()[]{}*+?|^$"))
     pairs = ["".join(pair) for pair in product(characters[:6], repeat=2)]
     words = [word for text in doubtful for word in (text, *re.split(r"\W+", text))]

@@ -46,8 +46,7 @@ def fingerprint(state: dict[str, Any], framing: Framing | None = None) -> str:
 
 
 def framing(roles: TokenRoles) -> Framing:
-    """What a prepared dataset has around its texts: bos, eos, and how sources, targets and other texts begin; one thing
-    more where they do not end."""
+    """What a prepared dataset has around its texts; one thing more where they do not end."""
     before = roles.bos, roles.eos, roles.source_start, roles.target_prefix
     return before if roles.text_start is None else (*before, roles.text_start, *[()] * roles.endless)
 
@@ -67,12 +66,10 @@ def first_characters(spellings: Iterable[str]) -> Regex:
 
 
 def escape_special_tokens(backend: Backend, special: Iterable[int]) -> None:
-    """See to it that no special token can be reached by its spelling.
-
-    The library is told not to look for them. A unigram model, however, holds them as pieces like any other (T5's
-    ``</s>``): there, a last step before the model cuts such a spelling, and nothing else, behind its first character.
-    """
-    backend.encode_special_tokens = True
+    """See to it that no special token can be reached by its spelling."""
+    backend.encode_special_tokens = True  # the library does not look for them
+    # A unigram model, however, holds them as pieces like any other (T5's </s>): there, a last step before the model
+    # cuts such a spelling, and nothing else, behind its first character.
     spelled = [backend.id_to_token(token_id) or "" for token_id in sorted(special)]
     longer = [token for token in spelled if len(token) > 1]
     reached = [t for t in longer if backend.token_to_id(t) in backend.encode(t, add_special_tokens=False).ids]
@@ -91,8 +88,6 @@ class Tokenizer:
         roles: which special token serves as what. None: found by their names.
 
     Attributes:
-        roles: as above.
-        chat: its chat templates, where it has any.
         vocab_size: one more than the largest id.
 
     Raises:
@@ -196,11 +191,7 @@ class Tokenizer:
         return (self._special | set(self.roles.ids())) - {self.roles.unk}
 
     def encode(self, text: str) -> list[int]:
-        """Text to ids; no special token is added.
-
-        Raises:
-            BrokenInputError: the text holds half a surrogate pair, which is no character.
-        """
+        """Text to ids; no special token is added. A BrokenInputError where it holds half a surrogate pair."""
         with self._reading():
             return self._backend.encode(text, add_special_tokens=False).ids
 
@@ -222,13 +213,9 @@ class Tokenizer:
 
     def encode_masked(self, text: str) -> list[int]:
         """As `encode`, but the spelling of the mask token becomes the mask: "the <mask> sat". So does any other usual
-        spelling of a mask ("[MASK]") that is no token of this vocabulary.
+        spelling of a mask ("[MASK]") that is no token of this vocabulary. A UsageError where it has no mask token.
 
-        A mask takes the place of a word as training has it: where words carry the space before them, so does
-        the mask.
-
-        Raises:
-            UsageError: the tokenizer has no mask token.
+        A mask takes the place of a word as training has it: where words carry the space before them, so does the mask.
         """
         mask = self.roles.mask
         if mask is None:
@@ -244,11 +231,7 @@ class Tokenizer:
         return ids + self.encode(last)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Ids to text; special tokens are skipped, an unknown is shown as U+FFFD.
-
-        Raises:
-            UsageError: an id is not in the vocabulary.
-        """
+        """Ids to text; special tokens are skipped, an unknown is shown as U+FFFD. Raises UsageError for other ids."""
         return self._decode(self._checked(ids))
 
     def labels(self, ids: Iterable[int]) -> list[str]:
@@ -263,11 +246,8 @@ class Tokenizer:
         return [token if token_id in named else label(token) for token_id, token in tokens]
 
     def words(self, ids: Sequence[int]) -> tuple[Word, ...]:
-        """The words that ids spell, in their order; every place is in one of them.
-
-        A word is what stands between white space, and punctuation is apart. A line end stands alone, and so does a
-        special token.
-        """
+        """The words that ids spell, in their order; every place is in one of them. A word is what stands between white
+        space, and punctuation is apart. A line end stands alone, and so does a special token."""
         found: list[tuple[str, list[int]]] = []
         specials = self.special_ids
         special = [token_id in specials for token_id in ids]
@@ -284,7 +264,10 @@ class Tokenizer:
                 return "special"
             return "word" if special[first] or any(map(str.isalnum, text)) else "sign"
 
-        return tuple(Word(_bare(text), tuple(places), kind(text, places[0])) for text, places in found)
+        def bare(text: str) -> str:
+            return text.strip() or text
+
+        return tuple(Word(bare(text.removesuffix("</w>")), tuple(at), kind(text, at[0])) for text, at in found)
 
     def token_id(self, name: str) -> int | None:
         """The id of a token by its name, a special one's too; None where there is none."""
@@ -301,11 +284,8 @@ class Tokenizer:
         return 0 if self.roles.unk is None else sum(token_id == self.roles.unk for token_id in ids)
 
     def never_made(self) -> list[int]:
-        """The ids that no text is cut into: an entry whose own spelling is cut otherwise, or rewritten before.
-
-        An algorithm that cuts an entry's spelling otherwise does so within every longer word, for merges keep their
-        order and the best path its parts. Bytes of characters, which stand for others, are not looked at.
-        """
+        """The ids that no text is cut into: an entry whose own spelling is cut otherwise, or rewritten before. It then
+        is in every longer word, for merges keep their order and the best path its parts. Bytes are not looked at."""
         cut, normalizer = self._backend.model.tokenize, self._backend.normalizer
         rewrites = normalizer.normalize_str if self.algorithm == "wordpiece" and normalizer is not None else None
         added = self._backend.get_added_tokens_decoder()
@@ -379,14 +359,10 @@ class Tokenizer:
         return frozenset(token_id for token_id in found if token_id is not None)
 
     def _before_mask(self, text: str) -> list[str]:
-        """The text before a mask in pieces that are cut as if a word stood there.
-
-        Where words carry the space before them, one space goes into the mask. Byte-level pipelines keep the
-        last of several line ends before a word apart from the others.
-        """
-        if self.words_carry_spaces and text.endswith(" "):
+        """The text before a mask in pieces that are cut as if a word stood there."""
+        if self.words_carry_spaces and text.endswith(" "):  # which goes into the mask
             return [text[:-1]]
-        if '"ByteLevel"' in self._pipeline and text[-1:].isspace():
+        if '"ByteLevel"' in self._pipeline and text[-1:].isspace():  # the last line end before a word stands apart
             return [text[:-1], text[-1:]]
         return [text]
 
@@ -420,12 +396,6 @@ class Tokenizer:
         return checked
 
 
-def _bare(text: str) -> str:
-    """A word without the space before it; white space as it is."""
-    text = text.removesuffix("</w>")
-    return text.strip() or text
-
-
 def _check(roles: TokenRoles, vocab_size: int, where: str) -> None:
     if not roles.target_prefix:
         raise BrokenInputError(f"{where} begins targets with no token", "give target_start one token at least")
@@ -446,29 +416,21 @@ class TextCounts:
 
     def batches(self, texts: Iterable[Text]) -> Iterator[list[tuple[int, str]]]:
         """Pieces of the documents, each with its document's number from 1 on."""
-        numbers: list[int] = []
-
-        def counted() -> Iterator[str]:
-            for text in texts:
-                self.documents += 1
-                for piece in pieces(text):
-                    self.characters += len(piece)
-                    self.bytes += len(piece.encode())
-                    self.words += len(piece.split())
-                    numbers.append(self.documents)
-                    yield piece
-
-        batch: list[str] = []
+        batch: list[tuple[int, str]] = []
         size = 0
-        for piece in counted():
-            batch.append(piece)
-            size += len(piece) + 1
-            if size >= _BATCH_CHARACTERS:
-                yield list(zip(numbers, batch, strict=True))
-                numbers.clear()
-                batch, size = [], 0
+        for text in texts:
+            self.documents += 1
+            for piece in pieces(text):
+                self.characters += len(piece)
+                self.bytes += len(piece.encode())
+                self.words += len(piece.split())
+                batch.append((self.documents, piece))
+                size += len(piece) + 1
+                if size >= _BATCH_CHARACTERS:
+                    yield batch
+                    batch, size = [], 0
         if batch:
-            yield list(zip(numbers, batch, strict=True))
+            yield batch
 
 
 FILE_NAME = "tokenizer.json"
@@ -483,13 +445,11 @@ tokenizer is called, and what to do when another one is there."""
 def load_tokenizer(path: Path) -> Tokenizer:
     """Load a tokenizer.json, or the one a folder (a run, a prepared dataset) holds.
 
-    Its roles are those that the folder's own config.json or manifest.json records, else they go by name; where one of
-    them records a fingerprint, it is compared.
+    Its roles are those that the folder's own config.json or manifest.json records, else they go by name.
 
     Raises:
         UsageError: there is none, it is another kind of file, or it has no special tokens to end a text.
-        BrokenInputError: the file, or what is recorded beside it, is damaged, it is not the one that is recorded, or a
-            dataset has lost it.
+        BrokenInputError: it is damaged, not the one whose fingerprint is recorded, or a dataset has lost it.
     """
     file = path / FILE_NAME if path.is_dir() else path
     record, values = _record(file.parent) if file.name == FILE_NAME else (file, {})
@@ -499,9 +459,9 @@ def load_tokenizer(path: Path) -> Tokenizer:
         problem = f"The folder {path} holds no {FILE_NAME}"
         raise UsageError(problem, "name a run, or a file made by 'tfcli tokenize train'")
     roles = None
-    if isinstance(values.get("roles"), dict):
-        recorded = {"roles": values["roles"]}
-        roles = files.validated(dict[str, TokenRoles], recorded, record, "restore the file from a copy")["roles"]
+    if isinstance(recorded := values.get("roles"), dict):
+        kept = files.validated(dict[str, TokenRoles], {"roles": recorded}, record, "restore the file from a copy")
+        roles = kept["roles"]
     tokenizer = Tokenizer(read_backend(file), str(file), roles, read_chat_templates(record.parent))
     if "tokenizer_fingerprint" in values and tokenizer.fingerprint != values["tokenizer_fingerprint"]:
         which, remedy = RECORDS[record.name]

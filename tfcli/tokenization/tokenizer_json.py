@@ -84,15 +84,9 @@ def pipeline(section: TokenizerSection, model: models.Model | None = None) -> Ba
     else:
         backend.pre_tokenizer = pre_tokenizers.Split(Regex(_PLAIN_WORDS), "removed", invert=True)
         # Words joined by spaces: none before closing punctuation, after an opening bracket or at a line end.
-        backend.decoder = decoders.Sequence(
-            [
-                unknown,
-                decoders.WordPiece(prefix=CONTINUATION, cleanup=False),
-                decoders.Fuse(),
-                decoders.Replace(Regex(_NO_SPACE_BEFORE), ""),
-                decoders.Replace(Regex(_NO_SPACE_AFTER), ""),
-            ]
-        )
+        joined = [decoders.WordPiece(prefix=CONTINUATION, cleanup=False), decoders.Fuse()]
+        unspaced = [decoders.Replace(Regex(space), "") for space in (_NO_SPACE_BEFORE, _NO_SPACE_AFTER)]
+        backend.decoder = decoders.Sequence([unknown, *joined, *unspaced])
     if model is not None:
         # The unknown is not declared: the library would drop it when decoding, without a trace.
         backend.add_special_tokens([token for token in special_tokens(section) if token != UNK])
@@ -198,13 +192,12 @@ def suspicious_patterns(state: Mapping[str, Any]) -> list[str]:
                 found += [] if is_safe else [pattern, content]
             elif component["type"] in _DOUBTFUL:
                 found += [value for value in component.values() if isinstance(value, str)]
-        if sum(component["type"] in _EXPANDING for component in given) > 1:
-            found.append("é")
+        found += ["é"] if sum(component["type"] in _EXPANDING for component in given) > 1 else []
     return found
 
 
 def _require_model(model: Mapping[str, Any], added: int) -> int:
-    """Returns how many entries it has, with those that are added."""
+    """How many entries it has, with those that are added."""
     kind, vocabulary = model.get("type"), model.get("vocab")
     entries = added + (len(vocabulary) if isinstance(vocabulary, dict | list) else 0)
     if kind is not None and kind not in _MODELS:
@@ -325,12 +318,8 @@ _silence = RLock()
 
 
 def read_backend(file: Path) -> Backend:
-    """Read a tokenizer.json.
-
-    Raises:
-        UsageError: it is not there, or another kind of file.
-        BrokenInputError: it is damaged.
-    """
+    """Read a tokenizer.json. A UsageError where it is not there or another kind of file, a BrokenInputError where it is
+    damaged."""
     if file.is_file():
         files.require_size(file, _LARGEST)
     state = files.read_json(file)

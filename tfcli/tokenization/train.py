@@ -28,7 +28,7 @@ from tfcli.tokenization.tokenizer import TextCounts, Tokenizer
 from tfcli.tokenization.tokenizer_json import CONTINUATION, REPLACEMENT, SPACE, pipeline, special_tokens
 
 Pieces = Callable[[], Iterator[str]]
-Learner = Callable[[Backend, Pieces, TokenizerSection], models.Model]
+Texts = Callable[[], Iterator[Text]]
 
 _EVERYTHING = 1 << 31
 _LONGEST_WORD = 100
@@ -36,10 +36,8 @@ _SCORE_DIGITS = 4
 
 
 def learn_bpe(backend: Backend, text: Pieces, section: TokenizerSection) -> models.Model:
-    """Byte-level byte-pair encoding (Sennrich et al. 2016; over bytes: Radford et al. 2019).
-
-    Every byte is in the vocabulary from the start, so that no text is out of reach.
-    """
+    """Byte-level byte-pair encoding (Sennrich et al. 2016; over bytes: Radford et al. 2019). Every byte is in the
+    vocabulary from the start, so that no text is out of reach."""
     specials = special_tokens(section)
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     _require_size(section, {"bytes": len(alphabet), "special tokens": len(specials)})
@@ -49,15 +47,13 @@ def learn_bpe(backend: Backend, text: Pieces, section: TokenizerSection) -> mode
 
 
 def learn_wordpiece(backend: Backend, text: Pieces, section: TokenizerSection) -> models.Model:
-    """WordPiece (Schuster and Nakajima 2012): greedy longest match, ``##`` continues a word.
-
-    The library's trainer numbers the continued characters in the order of a random hash, and ties between
-    merges follow these numbers; naming them beforehand in sorted order takes the chance out of it.
-    A word of more than 100 characters is unknown.
-    """
+    """WordPiece (Schuster and Nakajima 2012): greedy longest match, ``##`` continues a word. A word of more than 100
+    characters is unknown."""
     specials = special_tokens(section)
     words = _distinct_words(backend, text)
     alphabet = set().union(*words)
+    # The library's trainer numbers them in the order of a random hash, and ties between merges follow these numbers:
+    # naming them beforehand in sorted order takes the chance out of it.
     continued = [CONTINUATION + character for character in sorted(set().union(*(word[1:] for word in words)))]
     needed = {"characters": len(alphabet), "of them within words": len(continued), "special tokens": len(specials)}
     _require_size(section, needed)
@@ -70,20 +66,13 @@ def learn_wordpiece(backend: Backend, text: Pieces, section: TokenizerSection) -
 
 
 def learn_unigram(backend: Backend, text: Pieces, section: TokenizerSection) -> models.Model:
-    """A unigram language model over pieces (Kudo 2018): the likeliest segmentation wins.
-
-    `min_frequency` plays no part: a piece stays when the likelihood of the text needs it. The library
-    considers only pieces that two different words share, so a text of few words gives few pieces.
-    """
+    """A unigram language model over pieces (Kudo 2018): the likeliest segmentation wins. `min_frequency` plays no part.
+    The library considers only pieces that two different words share, so a text of few words gives few pieces."""
     specials = special_tokens(section)
     alphabet = set().union(*_distinct_words(backend, text)) | {SPACE}
     _require_size(section, {"characters": len(alphabet), "special tokens": len(specials)})
-    settings: dict[str, Any] = {
-        "vocab_size": section.vocab_size,
-        "special_tokens": specials,
-        "initial_alphabet": [SPACE],
-    }
-    trainer = trainers.UnigramTrainer(**settings, unk_token=UNK, show_progress=False)
+    settings: dict[str, Any] = {"vocab_size": section.vocab_size, "special_tokens": specials, "unk_token": UNK}
+    trainer = trainers.UnigramTrainer(**settings, initial_alphabet=[SPACE], show_progress=False)
     backend.train_from_iterator(text(), trainer)
     learned = json.loads(backend.to_str())["model"]["vocab"][len(specials) :]
     vocabulary = [(token, 0.0) for token in specials] + canonical_scores(learned)
@@ -114,7 +103,7 @@ def learn_char(backend: Backend, text: Pieces, section: TokenizerSection) -> mod
     return models.BPE(vocab=vocabulary, merges=[], unk_token=UNK)
 
 
-LEARNERS: dict[Algorithm, Learner] = {
+LEARNERS: dict[Algorithm, Callable[[Backend, Pieces, TokenizerSection], models.Model]] = {
     "bpe": learn_bpe,
     "wordpiece": learn_wordpiece,
     "unigram": learn_unigram,
@@ -124,12 +113,8 @@ LEARNERS: dict[Algorithm, Learner] = {
 
 
 def canonical_scores(learned: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
-    """Pieces by falling score, then by spelling, without what depends on the order in which words were read.
-
-    The library sums in the order of a random hash, so the last digits differ: they are rounded away.
-    Characters that lost their place in training get the lowest score plus a small step each, in random order:
-    here they all get the lowest.
-    """
+    """Pieces by falling score, then by spelling, without what depends on the order in which words were read: the last
+    digits, and the small steps above the lowest score by which characters that lost their place are told apart."""
     rounded = [(token, round(score, _SCORE_DIGITS)) for token, score in learned]
     lowest = min(score for _, score in rounded)
     characters = sum(len(token) == 1 for token, _ in rounded)
@@ -161,8 +146,6 @@ def _require_size(section: TokenizerSection, parts: dict[str, int]) -> None:
         raise UsageError(problem, f"set it to {needed} or more")
 
 
-Texts = Callable[[], Iterator[Text]]
-
 REMEMBERED = 1 << 24
 """Characters that are kept in memory rather than read or made again."""
 _WORD = 16
@@ -180,17 +163,14 @@ def train_tokenizer(texts: Texts, section: TokenizerSection) -> tuple[Tokenizer,
     Args:
         texts: opens the documents anew. Few are read once and kept; many are opened three times, for wordpiece and
             unigram four times: to see how many words there are, to learn, and to count.
-        section: the algorithm and its settings.
 
     Raises:
-        UsageError: there is no text, its words take more memory than is free, or the vocabulary is too small for the
-            alphabet.
+        UsageError: no text, more words than free memory holds, or a vocabulary too small for the alphabet.
     """
     texts = _remembered(texts)
     share = _share_of_stretches(texts, section)
-    learner = LEARNERS[section.algorithm]
-    cutter = pipeline(section)
-    model = learner(cutter, lambda: _training_pieces(texts(), section, share), section)
+    learn = LEARNERS[section.algorithm]
+    model = learn(pipeline(section), lambda: _training_pieces(texts(), section, share), section)
     tokenizer = Tokenizer(pipeline(section, model))
     return tokenizer, _report(tokenizer, texts, share)
 
@@ -225,15 +205,9 @@ def _report(tokenizer: Tokenizer, texts: Texts, share: float) -> TokenizerReport
             tokens += len(ids)
             unknown += tokenizer.count_unknown(ids)
     return TokenizerReport(
-        tokenizer.algorithm,
-        tokenizer.vocab_size,
-        tokenizer.fingerprint,
-        documents=text.documents,
-        characters=text.characters,
-        bytes=text.bytes,
-        tokens=tokens,
-        unknown=unknown,
-        stretches_learned=share,
+        *(tokenizer.algorithm, tokenizer.vocab_size, tokenizer.fingerprint),
+        *(text.documents, text.characters, text.bytes),
+        *(tokens, unknown, share),
     )
 
 

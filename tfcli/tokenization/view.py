@@ -26,18 +26,18 @@ class EncodingView(View[Encoding]):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         encoding = self.record
         in_color = has_colors(console)
-        sides = ((token_label(token), token) for token in encoding.tokens)
         blocks = [
-            (label, str(token_id), min(max(cell_len(label), len(str(token_id))), 40), token.endswith("\n"))
-            for (label, token), token_id in zip(sides, encoding.token_ids, strict=True)
+            (label, token_id, min(max(cell_len(label), len(str(token_id))), 40), token.endswith("\n"))
+            for token, token_id in zip(encoding.tokens, encoding.token_ids, strict=True)
+            for label in [token_label(token)]
         ]
         papers = cycle(Style(color="#ffffff", bgcolor=paper) for paper in _PAPERS)
         for line in broken(blocks, options.max_width, lambda one: one[2], lambda one: one[3]):
             for label, _, width, _ in line:
                 yield Segment(fit(label, width) + (" " if in_color else "│"), next(papers) if in_color else None)
+            ids = "".join(f"{token_id:<{width}} " for _, token_id, width, _ in line)
             yield Segment.line()
-            ids = "".join(f"{number:<{width}} " for _, number, width, _ in line)
-            yield Segment(ids.rstrip() + "\n", Style(dim=True))
+            yield Segment(f"{ids.rstrip()}\n", Style(dim=True))
         unknown = f", {exact(encoding.unknown)} of them unknown" if encoding.unknown else ""
         text = encoding.text
         yield from dim(
@@ -82,47 +82,24 @@ class TokenizerComparisonView(View[TokenizerComparison]):
     """The text in numbers, the tables with the best of a column marked, and what every column means."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        compared = self.record
-        yield from heading(
-            f"{plural(len(compared.tokenizers), 'tokenizer')} on {printable(compared.source)}",
-            ", ".join(
-                plural(getattr(compared, f"{unit}s"), unit) for unit in ("document", "word", "character", "byte")
-            ),
-        )
-        for block in _blocks(compared.tokenizers, options.max_width):
+        compared, rows = self.record, self.record.tokenizers
+        units = ("document", "word", "character", "byte")
+        about = ", ".join(plural(getattr(compared, f"{unit}s"), unit) for unit in units)
+        yield from heading(f"{plural(len(rows), 'tokenizer')} on {printable(compared.source)}", about)
+        names = ["tokenizer", *(printable(row.name) for row in rows)]
+        room = max(len(names[0]), min(widest(tuple(names)), options.max_width // _SHARE_OF_NAME))
+        columns = [(cells := _cells(column, rows), widest(tuple(cells))) for column in _COLUMNS]
+        for table in broken(columns, options.max_width - room, lambda column: column[1] + 1, lambda column: False):
             yield Text()
-            yield from block
+            for number, name in enumerate(names):
+                usual = "" if number else "dim"
+                figures = ((cells[number], width) for cells, width in table)
+                row = [(cell, width, "bold green" if cell.endswith(_BEST) else usual) for cell, width in figures]
+                line = aligned([(_end_of(name, room), room, usual), *row])
+                line.rstrip()
+                yield line
         yield Text()
         yield from _legend(compared)
-
-
-def _blocks(rows: Sequence[TokenizerQuality], width: int) -> Iterator[list[Text]]:
-    """The columns from left to right, a new table begun where the next one has no room."""
-    columns = [(column, _cells(column, rows)) for column in _COLUMNS]
-    widths = [widest(tuple(cells)) for _, cells in columns]
-    names = [printable(row.name) for row in rows]
-    room = max(len("tokenizer"), min(widest(tuple(names)), width // _SHARE_OF_NAME))
-    first = 0
-    while first < len(columns):
-        last, used = first, room
-        while last < len(columns) and (last == first or used + 2 + widths[last] <= width):
-            used += 2 + widths[last]
-            last += 1
-        yield _block(names, columns[first:last], widths[first:last], room)
-        first = last
-
-
-def _block(
-    names: Sequence[str], table: Sequence[tuple[_Column, list[str]]], widths: Sequence[int], room: int
-) -> list[Text]:
-    lines = []
-    for number, name in enumerate(("tokenizer", *(_end_of(name, room) for name in names))):
-        cells = [column[number] for _, column in table]
-        styles = ["dim" if not number else "bold green" if cell.endswith(_BEST) else "" for cell in cells]
-        line = aligned([(name, room, "" if number else "dim"), *zip(cells, widths, styles, strict=True)])
-        line.rstrip()
-        lines.append(line)
-    return lines
 
 
 def _cells(column: _Column, rows: Sequence[TokenizerQuality]) -> list[str]:
@@ -135,10 +112,9 @@ def _cells(column: _Column, rows: Sequence[TokenizerQuality]) -> list[str]:
 
 def _end_of(name: str, room: int) -> str:
     """A path that is too long loses its beginning."""
-    start = 0
-    while cell_len(name[start:]) > room - (1 if start else 0):
-        start += 1
-    return fit(("…" if start else "") + name[start:], room)
+    while cell_len(name) > room:
+        name = f"…{name.removeprefix('…')[1:]}"
+    return name
 
 
 def _legend(compared: TokenizerComparison) -> Iterator[Text]:
