@@ -52,8 +52,6 @@ class BrokenInputError(TfcliError):
 class Interrupted(TfcliError):  # noqa: N818 (no error)
     """Work was stopped by Ctrl-C (exit 130), SIGTERM (143) or a closed terminal (129) after everything was saved."""
 
-    exit_code = 130
-
     def __init__(self, problem: str, remedy: str = "", *, exit_code: int = 130) -> None:
         super().__init__(problem, remedy)
         self.exit_code = exit_code

@@ -28,16 +28,12 @@ _LOCK_ATTEMPTS = 3
 
 
 class Lock:
-    """A file or a folder that this process has locked, until `release`.
-
-    Args:
-        shared: with others that want no more than this, where the system has such locks. filelock has none of a file
-            itself.
+    """A file or a folder that this process has locked, until `release`; `shared` with others that want no more than
+    this, where the system has such locks.
 
     Raises:
         BlockingIOError: another process holds it.
-        FileNotFoundError: it is not there.
-        OSError: the file system locks none, or may not be written to.
+        OSError: it is not there, or the file system locks none, or may not be written to.
     """
 
     def __init__(self, path: Path, *, shared: bool = False) -> None:
@@ -66,11 +62,7 @@ class Lock:
             raise
 
     def is_of(self, path: Path) -> bool:
-        """Whether what is locked is at this path now.
-
-        Raises:
-            FileNotFoundError: nothing is.
-        """
+        """Whether what is locked is at this path now; a FileNotFoundError where nothing is."""
         there = path.stat()
         return fcntl is None or os.path.samestat(os.fstat(self._descriptor), there)
 
@@ -96,10 +88,8 @@ def is_locked(path: Path, *, shared: bool = False) -> bool:
     """Whether another process holds a lock; with `shared`, one that it shares with nobody."""
     try:
         Lock(path, shared=shared).release()
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
+    except OSError as error:
+        return isinstance(error, BlockingIOError)
     return False
 
 
@@ -148,13 +138,10 @@ def replacing(path: Path) -> Iterator[Path]:
 @contextmanager
 def replacing_folder(path: Path) -> Iterator[Path]:
     """Yield a new temporary folder; on success all that is in it stands at `path`, and is on the disk with all that
-    leads to it. Nothing may be at `path` but an empty folder.
+    leads to it. Nothing may be at `path` but an empty folder. A TfcliError where it cannot be written.
 
     The folder appears whole. One that the user has made, such as the working folder or a mounted one, is filled name by
     name, the one that it is known by last.
-
-    Raises:
-        TfcliError: the parent cannot be written to, or the disk is full.
     """
     try:
         filled = path.is_dir() and path not in _made
@@ -192,8 +179,7 @@ def claimed(path: Path, *, new: bool = False, lacks: str = "") -> Iterator[None]
     """Hold an empty folder until what it is for is in it: it is made at once, and locked, so that no other process can
     take it however long the work before the first file. What is left empty goes again, if it was made here.
 
-    The lock (`locks.py`) goes with the process, however that ends. A file system that locks no folders (NFS) leaves the
-    making: only one process can make it, and only one can put it in its place.
+    On a file system that locks no folders (NFS), still only one process can make it and put it in its place.
 
     Args:
         new: refuse even an empty folder that is there already, as for a name that the program chooses.
@@ -319,12 +305,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Read a JSON file.
-
-    Raises:
-        UsageError: it is not there, or is a pipe or another thing that may never end.
-        BrokenInputError: it is no JSON.
-    """
+    """Read a JSON file: a BrokenInputError where it is none, a UsageError where it is not there or no plain file."""
     try:
         if path.exists() and not path.is_file():
             raise UsageError(f"Cannot read {path}: it is no plain file", "name a file")
@@ -361,8 +342,7 @@ def read_object(path: Path, most: int) -> dict[str, Any]:
     require_size(path, most)
     values = read_json(path)
     if not isinstance(values, dict):
-        kinds = {list: "a list", str: "a text", bool: "true or false", type(None): "null"}
-        what = kinds.get(type(values), "a number")
+        what = {list: "a list", str: "a text", bool: "true or false", type(None): "null"}.get(type(values), "a number")
         raise BrokenInputError(f"{path} holds {what}, and an object is needed", "restore the file")
     return values
 
@@ -370,19 +350,14 @@ def read_object(path: Path, most: int) -> dict[str, Any]:
 def read_versioned(
     path: Path, *versions: int, remedy: str, refusal: type[TfcliError] = BrokenInputError
 ) -> tuple[int, dict[str, Any]]:
-    """A JSON object in one of these format versions: its version, and all else that is in it.
-
-    Args:
-        remedy: what to do where it is missing (UsageError) or damaged (BrokenInputError).
-        refusal: the error of another version.
-    """
+    """A JSON object in one of these format versions: its version, and all else that is in it. `remedy` is for a file
+    that is missing (UsageError) or damaged (BrokenInputError), `refusal` the error of another version."""
     if not path.exists():
         raise UsageError(f"There is no file {path}", remedy)
     values = read_json(path)
     if not isinstance(values, dict):
         raise BrokenInputError(f"{path} is damaged (it holds no JSON object)", remedy)
-    version = values.pop("format_version", None)
-    if version not in versions:
+    if (version := values.pop("format_version", None)) not in versions:
         known = " or ".join(map(str, versions))
         problem = f"{path} has format version {shortened(repr(version))}, and this tfcli reads {known}"
         raise refusal(problem, "use the tfcli that wrote it, or make it again")

@@ -24,9 +24,12 @@ from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 from typing import IO, Any
 
+__all__ = ["DEVNULL", "LAUNCH", "PIPE", "Popen", "TimeoutExpired", "child", "temporary_folder"]
+
+LAUNCH = "TFCLI_LAUNCH"
+"""The environment variable that names a private folder between the workers of a training and what started them."""
 _ASKED = 0.04
 """Seconds for which cores are asked for, to see how many are free: a few turns of a system's scheduler."""
-
 _TIMES = 4
 _ROUNDING = 0.25
 """Of a core: what is missing from a free one, for the system has something to do now and then."""
@@ -35,6 +38,8 @@ _WAITING = "OMP_WAIT_POLICY"
 _CONTAINER = Path("/sys/fs/cgroup")
 _CPUINFO = Path("/proc/cpuinfo")
 _STATUS = Path("/proc/self/status")
+_PR_SET_PDEATHSIG = 1
+"""Of Linux: the signal that a process gets when the thread that has started it ends."""
 
 
 def of_unix(module: str) -> Any:
@@ -128,12 +133,8 @@ def process_memory() -> int:
 
 
 def peak_process_memory() -> int:
-    """Bytes of memory that this process held at most, which psutil tells of Windows alone.
-
-    Linux counts VmHWM afresh for every program that is started; the figure of getrusage can begin with that of the
-    program that started this one.
-    """
-    if peak := _value_in(_STATUS, "VmHWM:"):
+    """Bytes of memory that this process held at most, which psutil tells of Windows alone."""
+    if peak := _value_in(_STATUS, "VmHWM:"):  # the figure of getrusage can begin with that of who started this program
         return int(peak.split()[0]) * 1024
     if (resource := of_unix("resource")) is None:
         from psutil import Process
@@ -157,8 +158,7 @@ def busy_cores() -> int:
 
 def wait_asleep_if_busy(threads: int) -> None:
     """Where so many threads are more than there are free cores, let those that wait leave the cores: one that spins
-    there holds up whom it waits for. Only before PyTorch is loaded, and where the environment does not say otherwise.
-    """
+    holds up whom it waits for. Only before PyTorch is loaded, and where the environment does not say otherwise."""
     if threads > 1 and "torch" not in sys.modules and _WAITING not in os.environ and threads > free_cores():
         os.environ[_WAITING] = "passive"
 
@@ -179,20 +179,9 @@ def _value_in(file: Path, key: str) -> str:
     return next((line.removeprefix(key).strip() for line in lines if line.startswith(key)), "")
 
 
-__all__ = ["DEVNULL", "LAUNCH", "PIPE", "Popen", "TimeoutExpired", "child", "python_command", "temporary_folder"]
-
-LAUNCH = "TFCLI_LAUNCH"
-"""The environment variable that names a private folder between the workers of a training and what started them."""
-
-_PR_SET_PDEATHSIG = 1
-"""Of Linux: the signal that a process gets when the thread that has started it ends."""
-
-
 def python_command(module: str, *arguments: str) -> list[str]:
-    """The command line that runs a module as a program, with this Python, as long as this process lives.
-
-    `-P` keeps the working folder out of the module path: a `torch.py` that lies there is a file like any other.
-    """
+    """The command line that runs a module as a program, with this Python, as long as this process lives."""
+    # -P: the working folder is out of the module path, and a `torch.py` that lies there a file like any other.
     return [sys.executable, "-P", "-m", __name__, str(os.getpid()), module, *arguments]
 
 
@@ -207,10 +196,7 @@ def child(
 ) -> Iterator["Popen[str]"]:
     """Run a module as a program, in a session of its own: Ctrl-C is for this process alone. Whatever ends the block, or
     the thread that entered it, ends the child, and what it has started unless it has come to a good end itself.
-
-    Args:
-        environment: variables beside those of this process.
-    """
+    `environment` has variables beside those of this process."""
     process = Popen(
         python_command(module, *arguments),
         stdin=stdin,

@@ -15,10 +15,7 @@ from pathlib import Path
 from tfcli.errors import UsageError, shortened
 from tfcli.files import cache_folder, replacing, require_writable
 
-_RUN = {
-    "recipe.toml", "config.json", "tokenizer.json", "model.safetensors", "metrics.jsonl", "data.json", "scores.json",
-    "README.md",
-}  # fmt: skip
+_FILES_OF_RUN = "recipe.toml config.json tokenizer.json model.safetensors metrics.jsonl data.json scores.json README.md"
 _PICTURES = {".svg", ".html", ".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf"}
 _asked: dict[Path, str] = {}
 _read: set[Path] = set()
@@ -121,7 +118,7 @@ def _place(path: Path) -> Path:
 def _owner(place: Path) -> str | None:
     """What a file belongs to that is nobody's to replace."""
     folder = place.parent
-    if _is_run(folder) and place.name in _RUN:
+    if _is_run(folder) and place.name in _FILES_OF_RUN.split():
         return f"the run {folder}"
     for above in place.parents:
         if above.name == "checkpoints" and _is_run(above.parent):

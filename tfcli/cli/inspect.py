@@ -17,20 +17,7 @@ from tfcli.runs.command import training
 
 inspect_app = typer.Typer()
 for _command in (
-    attention,
-    positions,
-    predictions,
-    losses,
-    lens,
-    attribution,
-    training,
-    cost,
-    neighbours,
-    heads,
-    equivariance,
-    model,
-    tokens,
-    scaling,
-    gradients,
+    *(attention, positions, predictions, losses, lens, attribution, training, cost),
+    *(neighbours, heads, equivariance, model, tokens, scaling, gradients),
 ):
     inspect_app.command()(_command)

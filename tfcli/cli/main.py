@@ -4,7 +4,7 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -80,40 +80,40 @@ def completion(
     terminal.write(Path(__file__).with_name(f"completion.{shell}").read_text(encoding="utf-8"))
 
 
-app.command("run")(run)
-app.add_typer(group("tfcli.recipe.command:recipes_app", "List and show the shipped recipes."), name="recipes")
-app.add_typer(
-    group("tfcli.runs.command:runs_app", "List runs, show one with its curves, compare several."), name="runs"
-)
-app.add_typer(
-    group("tfcli.tokenization.command:tokenize_app", "Train a tokenizer; turn text into token ids and back."),
-    name="tokenize",
-)
-app.command("prepare")(prepare)
-app.command("train")(train)
-app.command("plan")(plan)
-app.command("generate")(generate)
-app.command("evaluate")(evaluate)
-app.command("embed")(embed)
-app.add_typer(group("tfcli.cli.inspect:inspect_app", "Look inside a model, with or without a run."), name="inspect")
-app.add_typer(
-    group(
+_COMMANDS: dict[str, Any] = {
+    "run": run,
+    "recipes": group("tfcli.recipe.command:recipes_app", "List and show the shipped recipes."),
+    "runs": group("tfcli.runs.command:runs_app", "List runs, show one with its curves, compare several."),
+    "tokenize": group(
+        "tfcli.tokenization.command:tokenize_app", "Train a tokenizer; turn text into token ids and back."
+    ),
+    "prepare": prepare,
+    "train": train,
+    "plan": plan,
+    "generate": generate,
+    "evaluate": evaluate,
+    "embed": embed,
+    "inspect": group("tfcli.cli.inspect:inspect_app", "Look inside a model, with or without a run."),
+    "explain": group(
         "tfcli.inspection.explain.command:attention masking positions layer decoding",
         "Go through a computation step by step, with every matrix.",
     ),
-    name="explain",
-)
-app.command("explore")(explore)
-app.command("doctor")(doctor)
-app.add_typer(
-    group("tfcli.data.command:cache_app", "Prepared datasets and tokenizers that runs share: list them, remove them."),
-    name="cache",
-)
-app.add_typer(group("tfcli.bench.command:bench_app", "Measure speed on this machine."), name="bench")
-app.command("verify")(verify)
-app.command("import")(import_)
-app.command("export")(export)
-app.command("completion")(completion)
+    "explore": explore,
+    "doctor": doctor,
+    "cache": group(
+        "tfcli.data.command:cache_app", "Prepared datasets and tokenizers that runs share: list them, remove them."
+    ),
+    "bench": group("tfcli.bench.command:bench_app", "Measure speed on this machine."),
+    "verify": verify,
+    "import": import_,
+    "export": export,
+    "completion": completion,
+}
+for _name, _found in _COMMANDS.items():
+    if isinstance(_found, typer.Typer):
+        app.add_typer(_found, name=_name)
+    else:
+        app.command(_name)(_found)
 
 
 def main() -> None:

@@ -58,9 +58,8 @@ def run(
 
     settings = recipe_from(asked, recipe)
     if check and settings.check == CheckSection():
-        raise UsageError(
-            f"The recipe {recipe} has no [check] limits", "leave --check out, or set one: --set check.max_loss=3"
-        )
+        remedy = "leave --check out, or set one: --set check.max_loss=3"
+        raise UsageError(f"The recipe {recipe} has no [check] limits", remedy)
     require_own_text(recipe, settings)
     if again and out is not None and RunDirectory(out).holds_run():
         raise UsageError(f"--again trains anew, and {str(out)!r} holds a run already", "choose another --out")
@@ -115,10 +114,7 @@ def run(
 
 def _following(settings: "Recipe", shown: dict[type, Any]) -> list[list[str]]:
     """Four commands for the run, with texts of its own: the recipe's, else the beginning of what it has written.
-
-    Args:
-        shown: the first scores, texts and attention of the run, by their kinds.
-    """
+    `shown` has its first scores, texts and attention, by their kinds."""
     from tfcli.inspection.attention import AttentionRecord
     from tfcli.records.evaluation import Scores
     from tfcli.records.generation import Filled
@@ -133,9 +129,8 @@ def _following(settings: "Recipe", shown: dict[type, Any]) -> list[list[str]]:
     text = settings.inspect.attention or " ".join(words[:12])
     looking = ["--target", settings.inspect.target] if settings.inspect.target else []
     if record is not None:
-        looking += [
-            part for name, at in zip(("layer", "head"), record.focus, strict=True) for part in (f"--{name}", str(at))
-        ]
+        layer, head = map(str, record.focus)
+        looking += ["--layer", layer, "--head", head]
     return [
         ["tfcli", "generate", run, prompt] if prompt else ["tfcli", "evaluate", run],
         ["tfcli", "inspect", *(["attention", run, text, "--words", *looking] if text else ["model", run])],

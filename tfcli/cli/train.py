@@ -40,22 +40,14 @@ Out = Annotated[
 Resume = Annotated[
     Path | None, _training("--resume", metavar="RUN", help="Go on exactly where this run was interrupted.")
 ]
-From = Annotated[
-    int | None,
-    _training(
-        "--checkpoint", metavar="STEP", min=0, help="With --resume: begin a new run at --out from this checkpoint."
-    ),
-]
+_FROM = "With --resume: begin a new run at --out from this checkpoint."
+From = Annotated[int | None, _training("--checkpoint", metavar="STEP", min=0, help=_FROM)]
 Log = Annotated[
     Literal["tensorboard", "trackio", "wandb"] | None,
     _output("--log", help="Also log the training to this service. The run stays the same."),
 ]
-Nproc = Annotated[
-    int,
-    _training(
-        "--nproc", metavar="N", min=1, help="How many processes train on this machine, such as one for each GPU."
-    ),
-]
+_NPROC = "How many processes train on this machine, such as one for each GPU."
+Nproc = Annotated[int, _training("--nproc", metavar="N", min=1, help=_NPROC)]
 DryRun = Annotated[bool, _output("--dry-run", help="Show the recipe and the model's shape, and train nothing.")]
 
 
@@ -128,12 +120,11 @@ def train(
             run = begin_run(settings, out, reporter, nproc, init)
         _launch(terminal, run, nproc, words=[], log=log, json=json)
         return
-    _drive(
-        terminal,
-        log,
-        json,
-        lambda report, stop, workers: train_recipe(settings, out, report, should_stop=stop, init=init, workers=workers),
-    )
+
+    def begun(report: Any, should_stop: Callable[[], bool], workers: Any) -> Any:
+        return train_recipe(settings, out, report, should_stop=should_stop, init=init, workers=workers)
+
+    _drive(terminal, log, json, begun)
 
 
 def _require_no_other_run(run: Path, asked: Asked, other: str | None) -> None:
@@ -145,9 +136,8 @@ def _require_no_other_run(run: Path, asked: Asked, other: str | None) -> None:
     remedy = "leave it out, or begin a new run: from its weights with --init, from a checkpoint with --checkpoint"
     if names and names[0] in ("sources", "data"):
         remedy = f"begin a new run with its weights: tfcli train {typed} --init {shlex.quote(str(run))}"
-    raise UsageError(
-        f"--resume goes on with exactly the interrupted run, so it takes no other settings such as {typed}", remedy
-    )
+    problem = "--resume goes on with exactly the interrupted run, so it takes no other settings"
+    raise UsageError(f"{problem} such as {typed}", remedy)
 
 
 def _changed(run: Path, asked: Asked) -> "Recipe":
@@ -188,7 +178,6 @@ def _launch(terminal: Terminal, run: Path, nproc: int, words: list[str], log: Lo
     """Go on with a run in several processes, which say what they would say alone."""
     from tfcli.console.launching import launch
 
-    command = ["train", "--resume", str(run), *words, "--color", terminal.color]
-    command += ["--log", log] if log else []
+    command = ["train", "--resume", str(run), *words, "--color", terminal.color, *(["--log", log] if log else [])]
     flags = {"--json": json, "--quiet": terminal.quiet, "--verbose": terminal.verbose}
     launch([*command, *(flag for flag, wanted in flags.items() if wanted)], nproc)

@@ -31,12 +31,7 @@ _LOOPBACK = ("lo", "lo0")
 
 def launch(command: Sequence[str], processes: int) -> None:
     """Run a command of tfcli as several workers, wait until all have ended, and end with the exit code of the first. A
-    signal is passed on to all of them; when one dies, all are started again.
-
-    Raises:
-        TfcliError: workers have died too often.
-        SystemExit: with the first worker's exit code, if that is not 0.
-    """
+    signal is passed on to all of them; when one dies, all are started again, until a TfcliError after `RESTARTS`."""
     died = 0
     with temporary_folder() as private:
         for restart in range(RESTARTS + 1):

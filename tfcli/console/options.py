@@ -18,8 +18,10 @@ from tfcli.console.settings import (
     DEVICE_HELP,
     OUTPUT,
     SEED_HELP,
+    SEED_USUAL,
     THREADS_HELP,
     Asked,
+    Devices,
     flag_of,
     option_parameters,
     recipe_from,
@@ -28,6 +30,7 @@ from tfcli.console.settings import (
 from tfcli.console.signals import exit_codes, stop_on_signals
 from tfcli.console.terminal import Color, Terminal
 from tfcli.console.usage import behind, refuse_unknown_keys, with_command
+from tfcli.draw.numbers import short
 from tfcli.errors import Misnamed, Remark, UsageError, shortened
 from tfcli.outputs import about, describe, require_output, write_output, written
 
@@ -42,11 +45,11 @@ Json = Annotated[bool, _output("--json", help="Print JSON with stable keys inste
 Csv = Annotated[bool, _output("--csv", help="Print the numbers as CSV instead.")]
 Svg = Annotated[Path | None, _output("--svg", metavar="F", help="Also write the picture as SVG.")]
 Html = Annotated[Path | None, _output("--html", metavar="F", help="Also write the picture as a web page.")]
-Seed = Annotated[int | None, typer.Option("--seed", min=0, help=SEED_HELP, show_default="the recipe's, else 0")]
+Seed = Annotated[int | None, typer.Option("--seed", min=0, help=SEED_HELP, show_default=SEED_USUAL)]
 TextSeed = Annotated[
     int | None, typer.Option("--seed", min=0, help="Seed of the built-in generators of text.", show_default="0")
 ]
-Device = Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option("--device", help=DEVICE_HELP)]
+Device = Annotated[Devices, typer.Option("--device", help=DEVICE_HELP)]
 Threads = Annotated[int, typer.Option("--threads", min=0, max=1024, help=THREADS_HELP)]
 Checkpoint = Annotated[
     str, typer.Option("--checkpoint", metavar="best|last|STEP", help="Which weights of the run to use.")
@@ -82,11 +85,8 @@ class Weights:
 
 @dataclass(frozen=True)
 class Outputs:
-    """Where the picture of a command goes. A command that takes it has these options.
-
-    Raises:
-        UsageError: --csv and --json together, two pictures in one file, or a file that cannot be written.
-    """
+    """Where the picture of a command goes. A command that takes it has these options. A UsageError where
+    two contradict each other, or a file cannot be written."""
 
     csv: Csv = False
     svg: Svg = None
@@ -165,7 +165,8 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             except Misnamed as error:
                 raise with_command(error, takes_checkpoint="checkpoint" in infos) from None
             finally:
-                _name_files(terminal)
+                for path, size in written.items():
+                    terminal.note(f"Wrote {path} ({short(size, 'B')}).")
             terminal.detail(f"Took {time.perf_counter() - began:.1f} s.")
 
     shown = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + _COMMON
@@ -180,13 +181,6 @@ def _each(value: Any) -> Sequence[Any]:
 
 def _given(values: Mapping[str, Any], name: str) -> str:
     return " · ".join(map(str, _each(values.get(name) or values.get(f"{name}s") or ())))
-
-
-def _name_files(terminal: Terminal) -> None:
-    from tfcli.draw.numbers import short
-
-    for path, size in written.items():
-        terminal.note(f"Wrote {path} ({short(size, 'B')}).")
 
 
 def _remark(terminal: Terminal, show: Callable[..., None], message: Warning, *where: Any, **more: Any) -> None:
@@ -216,9 +210,8 @@ def _never_empty(parameter: inspect.Parameter) -> inspect.Parameter:
 
 
 def _runs_meant(terminal: Terminal, infos: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The paths of all values that name runs, before anything is loaded that takes long. A value that names none is
-    refused with the runs there are, or with the command that was meant."""
-    from tfcli.runs.directory import LAST, is_run
+    """The paths of all values that name runs, before anything is loaded that takes long."""
+    from tfcli.runs.directory import LAST, RunDirectory, is_run
 
     found: dict[str, Any] = {}
     for name, info in infos.items():
@@ -227,7 +220,10 @@ def _runs_meant(terminal: Terminal, infos: Mapping[str, Any], values: Mapping[st
         if value is None or not (names_run or name == "out"):
             continue
         if name == "out":
-            _refuse_last(value, new_run=names_run)
+            hides = value.name == LAST if names_run else os.path.normpath(value) == LAST
+            if hides and not RunDirectory(value).holds_run():
+                problem = f"--out {str(value)!r}: {LAST} means the run that was trained last"
+                raise UsageError(problem, "choose another --out")
             continue
         beside = [one for one in infos if one != name and {type(info), type(infos[one])} == {_ARGUMENT}]
         texts = [str(text) for one in beside for text in _each(values[one]) if text]
@@ -257,14 +253,6 @@ def _run_meant(terminal: Terminal, path: Path, kinds: Sequence[str], texts: Sequ
     if str(path) == LAST and run != path:
         terminal.note(f"{LAST} is {run}.")
     return run
-
-
-def _refuse_last(out: Path, *, new_run: bool) -> None:
-    from tfcli.runs.directory import LAST, RunDirectory
-
-    hides = out.name == LAST if new_run else os.path.normpath(out) == LAST
-    if hides and not RunDirectory(out).holds_run():
-        raise UsageError(f"--out {str(out)!r}: {LAST} means the run that was trained last", "choose another --out")
 
 
 def _note_old_import(terminal: Terminal, path: Path) -> None:
@@ -300,11 +288,7 @@ def use_threads(threads: int) -> None:
 def open_run(
     run: Path, checkpoint: str = "best", device: str = "auto", precision: "WeightPrecision | None" = None
 ) -> "LoadedRun":
-    """A run's model on the device that was asked for.
-
-    Raises:
-        UsageError: there is no such run, checkpoint or device.
-    """
+    """A run's model on the device that was asked for; a UsageError where there is no such run, checkpoint or device."""
     from tfcli.models.device import choose_device
     from tfcli.runs.load import load_run
 
@@ -327,11 +311,8 @@ RunOrRecipe = Annotated[
 
 
 def section_of(terminal: Terminal, run: Path | None, asked: Asked, *, vocabulary: bool = True) -> "ModelSection":
-    """The model section of a run, of which no weights are read, or of the shape that the options name.
-
-    Args:
-        vocabulary: whether its size must be there, and is the tokenizer's where the model says none.
-    """
+    """The model section of a run, of which no weights are read, or of the shape that the options name; with the size of
+    its `vocabulary`, if that is asked for, also where only the tokenizer says it."""
     from tfcli.runs.config import read_config
     from tfcli.runs.directory import existing_run
 

@@ -34,14 +34,8 @@ from tfcli.records.runs import (
 if TYPE_CHECKING:
     from rich.live import Live
 
-_STAGES = {
-    "tokenizer": "Tokenizer",
-    "data": "Data",
-    "training": "Training",
-    "evaluation": "Evaluation",
-    "generation": "Samples",
-    "inspection": "Inside",
-}
+_STAGES = {"generation": "Samples", "inspection": "Inside"}
+"""What stages are called that do not have their own name."""
 _EVENTS: dict[type, str] = {
     StageStarted: "stage",
     TokenizerReport: "tokenizer",
@@ -103,11 +97,7 @@ def _check_line(result: CheckResult) -> Text:
 
 @dataclass
 class Reporter:
-    """Called with every event and record of a command. stdout gets results, stderr all the rest.
-
-    Args:
-        json, stream, again, translates: as `reporting` takes them.
-    """
+    """Called with every event and record of a command. stdout gets results, stderr all the rest."""
 
     terminal: Terminal
     stop: StopRequest
@@ -197,11 +187,7 @@ class Reporter:
         return f"go on with `{shlex.join(command)}`"
 
     def hint(self, commands: Sequence[Sequence[str]] = ()) -> None:
-        """What to type next.
-
-        Args:
-            commands: as they are typed; none: the commands that take a run, with capitals for what else they read.
-        """
+        """What to type next: these commands; none: those that take a run, with capitals for what else they read."""
         if commands and not self.json:
             self.terminal.note("\n".join(["Try:", *map(shlex.join, commands)]))
         elif self.finished is not None and not self.json:
@@ -221,7 +207,7 @@ class Reporter:
             return
         self.end_live()
         reused = " · unchanged, reused" if event.reused else ""
-        title = _STAGES[event.stage], "bold cyan"
+        title = _STAGES.get(event.stage, event.stage.capitalize()), "bold cyan"
         self.terminal.err.print(Text.assemble(title, f"  {printable(event.detail)}", (reused, "dim")))
 
     def _unread(self, error: OSError) -> None:
@@ -238,7 +224,7 @@ class Reporter:
         self.stop.armed = not isinstance(event, TrainingFinished)
         if isinstance(event, TrainingStarted):
             self.run = event.run
-        if isinstance(event, TrainingFinished):
+        elif isinstance(event, TrainingFinished):
             self.finished = event
         if self.json and self.stream:
             self.terminal.json(_named(event))

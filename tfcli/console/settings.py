@@ -33,6 +33,8 @@ def _option(name: str, keys: str, kind: Any, panel: str | None, help: str, defau
     _OPTIONS[name] = tuple(keys.split()), kind, shown
 
 
+Devices = Literal["auto", "cpu", "cuda", "mps"]
+SEED_USUAL = "the recipe's, else 0"
 SEED_HELP = "Seed of weights, order, masks, dropout and samples; the built-in text has data.seed."
 DEVICE_HELP = "Where to compute; auto: CUDA, else CPU."
 THREADS_HELP = "CPU threads; 0: one for each free core."
@@ -44,6 +46,7 @@ _BUILT_IN = "builtin:stories, or builtin:pt-en for pairs"
 _SET = "Set any recipe key, such as model.norm=layernorm; repeatable. `tfcli recipes keys WORD` finds keys."
 _VOCABULARY = "The most ids that a new tokenizer may have: tokenizer.vocab_size."
 _ARCHITECTURES = Literal["decoder", "encoder", "encoder-decoder"]
+_PRECISIONS = Literal["auto", "float32", "bfloat16"]
 _ARCH = "Architecture: decoder, encoder or encoder-decoder."
 _BY_TEXT = "the recipe's; else encoder-decoder for pairs, decoder for text"
 _EPOCHS = "How long to train, in passes over the training part: train.epochs; 0.5 is half a pass."
@@ -68,27 +71,10 @@ _option("steps", "train.steps", int, TRAINING, "How long to train, in updates: t
 _option("epochs", "train.epochs", float, TRAINING, _EPOCHS, metavar="N")
 _option("batch_size", "train.batch_size", int, TRAINING, "Texts of a batch: train.batch_size.", metavar="N", min=1)
 _option("lr", "train.learning_rate", float, TRAINING, _LR, metavar="RATE")
-_option(
-    "precision",
-    "train.precision",
-    Literal["auto", "float32", "bfloat16"],
-    panel=TRAINING,
-    help=_PRECISION,
-    default="auto",
-)
-_option(
-    "seed",
-    "train.seed generate.seed",
-    int,
-    panel=TRAINING,
-    help=SEED_HELP,
-    default="the recipe's, else 0",
-    metavar="N",
-    min=0,
-)
-_option(
-    "device", "train.device", Literal["auto", "cpu", "cuda", "mps"], panel=TRAINING, help=DEVICE_HELP, default="auto"
-)
+_option("precision", "train.precision", _PRECISIONS, panel=TRAINING, help=_PRECISION, default="auto")
+_SEEDS = "train.seed generate.seed"
+_option("seed", _SEEDS, int, panel=TRAINING, help=SEED_HELP, default=SEED_USUAL, metavar="N", min=0)
+_option("device", "train.device", Devices, panel=TRAINING, help=DEVICE_HELP, default="auto")
 _option("threads", "train.threads", int, panel=TRAINING, help=THREADS_HELP, default="0", metavar="N", min=0, max=1024)
 
 SHAPE = ("recipe", "assignments", "arch", "preset", "size")

@@ -27,14 +27,12 @@ Require = Callable[[str], None]
 def lines_as_they_come(stream: Any, where: str) -> Iterator[Line | None]:
     """Each line without its end, behind its place, such as "line 7 on stdin"; blank ones are passed over.
 
-    None comes wherever the next line has to be waited for, so that what came before can be dealt with.
+    None comes wherever the next line has to be waited for, so that what came before can be dealt with. A
+    BrokenInputError tells of a line that is not valid UTF-8, or longer than `LONGEST` bytes.
 
     Args:
         stream: of bytes, with `read1`.
         where: follows the number of a line: "on stdin", "of prompts.txt".
-
-    Raises:
-        BrokenInputError: a line is not valid UTF-8, or longer than `LONGEST` bytes.
     """
     rest, number = b"", 0
     while chunk := stream.read1(_CHUNK):
@@ -75,13 +73,12 @@ def _line(line: bytes, number: int, where: str) -> Iterator[Line]:
 
 
 def _has_more(stream: BinaryIO) -> bool:
-    """Whether reading on would not wait. What is no file of the system never does; of a pipe of Windows it is not
-    known, and each piece is answered as it comes."""
-    if sys.platform == "win32":
+    """Whether reading on would not wait."""
+    if sys.platform == "win32":  # it is not known, and each piece is answered as it comes
         return False
     try:
         return bool(select.select([stream], [], [], 0)[0])
-    except (OSError, ValueError):
+    except (OSError, ValueError):  # no file of the system
         return True
 
 
@@ -127,10 +124,8 @@ def argument_batches(prompts: Sequence[str], require: Require, size: int) -> Ite
 
 
 def file_batches(file: Path, require: Require, size: int) -> Iterator[list[str]]:
-    """Batches of the lines of a file, or of the "prompt" of every line of a .jsonl file.
-
-    A file is looked through before the first batch, for a UsageError, and read again; a pipe is read once, as stdin is.
-    """
+    """Batches of the lines of a file, or of the "prompt" of every line of a .jsonl file. A file is looked through
+    before the first batch, for a UsageError, and read again; a pipe is read once, as stdin is."""
     if file.is_dir():
         raise UsageError(f"--prompts {file} is a folder", "name a file with a prompt a line")
     if not file.is_file():
