@@ -136,11 +136,7 @@ def flag_of(name: str) -> str:
 
 def layers_of(asked: Asked, recipe: str | None = None, init: Path | None = None) -> "list[Settings]":
     """What was typed, and what that names, as layers of settings, of which the last one wins. The run of `init` says
-    what nothing else does, and so does a source of pairs for the architecture.
-
-    Raises:
-        UsageError: an option, a recipe, a preset or a run is wrong.
-    """
+    what nothing else does, and so does a source of pairs for the architecture."""
     from tfcli.models import presets
     from tfcli.recipe.loading import read_recipe
     from tfcli.runs.config import read_config
@@ -168,7 +164,7 @@ def layers_of(asked: Asked, recipe: str | None = None, init: Path | None = None)
 
 
 def recipe_from(asked: Asked, recipe: str | None = None, init: Path | None = None) -> "Recipe":
-    """What was typed as one checked recipe; raises what `layers_of` raises, and what `build_recipe` does."""
+    """What was typed as one checked recipe; a UsageError where an option, a recipe, a preset or a run is wrong."""
     from tfcli.recipe.loading import build_recipe
 
     layers = layers_of(asked, recipe, init)

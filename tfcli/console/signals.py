@@ -79,8 +79,7 @@ class StopRequest:
 
 @contextmanager
 def stop_on_signals(request: StopRequest | None = None) -> Iterator[StopRequest]:
-    """Turn SIGINT, SIGTERM and SIGHUP into a request for as long as the block lasts; under nohup, which has SIGHUP
-    ignored, it stays ignored."""
+    """Turn SIGINT, SIGTERM and SIGHUP, unless nohup ignores it, into a request for as long as the block lasts."""
     request = request or StopRequest()
 
     def answer(number: int, frame: FrameType | None) -> None:
@@ -112,8 +111,7 @@ def stop_on_signals(request: StopRequest | None = None) -> Iterator[StopRequest]
 
 
 def leave_on_signals(code: Any = None) -> None:
-    """Answer signals where no work is under way: end the process at once, with the code that the command has ended
-    with, if it has begun."""
+    """Answer signals where no work is under way: end the process at once, with the code of the command, if it ran."""
 
     def leave(number: int, frame: FrameType | None) -> None:
         for other in _EXIT_CODES:

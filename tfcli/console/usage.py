@@ -79,15 +79,13 @@ def mistake(error: typer.TyperException) -> Mistake:
 
 
 def _parameter(found: Any) -> Parameter:
-    is_argument = getattr(found, "param_type_name", "") == "argument"
-    return Parameter(
-        getattr(found, "name", ""), list(getattr(found, "opts", ())), getattr(found, "metavar", "") or "", is_argument
-    )
+    options, is_argument = list(getattr(found, "opts", ())), getattr(found, "param_type_name", "") == "argument"
+    return Parameter(getattr(found, "name", ""), options, getattr(found, "metavar", "") or "", is_argument)
 
 
 def group(place: str, help_text: str) -> typer.Typer:
     """A group that stands for the Typer app at `place` ("module:name"), or for the commands that are named there
-    ("module:one another"), until one of them is needed, so that `tfcli --help` need not know them all."""
+    ("module:one another"), until one of them is needed."""
 
     def app() -> typer.Typer:
         module, _, names = place.partition(":")

@@ -114,11 +114,8 @@ def recipe_keys() -> list[RecipeKey]:
 
 
 def find_keys(word: str) -> list[RecipeKey]:
-    """The keys that a word names, here or elsewhere, then those that have it in their name, then in their meaning.
-
-    Raises:
-        UsageError: there is none; names a word that is spelled nearly so.
-    """
+    """The keys that a word names, here or elsewhere, then those that have it in their name, then in their meaning; a
+    UsageError where there is none."""
     called = [meant.name for meant in meanings(word)]
     part = re.sub(r"\W|_", " ", word.lower()).strip()
     ranked: list[tuple[int, RecipeKey]] = []

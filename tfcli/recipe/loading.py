@@ -16,6 +16,22 @@ from tfcli.outputs import reading_from
 from tfcli.recipe.keys import key_meant
 from tfcli.recipe.recipe import DECISIVE, SECTIONS, Change, GenerateSection, Recipe, changes_between, known_keys
 
+Settings = Mapping[str, Any]
+"""Nested settings as TOML reads them: ``{"model": {"d_model": 64}}``."""
+LONGEST_NAME = 100
+"""Bytes of a recipe's name."""
+_INSTEAD = (("batch_size", "batch_tokens"), ("steps", "epochs"), ("epochs", "steps"))
+"""Pairs of keys of [train]: where a later layer names only the first, an earlier layer's second is dropped."""
+_RESTORE = "restore it, or train the run again"
+_MOST_BYTES = 4 << 20
+_MOST_PARTS = 32  # of a key, joined by dots. The library takes a minute and 6 GB for a hundred thousand
+_DEEPEST = 16
+_LARGEST = 2**63
+_WORDS = re.compile(
+    r"""\#[^\n]*|"{3}(?:[^"\\]|\\[\s\S]?|"(?!""))*+"{0,5}|'{3}(?:[^']|'(?!''))*+'{0,5}"""  # comments and long texts
+    r"""|(?P<part>[\w-]+|"(?:[^"\\\n]|\\.)*"?|'[^'\n]*'?)|(?P<dot>[ \t]*\.[ \t]*)|[^\w]"""
+)
+
 
 def recipes_folder() -> Path:
     """The folder of the shipped recipes: inside the package, where a wheel carries it; else the repository's own."""
@@ -30,12 +46,8 @@ def shipped_recipes() -> dict[str, Path]:
 
 
 def find_recipe(name_or_path: str) -> Path:
-    """A TOML file by its path, or a shipped recipe by its name.
-
-    Raises:
-        UsageError: neither is there; names the nearest shipped one.
-        Misnamed: it is a run, whose recipe is meant, or a file without its ending.
-    """
+    """A TOML file by its path, or a shipped recipe by its name; a UsageError where neither is there, which is Misnamed
+    for a run, whose recipe is meant, and for a file without its ending."""
     shipped = shipped_recipes()
     if name_or_path in shipped:
         return shipped[name_or_path]
@@ -55,32 +67,9 @@ def find_recipe(name_or_path: str) -> Path:
     raise UsageError(f"There is no recipe {name_or_path!r}", remedy)
 
 
-Settings = Mapping[str, Any]
-"""Nested settings as TOML reads them: ``{"model": {"d_model": 64}}``."""
-
-LONGEST_NAME = 100
-"""Bytes of a recipe's name."""
-
-_INSTEAD = (("batch_size", "batch_tokens"), ("steps", "epochs"), ("epochs", "steps"))
-"""Pairs of keys of [train]: where a later layer names only the first, an earlier layer's second is dropped."""
-
-_RESTORE = "restore it, or train the run again"
-_MOST_BYTES = 4 << 20
-_MOST_PARTS = 32  # of a key, joined by dots. The library takes a minute and 6 GB for a hundred thousand
-_DEEPEST = 16
-_LARGEST = 2**63
-_WORDS = re.compile(
-    r"""\#[^\n]*|"{3}(?:[^"\\]|\\[\s\S]?|"(?!""))*+"{0,5}|'{3}(?:[^']|'(?!''))*+'{0,5}"""  # comments and long texts
-    r"""|(?P<part>[\w-]+|"(?:[^"\\\n]|\\.)*"?|'[^'\n]*'?)|(?P<dot>[ \t]*\.[ \t]*)|[^\w]"""
-)
-
-
 def build_recipe(*layers: Settings) -> Recipe:
-    """Merge layers of settings, later ones winning, and check the whole. None stands for the default.
-
-    Raises:
-        UsageError: an unknown key (naming the one that is meant), a wrong type, or a value out of range.
-    """
+    """Merge layers of settings, later ones winning, and check the whole. None stands for the default. A UsageError
+    tells of an unknown key, with the one that is meant, of a wrong type, or of a value out of range."""
     from pydantic import ValidationError
 
     merged: dict[str, Any] = {}
@@ -102,10 +91,8 @@ def build_recipe(*layers: Settings) -> Recipe:
     except ValidationError as error:
         raise _as_usage_error(error.errors()[0]) from error
     if "name" in merged and (not recipe.name or as_name(recipe.name) != recipe.name):
-        raise UsageError(
-            f"name = {shortened(recipe.name)!r} cannot be the name of a run",
-            f"use letters, digits, '.', '_' and '-', {LONGEST_NAME} at most, and do not begin with a dot",
-        )
+        remedy = f"use letters, digits, '.', '_' and '-', {LONGEST_NAME} at most, and do not begin with a dot"
+        raise UsageError(f"name = {shortened(recipe.name)!r} cannot be the name of a run", remedy)
     return recipe
 
 
@@ -176,12 +163,8 @@ def recorded_settings(path: Path) -> dict[str, Any]:
 
 
 def load_recorded(path: Path) -> Recipe:
-    """The recipe a run was made with.
-
-    Raises:
-        BrokenInputError: it is damaged, or names settings that this version does not know.
-        UsageError: a source of its text is to be written by this command.
-    """
+    """The recipe a run was made with; a BrokenInputError where it is damaged, or names settings that this version does
+    not know, and a UsageError where a source of its text is to be written by this command."""
     settings = recorded_settings(path)
     try:
         recipe = build_recipe(settings)
@@ -365,15 +348,8 @@ model, the state of its optimizer. With another value it would be another run.""
 
 
 def changed_recipe(path: Path, settings: Settings, typed: Mapping[str, str] | None = None) -> tuple[Recipe, Recipe]:
-    """A run's recipe, and the same with some settings changed, checked as a whole.
-
-    Args:
-        typed: how each key was, on a command line.
-
-    Raises:
-        UsageError: a key is unknown or may not change (names it and those that may), or a value is out of range.
-        BrokenInputError: the recipe is damaged.
-    """
+    """A run's recipe, and the same with some settings changed, checked as a whole: a UsageError where a key is unknown
+    or may not change, or a value is out of range. `typed` says how each key was, on a command line."""
     recorded = load_recorded(path)
     if not settings:
         return recorded, recorded

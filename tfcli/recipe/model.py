@@ -401,21 +401,17 @@ def _buckets(model: "ModelSection") -> Iterator[Refusal]:
     buckets = model.position_buckets
     if buckets % 2 and model.architecture != "decoder":
         yield f"model.position_buckets = {buckets} cannot be halved between before and after", "choose an even number"
-    if model.position_max_distance <= buckets // 2:
-        yield (
-            f"model.position_max_distance = {model.position_max_distance} lies within the {buckets // 2} distances "
-            "that have a bucket each",
-            f"choose more than {buckets // 2}, or fewer model.position_buckets",
-        )
+    near = buckets // 2
+    if model.position_max_distance <= near:
+        problem = f"model.position_max_distance = {model.position_max_distance} lies within the {near} distances"
+        yield f"{problem} that have a bucket each", f"choose more than {near}, or fewer model.position_buckets"
 
 
 def _embeddings(model: "ModelSection") -> Iterator[Refusal]:
     if model.concatenated_size and model.tie_embeddings and model.head != "none":
-        yield (
-            f"With concatenated positions a token's embedding has {model.d_model - model.concatenated_size} numbers "
-            f"and the head reads {model.d_model}, so they cannot be one matrix",
-            "set model.tie_embeddings = false",
-        )
+        own = f"a token's embedding has {model.d_model - model.concatenated_size} numbers"
+        problem = f"With concatenated positions {own} and the head reads {model.d_model}, so they cannot be one matrix"
+        yield problem, "set model.tie_embeddings = false"
     if model.token_types and model.architecture != "encoder":
         problem = f"model.token_types = {model.token_types} tells segments of an encoder's text apart"
         yield problem, "leave it out, or choose model.architecture = 'encoder'"
@@ -434,11 +430,8 @@ def _norms(model: "ModelSection") -> Iterator[Refusal]:
         problem = "With model.parallel_residual two sublayers share a sum, and model.norm_placement = 'post' norms each"
         yield problem, "choose 'pre'"
     if model.parallel_residual and model.architecture == "encoder-decoder":
-        yield (
-            "model.parallel_residual puts attention and feed-forward side by side, and a decoder's layer has "
-            "cross-attention between them",
-            "leave it out",
-        )
+        problem = "model.parallel_residual puts attention and feed-forward side by side, and a decoder's layer has"
+        yield f"{problem} cross-attention between them", "leave it out"
 
 
 def _sides(model: "ModelSection") -> Iterator[Refusal]:

@@ -273,11 +273,9 @@ def _pattern(component: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _require_charsmap(encoded: Any) -> None:
-    """Refuse a map of characters that would be read beyond its ends.
-
-    It holds the length of a double array, the array, whose every node is followed by a block of 256, and texts that end
-    with a zero byte, to which its leaves point (SentencePiece's `Normalizer`).
-    """
+    """Refuse a map of characters that would be read beyond its ends."""
+    # It holds the length of a double array, the array, whose every node is followed by a block of 256, and texts that
+    # end with a zero byte, to which its leaves point (SentencePiece's `Normalizer`).
     _require_text("precompiled_charsmap", encoded, _LONGEST_CHARSMAP)
     try:
         content = base64.b64decode(encoded, validate=True)
