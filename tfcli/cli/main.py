@@ -10,7 +10,7 @@ import typer
 
 from tfcli.cli.run import run
 from tfcli.cli.train import train
-from tfcli.console.options import command
+from tfcli.console.options import argument, command
 from tfcli.console.signals import exit_codes
 from tfcli.console.terminal import Lossy, Named, Terminal
 from tfcli.console.usage import Commands, group, leave_out_what_help_never_draws
@@ -63,9 +63,7 @@ def _root(
 @command
 def completion(
     terminal: Terminal,
-    shell: Annotated[
-        Literal["bash", "zsh", "fish"], typer.Argument(metavar="bash|zsh|fish", help="Your shell.", show_default=False)
-    ],
+    shell: Annotated[Literal["bash", "zsh", "fish"], argument(metavar="bash|zsh|fish", help="Your shell.")],
 ) -> None:
     """Print what turns completion on: commands, options, keys, recipes, runs.
 

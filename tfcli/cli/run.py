@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tfcli.cli.train import DryRun, Log, Out
-from tfcli.console.options import Json, command
+from tfcli.console.options import Json, argument, command
 from tfcli.console.settings import LENGTH, MACHINE, Asked, recipe_from, require_own_text
 from tfcli.console.terminal import Terminal
 from tfcli.errors import TfcliError, UsageError
@@ -16,9 +16,7 @@ from tfcli.machine import wait_asleep_if_busy
 if TYPE_CHECKING:
     from tfcli.recipe.recipe import Recipe
 
-Name = Annotated[
-    str, typer.Argument(metavar="RECIPE", help="A name from `tfcli recipes list`, or a TOML file.", show_default=False)
-]
+Name = Annotated[str, argument(metavar="RECIPE", help="A name from `tfcli recipes list`, or a TOML file.")]
 Check = Annotated[
     bool, typer.Option("--check", help="Fail (exit 1) unless the limits of the recipe's check section are met.")
 ]
@@ -71,9 +69,8 @@ def run(
     from tfcli.records.generation import Filled
 
     terminal.detail(to_toml(settings.resolved()))
-    words = ["tfcli", "run", recipe, *asked.words()]
-    words += ["--check"] if check else []
-    words += ["--log", log] if log else []
+    options = [*(["--check"] if check else []), *(["--log", log] if log else [])]
+    words = ["tfcli", "run", recipe, *asked.words(), *options]
     earlier = None if again or out is not None else earlier_run(settings)
     anew = f"to train anew: `{shlex.join([*words, '--again'])}`"
     if earlier is not None:

@@ -33,13 +33,9 @@ _training = partial(typer.Option, rich_help_panel=TRAINING)
 _output = partial(typer.Option, rich_help_panel=OUTPUT)
 
 Init = Annotated[Path | None, _training("--init", metavar="RUN", help="Begin with the weights of this run.")]
-Out = Annotated[
-    Path | None,
-    _output("--out", metavar="RUN", help="Where to put the run.", show_default="runs/<recipe or arch>-<n>"),
-]
-Resume = Annotated[
-    Path | None, _training("--resume", metavar="RUN", help="Go on exactly where this run was interrupted.")
-]
+_RUNS = "runs/<recipe or arch>-<n>"
+Out = Annotated[Path | None, _output(metavar="RUN", help="Where to put the run.", show_default=_RUNS)]
+Resume = Annotated[Path | None, _training(metavar="RUN", help="Go on exactly where this run was interrupted.")]
 _FROM = "With --resume: begin a new run at --out from this checkpoint."
 From = Annotated[int | None, _training("--checkpoint", metavar="STEP", min=0, help=_FROM)]
 Log = Annotated[

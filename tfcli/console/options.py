@@ -40,33 +40,24 @@ if TYPE_CHECKING:
     from tfcli.runs.load import LoadedRun
 
 _output = functools.partial(typer.Option, rich_help_panel=OUTPUT)
+argument = functools.partial(typer.Argument, show_default=False)
+"""One that has no default, or none to show."""
 
 Json = Annotated[bool, _output("--json", help="Print JSON with stable keys instead of text.")]
 Csv = Annotated[bool, _output("--csv", help="Print the numbers as CSV instead.")]
 Svg = Annotated[Path | None, _output("--svg", metavar="F", help="Also write the picture as SVG.")]
 Html = Annotated[Path | None, _output("--html", metavar="F", help="Also write the picture as a web page.")]
 Seed = Annotated[int | None, typer.Option("--seed", min=0, help=SEED_HELP, show_default=SEED_USUAL)]
-TextSeed = Annotated[
-    int | None, typer.Option("--seed", min=0, help="Seed of the built-in generators of text.", show_default="0")
-]
+TextSeed = Annotated[int | None, typer.Option(min=0, help="Seed of the built-in generators of text.", show_default="0")]
 Device = Annotated[Devices, typer.Option("--device", help=DEVICE_HELP)]
 Threads = Annotated[int, typer.Option("--threads", min=0, max=1024, help=THREADS_HELP)]
-Checkpoint = Annotated[
-    str, typer.Option("--checkpoint", metavar="best|last|STEP", help="Which weights of the run to use.")
-]
-Text = Annotated[str, typer.Argument(metavar="TEXT", help="The text to read; - for stdin.", show_default=False)]
-Target = Annotated[
-    str | None,
-    typer.Option(
-        "--target", metavar="TEXT", help="The target text of an encoder-decoder.", show_default="its translation"
-    ),
-]
+Checkpoint = Annotated[str, typer.Option(metavar="best|last|STEP", help="Which weights of the run to use.")]
+Text = Annotated[str, argument(metavar="TEXT", help="The text to read; - for stdin.")]
+_TARGET = "The target text of an encoder-decoder."
+Target = Annotated[str | None, typer.Option(metavar="TEXT", help=_TARGET, show_default="its translation")]
 Kind = Literal["encoder_self", "decoder_self", "cross"]
 """Of attention."""
-Run = Annotated[
-    Path,
-    typer.Argument(metavar="RUN", help="A run: its name in `tfcli runs list`, last, or a folder.", show_default=False),
-]
+Run = Annotated[Path, argument(metavar="RUN", help="A run: its name in `tfcli runs list`, last, or a folder.")]
 
 
 @dataclass(frozen=True)
@@ -300,14 +291,10 @@ def first_given(options: Mapping[str, Any]) -> str | None:
     return next((option for option, value in options.items() if value is not None), None)
 
 
-Position = Annotated[
-    int | None,
-    typer.Option("--position", min=0, help="Position to look at, from 0.", show_default="the last, or the first mask"),
-]
+_POSITION = "Position to look at, from 0."
+Position = Annotated[int | None, typer.Option(min=0, help=_POSITION, show_default="the last, or the first mask")]
 Words = Annotated[bool, typer.Option("--words", help="Merge the pieces of each word into one.")]
-RunOrRecipe = Annotated[
-    Path | None, typer.Argument(metavar="RUN", help="A run; without one, the options name a shape.", show_default=False)
-]
+RunOrRecipe = Annotated[Path | None, argument(metavar="RUN", help="A run; without one, the options name a shape.")]
 
 
 def section_of(terminal: Terminal, run: Path | None, asked: Asked, *, vocabulary: bool = True) -> "ModelSection":

@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from tfcli.console.options import Json, command
+from tfcli.console.options import Json, argument, command
 from tfcli.console.terminal import Terminal
 
 recipes_app = typer.Typer()
+_WORD = "A word of a key, of its meaning, or its name elsewhere."
 
 
 @recipes_app.command("list")
@@ -41,9 +42,7 @@ def list_recipes(terminal: Terminal, json: Json = False) -> None:
 @command
 def show_recipe(
     terminal: Terminal,
-    name: Annotated[
-        str, typer.Argument(metavar="RECIPE", help="A name from the list, or a TOML file.", show_default=False)
-    ],
+    name: Annotated[str, argument(metavar="RECIPE", help="A name from the list, or a TOML file.")],
     json: Json = False,
 ) -> None:
     """Print a recipe's TOML, to read or to start one of your own.
@@ -69,12 +68,7 @@ def show_recipe(
 @command
 def list_keys(
     terminal: Terminal,
-    word: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="WORD", help="A word of a key, of its meaning, or its name elsewhere.", show_default="every key"
-        ),
-    ] = None,
+    word: Annotated[str | None, typer.Argument(metavar="WORD", help=_WORD, show_default="every key")] = None,
     json: Json = False,
 ) -> None:
     """Find the keys of a recipe, for --set and TOML files.

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from tfcli.console.options import Json, TextSeed, command
+from tfcli.console.options import Json, TextSeed, argument, command
 from tfcli.console.stdin import read_arguments, read_lines
 from tfcli.console.terminal import Terminal, is_terminal
 from tfcli.data.command import Sources
@@ -19,12 +19,10 @@ _MOST_DIGITS = 18  # of an id; Python refuses to read thousands
 
 tokenize_app = typer.Typer()
 
-TokenizerPath = Annotated[
-    Path,
-    typer.Argument(
-        metavar="TOKENIZER|RUN", help="A tokenizer.json, a run, or a folder that import reads.", show_default=False
-    ),
-]
+_Algorithm = Literal["bpe", "wordpiece", "unigram", "word", "char"]
+_ALGORITHM = "bpe (byte-level: spells any text), wordpiece, unigram, word, char."
+_TOKENIZER = "A tokenizer.json, a run, or a folder that import reads."
+TokenizerPath = Annotated[Path, argument(metavar="TOKENIZER|RUN", help=_TOKENIZER)]
 
 
 @tokenize_app.command("train")
@@ -33,14 +31,7 @@ def train(
     terminal: Terminal,
     sources: Sources,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The tokenizer.json to write.")],
-    algorithm: Annotated[
-        Literal["bpe", "wordpiece", "unigram", "word", "char"] | None,
-        typer.Option(
-            metavar="NAME",
-            help="bpe (byte-level: spells any text), wordpiece, unigram, word, char.",
-            show_default="bpe",
-        ),
-    ] = None,
+    algorithm: Annotated[_Algorithm | None, typer.Option(metavar="NAME", help=_ALGORITHM, show_default="bpe")] = None,
     vocab_size: Annotated[int | None, typer.Option(help="The most ids it may have.", show_default="2048")] = None,
     pairs: Annotated[bool, typer.Option("--pairs", help="The source is pairs; both sides are used.")] = False,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Turn text into lower case first.")] = False,
@@ -166,9 +157,7 @@ def decode(
 @command
 def compare(
     terminal: Terminal,
-    tokenizers: Annotated[
-        list[Path], typer.Argument(metavar="TOKENIZER|RUN", help="A tokenizer.json or a run, each.", show_default=False)
-    ],
+    tokenizers: Annotated[list[Path], argument(metavar="TOKENIZER|RUN", help="A tokenizer.json or a run, each.")],
     on: Annotated[str, typer.Option(metavar="SOURCE", help="The text: a file, a glob, -, builtin:NAME or hf:NAME.")],
     seed: TextSeed = None,
     json: Json = False,
