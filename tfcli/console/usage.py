@@ -50,13 +50,11 @@ class Mistake(NamedTuple):
     option: str
     """An option that the command does not have."""
     command: str
-    """The command, with `tfcli` and its groups."""
+    """The command, with `tfcli` and its groups; below, its parameters, and its commands where it is a group."""
     parameters: list[Parameter]
-    """Of the command."""
     given: Mapping[str, Any]
     """Values of the command's parameters, as far as they were read."""
     commands: list[str]
-    """Of the command, where it is a group."""
     exit_code: int
 
 
@@ -142,29 +140,26 @@ class _Root:
     def main(self, args: Sequence[str] | None = None, *others: Any, **settings: Any) -> Any:
         """Run a command line and exit with its code."""
         begin_command(sys.argv[1:] if args is None else args)
-        words = command_line.copy()
         try:
-            code = super().main(words, *others, **{**settings, "standalone_mode": False})  # type: ignore[misc]
+            code = super().main(command_line.copy(), *others, **{**settings, "standalone_mode": False})  # type: ignore[misc]
         except typer.Abort:
             Terminal().error("Stopped.")
             code = 1
         except typer.TyperException as error:
             found = mistake(error)
             if found.message:
-                problem, remedy = _problem_and_remedy(found, words)
-                Terminal().error(f"{_cut(problem, words)}; {remedy or f'see `{self._command(words)} --help`'}.")
+                problem, remedy = _problem_and_remedy(found)
+                Terminal().error(f"{_cut(problem)}; {remedy or f'see `{self._command()} --help`'}.")
             code = found.exit_code
         raise SystemExit(code)
 
-    def _command(self, words: Sequence[str]) -> str:
+    def _command(self) -> str:
         """The command that is meant, as far as it is known."""
         path, group = ["tfcli"], self
-        for word in words:
-            found = getattr(group, "commands", {}).get(word)
-            if found is None:
+        for word in command_line:
+            if (group := getattr(group, "commands", {}).get(word)) is None:
                 break
             path.append(word)
-            group = found
         return " ".join(path)
 
 
@@ -196,26 +191,27 @@ def _write(words: Sequence[str]) -> str:
     return f"write `{shlex.join(['tfcli', *words])}`"
 
 
-def _problem_and_remedy(found: Mistake, words: Sequence[str]) -> tuple[str, str]:
+def _problem_and_remedy(found: Mistake) -> tuple[str, str]:
     """Both without their full stop; the remedy is empty where there is no near guess."""
     from tfcli.runs.directory import LAST, is_run
 
     if found.value and found.parameter:
-        return _bad_value(found.value, found.parameter, words), ""
+        return _bad_value(found.value, found.parameter), ""
     if found.option:
-        return f"No such option: {found.option}", _option_meant(found, words)
-    if found.message.startswith("Got unexpected extra argument") and (text := _text_in_words(found, words)):
+        return f"No such option: {found.option}", _option_meant(found)
+    if found.message.startswith("Got unexpected extra argument") and (text := _text_in_words(found)):
         if is_run(Path(text[0])) and any("--run" in one.options for one in found.parameters):
-            place = words.index(text[0])
-            meant = [*words[:place], " ".join(text[1:]), "--run", text[0], *words[place + len(text) :]]
+            place = command_line.index(text[0])
+            rest = command_line[place + len(text) :]
+            meant = [*command_line[:place], " ".join(text[1:]), "--run", text[0], *rest]
             return f"{text[0]!r} is a run, and stands behind --run", _write(meant)
         return f"The text was read as {len(text)} words", f"quote it: {quoted(text)}"
     if found.parameter and found.parameter.metavar == "RUN" and found.message.startswith("Missing argument"):
-        return found.message, _write([*words, LAST]) if is_run(Path(LAST)) else ""
+        return found.message, _write([*command_line, LAST]) if is_run(Path(LAST)) else ""
     problem = found.message.partition(" Did you mean ")[0].partition(" Choose from:")[0].rstrip(".")
     if problem.startswith("No such command") and found.command:
         # The message quotes the first word that is no command, which stands right behind its group.
-        typed = words[len(found.command.split()) - 1]
+        typed = command_line[len(found.command.split()) - 1]
         guess = COMMANDS.get(typed.lower(), "") or " or ".join(map(repr, near(typed, found.commands)))
         return problem, f"did you mean {guess}" if guess else ""
     return problem, ""
@@ -232,18 +228,18 @@ COMMANDS = {
 """What other programs call a command."""
 
 
-def _option_meant(found: Mistake, words: Sequence[str]) -> str:
+def _option_meant(found: Mistake) -> str:
     """What an option that a command does not have is called there, ready to be typed; else where to look for it."""
     from tfcli.recipe.keys import meanings
     from tfcli.recipe.loading import as_keys
 
     typed, options = found.option, [one for each in found.parameters for one in each.options if one.startswith("--")]
     if not typed.startswith("--"):  # -lr is read as -l
-        typed = next((word.partition("=")[0] for word in words if word.startswith(typed)), typed)
+        typed = next((word.partition("=")[0] for word in command_line if word.startswith(typed)), typed)
     plain = typed.lstrip("-").replace("_", "-")
     if f"--{plain}" in options:
         return f"did you mean --{plain}"
-    value, known = _value([typed], words) or "", meanings(plain)
+    value, known = _value([typed]) or "", meanings(plain)
     value = "" if value.startswith("--") else value
     places = [one.metavar.strip("[]") for one in found.parameters if one.is_argument]
     for meant in known:
@@ -299,40 +295,41 @@ def refuse_unknown_keys(assignments: Sequence[str], options: Sequence[str]) -> N
             raise UsageError(f"{shortened(name)!r} is not a recipe key", remedy)
 
 
-def _text_in_words(found: Mistake, words: Sequence[str]) -> list[str]:
+def _text_in_words(found: Mistake) -> list[str]:
     """A text without quotes, word by word, where it is the last argument that the command takes."""
     arguments = [one for one in found.parameters if one.is_argument]
     if not arguments or "TEXT" not in arguments[-1].metavar:
         return []
     first = found.given.get(arguments[-1].name)
-    text = list(takewhile(lambda word: word[:1] != "-", words[words.index(first) :])) if first in words else []
+    rest = command_line[command_line.index(first) :] if first in command_line else []
+    text = list(takewhile(lambda word: word[:1] != "-", rest))
     return text if len(text) > 1 else []
 
 
-def _bad_value(message: str, parameter: Parameter, words: Sequence[str]) -> str:
+def _bad_value(message: str, parameter: Parameter) -> str:
     """The option, the value, and what was expected of it: "--beam 'two' should be a valid integer"."""
     expected = message.removeprefix("Value error, ").partition(", unable to")[0].rstrip(".")
     name = next(iter(parameter.options), parameter.name)
     if not name.startswith("-"):  # an argument, which help calls by what is wanted
         return f"{parameter.metavar or name} {expected}"
-    value = _value(parameter.options, words)
+    value = _value(parameter.options)
     if value is None or expected.startswith(repr(value)):
         return f"{name} {expected}"
     return f"{name} {value!r} {expected.removeprefix('Input ')}"
 
 
-def _value(options: Sequence[str], words: Sequence[str]) -> str | None:
+def _value(options: Sequence[str]) -> str | None:
     """The last value that an option was given."""
-    for place in reversed(range(len(words))):
-        name, equals, value = words[place].partition("=")
-        if name in options and (equals or place + 1 < len(words)):
-            return value if equals else words[place + 1]
+    for place in reversed(range(len(command_line))):
+        name, equals, value = command_line[place].partition("=")
+        if name in options and (equals or place + 1 < len(command_line)):
+            return value if equals else command_line[place + 1]
     return None
 
 
-def _cut(problem: str, words: Sequence[str]) -> str:
+def _cut(problem: str) -> str:
     """The sentence with no more of a word of the command line than a sentence can quote."""
-    for word in words:
+    for word in command_line:
         for value in (word, word.partition("=")[2]):
             for spelled in (value, repr(value)[1:-1]):
                 if shortened(spelled) != spelled:
