@@ -155,7 +155,8 @@ class _Root:
 
     def _command(self) -> str:
         """The command that is meant, as far as it is known."""
-        path, group = ["tfcli"], self
+        path = ["tfcli"]
+        group: Any = self
         for word in command_line:
             if (group := getattr(group, "commands", {}).get(word)) is None:
                 break
