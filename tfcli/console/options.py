@@ -30,7 +30,6 @@ from tfcli.console.settings import (
 from tfcli.console.signals import exit_codes, stop_on_signals
 from tfcli.console.terminal import Color, Terminal
 from tfcli.console.usage import behind, refuse_unknown_keys, with_command
-from tfcli.draw.numbers import short
 from tfcli.errors import Misnamed, Remark, UsageError, shortened
 from tfcli.outputs import about, describe, require_output, write_output, written
 
@@ -157,6 +156,8 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
                 raise with_command(error, takes_checkpoint="checkpoint" in infos) from None
             finally:
                 for path, size in written.items():
+                    from tfcli.draw.numbers import short
+
                     terminal.note(f"Wrote {path} ({short(size, 'B')}).")
             terminal.detail(f"Took {time.perf_counter() - began:.1f} s.")
 
