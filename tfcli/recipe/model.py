@@ -315,7 +315,7 @@ class ModelSection(Section):
 
     @property
     def objective(self) -> Literal["clm", "mlm", "seq2seq"]:
-        """What this architecture is trained on: causal, masked, or pairs."""
+        """What this architecture is trained on: causal, masked, or sequence-to-sequence."""
         return {"decoder": "clm", "encoder": "mlm", "encoder-decoder": "seq2seq"}[self.architecture]  # type: ignore[return-value]
 
 
