@@ -3,34 +3,25 @@
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import groupby, zip_longest
+from dataclasses import dataclass
+from itertools import groupby, product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.segment import Segment
 from rich.style import Style
-from rich.table import Table as Grid
 from rich.text import Text
 
+from tfcli.draw import View
 from tfcli.draw.colors import NO_VALUE, SIGNED, WEIGHTS, Brush, brush_for, has_colors, levels
 from tfcli.draw.heatmap import HeatMap, Line, labelled_row, scale_bar
-from tfcli.draw.safe import fit, printable, token_label, widest
-from tfcli.draw.tables import CsvTable
-from tfcli.inspection.explain import (
-    Explanation,
-    Matrix,
-    MatrixKind,
-    Measure,
-    PositionExplanation,
-    ShapeTrace,
-    Spelling,
-    Step,
-)
+from tfcli.draw.safe import fit, printable, shortened, token_label, widest
+from tfcli.draw.tables import CsvTable, columns, dim, heading
+from tfcli.inspection.explain import Explanation, Matrix, MatrixKind, PositionExplanation, ShapeTrace, Step
 
 Kept = list[int | None]
 """Indices in their order; None: a gap."""
@@ -109,74 +100,59 @@ _LEAST_COLUMN = 2
 _BOLD, _DIM = Style(bold=True), Style(dim=True)
 
 
-@dataclass(frozen=True)
-class Block:
-    """A matrix that is drawn: lines of `width` cells each."""
-
-    width: int
-    lines: list[Line]
-
-
 def _caption(matrix: Matrix) -> tuple[str, str]:
     """The name of a matrix, and its shape in symbols and in numbers."""
     symbols = " × ".join(printable(axis) for axis in matrix.axes)
     numbers = " × ".join(str(size) for size in matrix.values.shape)
-    return printable(matrix.name), numbers if symbols == numbers else f"{symbols} = {numbers}"
+    return printable(matrix.name), f"  {numbers}" if symbols == numbers else f"  {symbols} = {numbers}"
 
 
-def _fit_label(label: str) -> str:
-    """A label safe to print, cut where it is very long."""
-    safe = token_label(label)
-    return fit(safe, _LONGEST_LABEL).rstrip() if cell_len(safe) > _LONGEST_LABEL else safe
+def _short_labels(labels: Sequence[str]) -> tuple[str, ...]:
+    return tuple(shortened(token_label(label), _LONGEST_LABEL).rstrip() for label in labels)
 
 
-def block(matrix: Matrix, brush: Brush, scale: tuple[float, float], room: int, *, labelled: bool) -> Block:
-    """Draw a matrix in at most `room` cells; what does not fit is left out, with "…" in its place.
-
-    Args:
-        scale: the lowest and the highest value of the colours.
-        labelled: whether row labels stand before it.
-    """
+def _drawn(matrix: Matrix, brush: Brush, furthest: float, room: int, *, labelled: bool) -> list[Line]:
+    """A matrix in at most `room` cells, its lines as long as each other; what does not fit is left out, with "…" in its
+    place."""
     sums_right, sums_below = matrix.sums == "rows", matrix.sums == "columns"
-    labels, down = [*map(_fit_label, matrix.rows)], _kept_rows(len(matrix.rows))
+    labels, down = _short_labels(matrix.rows), _kept_rows(len(matrix.rows))
     gutter = widest((*labels, *["sum"] * sums_below)) + 1 if labelled else 0
     count, most = len(matrix.columns), room // _LEAST_COLUMN + 1
     may_fit = list(range(count)) if count <= most else [*range(most), count - 1]
-    columns, values = [_fit_label(matrix.columns[i]) for i in may_fit], matrix.values[:, may_fit]
+    heads, values = _short_labels([matrix.columns[i] for i in may_fit]), matrix.values[:, may_fit]
     write = formatter(matrix.values, matrix.kind)
     texts = {row: [write(value) for value in values[row].tolist()] for row in down if row is not None}
-    widths = [
-        max(cell_len(label), *map(len, cells)) + 1 for label, *cells in zip(columns, *texts.values(), strict=True)
-    ]
-    if all(label.isdecimal() for label in columns):
+    widths = [max(cell_len(label), *map(len, cells)) + 1 for label, *cells in zip(heads, *texts.values(), strict=True)]
+    if all(label.isdecimal() for label in heads):
         widths = [max(widths)] * len(widths)
     across = kept_columns(widths, room - gutter - _SUM * sums_right)
+    scale = (0.0, 1.0) if matrix.kind == "weights" else (-furthest, furthest)
     painted = levels(_colored(matrix, values), *scale).tolist()
 
     def lead(label: str) -> str:
         return fit(label, gutter - 1, "right") + " " if gutter else ""
 
     def beside(label: str, words: Sequence[str], total: str = "") -> Line:
-        cells = (" …" if i is None else " " * (widths[i] - cell_len(words[i])) + words[i] for i in across)
+        cells = (" …" if at is None else " " * (widths[at] - cell_len(words[at])) + words[at] for at in across)
         return [Segment(lead(label) + "".join(cells) + total, _DIM)]
 
     name, shape = _caption(matrix)
-    lines: list[Line] = [[Segment(name, _BOLD), Segment(f"  {shape}", _DIM)]]
-    lines.append(beside("", columns, "sum".rjust(_SUM) if sums_right else ""))
+    lines: list[Line] = [[Segment(name, _BOLD), Segment(shape, _DIM)]]
+    lines.append(beside("", heads, "sum".rjust(_SUM) if sums_right else ""))
     for row in down:
         if row is None:
             lines.append([Segment(" " * gutter + "⋮".rjust(widths[0]), _DIM)])
             continue
-        words = ["…" if at is None else texts[row][at] for at in across]
-        colors = [NO_VALUE if at is None else painted[row][at] for at in across]
-        kept = [_GAP if at is None else widths[at] for at in across]
+        cells = [
+            ("…", NO_VALUE, _GAP) if at is None else (texts[row][at], painted[row][at], widths[at]) for at in across
+        ]
+        words, colors, kept = zip(*cells, strict=True)
         lines.append(labelled_row(lead(labels[row]), words, colors, kept, brush, faint=(HIDDEN, "·", "…")))
         if sums_right:
             lines[-1].append(Segment(f"{matrix.values[row].sum(dtype=np.float64):{_SUM}.2f}", _DIM))
     if sums_below:
         lines.append(beside("sum", [f"{total:.2f}" for total in values.sum(axis=0, dtype=np.float64).tolist()]))
-    width = max(Segment.get_line_length(line) for line in lines)
-    return Block(width, [Segment.adjust_line_length(line, width) for line in lines])
+    return Segment.set_shape(lines, Segment.get_shape(lines)[0])
 
 
 def _colored(matrix: Matrix, values: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -189,6 +165,8 @@ def _colored(matrix: Matrix, values: NDArray[np.float32]) -> NDArray[np.float32]
 _BETWEEN = 3
 _NARROWEST = 5  # " .123"
 _HEAD_NUMBERS = re.compile("[₀-₉]|⁽[⁰¹²³⁴-⁹]+⁾")
+_Shelf = list[tuple[Matrix, list[Line]]]
+"""Matrices beside each other, as they are drawn."""
 
 
 @dataclass(frozen=True)
@@ -205,64 +183,50 @@ class Shelves:
     furthest: float
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        shelf = _Shelf(options.max_width)
+        shelf, width = _Shelf(), options.max_width
         for _, heads in groupby(self.matrices, lambda one: _HEAD_NUMBERS.sub("", one.name)):
             group = list(heads)
-            if not self._fits(console, group, shelf) and self._fits(console, group, _Shelf(options.max_width)):
-                yield from shelf.emptied()
-            for matrix in group:
-                if _is_map(matrix, options.max_width):
-                    yield from shelf.emptied()
+            if _is_map(group[0], width):
+                yield from _emptied(shelf, gap=True)
+                shelf = []
+                for matrix in group:
                     yield from _map(matrix)
-                elif not self._takes(console, matrix, shelf):
-                    yield from shelf.emptied()
-                    self._takes(console, matrix, shelf)
-        yield from shelf.emptied(last=True)
+                continue
+            for part in [group] if self._extended([], group, console, width) else [[one] for one in group]:
+                extended = self._extended(shelf, part, console, width)
+                if extended is None:
+                    yield from _emptied(shelf, gap=True)
+                    extended = self._extended([], part, console, width)
+                shelf = extended or []
+        yield from _emptied(shelf)
 
-    def _fits(self, console: Console, group: Sequence[Matrix], shelf: "_Shelf") -> bool:
-        """Whether a whole group has room behind what stands on a shelf."""
-        trial = _Shelf(shelf.width, list(shelf.blocks), shelf.last)
-        return all(self._takes(console, matrix, trial) for matrix in group)
-
-    def _takes(self, console: Console, matrix: Matrix, shelf: "_Shelf") -> bool:
-        """Put a matrix at the end of a shelf, if there is room; one that stands alone is cropped to the width."""
-        taken = sum(block.width + _BETWEEN for block in shelf.blocks)
-        if shelf.blocks and taken + len(matrix.columns) * _LEAST_COLUMN > shelf.width:
-            return False  # not drawn for nothing
-        weights = matrix.kind == "weights"
-        brush = brush_for(console, WEIGHTS if weights else SIGNED)
-        scale = (0.0, 1.0) if weights else (-self.furthest, self.furthest)
-        room = 10**6 if shelf.blocks else shelf.width
-        shares = shelf.last is not None and matrix.rows == shelf.last.rows and matrix.sums != "columns"
-        drawn = block(matrix, brush, scale, room, labelled=not shares)
-        if shelf.blocks and taken + drawn.width > shelf.width:
-            return False
-        shelf.blocks.append(drawn)
-        shelf.last = matrix
-        return True
+    def _extended(self, shelf: _Shelf, group: Sequence[Matrix], console: Console, width: int) -> _Shelf | None:
+        """A shelf with a whole group at its end; None: it has no room. The first one on a shelf is cropped to it."""
+        for matrix in group:
+            taken = sum(Segment.get_line_length(lines[0]) + _BETWEEN for _, lines in shelf)
+            if shelf and taken + len(matrix.columns) * _LEAST_COLUMN > width:
+                return None  # not drawn for nothing
+            brush = brush_for(console, WEIGHTS if matrix.kind == "weights" else SIGNED)
+            labelled = not shelf or matrix.rows != shelf[-1][0].rows or matrix.sums == "columns"
+            lines = _drawn(matrix, brush, self.furthest, 10**6 if shelf else width, labelled=labelled)
+            if shelf and taken + Segment.get_line_length(lines[0]) > width:
+                return None
+            shelf = [*shelf, (matrix, lines)]
+        return shelf
 
 
-@dataclass
-class _Shelf:
-    """Blocks beside each other, at most `width` cells; `last` is the matrix of the last one."""
-
-    width: int
-    blocks: list[Block] = field(default_factory=list)
-    last: Matrix | None = None
-
-    def emptied(self, *, last: bool = False) -> RenderResult:
-        """Draw what stands here, with a line below it unless it is the last."""
-        if not self.blocks:
-            return
-        for lines in zip_longest(*(one.lines for one in self.blocks)):
-            for number, (one, line) in enumerate(zip(self.blocks, lines, strict=True)):
-                if number:
-                    yield Segment(" " * _BETWEEN)
-                yield from line if line is not None else [Segment(" " * one.width)]
-            yield Segment.line()
-        if not last:
-            yield Segment.line()
-        self.blocks, self.last = [], None
+def _emptied(shelf: _Shelf, *, gap: bool = False) -> RenderResult:
+    """Draw what stands on a shelf, with a line below it where there is to be a gap."""
+    height = max((len(lines) for _, lines in shelf), default=0)
+    blocks = [Segment.set_shape(lines, Segment.get_line_length(lines[0]), height) for _, lines in shelf]
+    for line in zip(*blocks, strict=True):
+        for number, part in enumerate(line):
+            if number:
+                yield Segment(" " * _BETWEEN)
+            yield from part
+        yield Segment.line()
+    if gap and shelf:
+        yield Segment.line()
 
 
 def _is_map(matrix: Matrix, width: int) -> bool:
@@ -272,10 +236,11 @@ def _is_map(matrix: Matrix, width: int) -> bool:
 
 def _map(matrix: Matrix) -> RenderResult:
     name, shape = _caption(matrix)
-    yield Text.assemble((name, "bold"), (f"  {shape}", "dim"))
+    yield Text.assemble((name, "bold"), (shape, "dim"))
     seen = np.where(matrix.values == 0, np.nan, matrix.values)
-    rows, columns = (tuple(map(_fit_label, labels)) for labels in (matrix.rows, matrix.columns))
-    yield HeatMap(seen, "weight", rows, columns, empty="exactly 0", square=True)
+    yield HeatMap(
+        seen, "weight", _short_labels(matrix.rows), _short_labels(matrix.columns), empty="exactly 0", square=True
+    )
 
 
 _INDENT = 2
@@ -289,56 +254,54 @@ NOTATIONS = {
 
 
 def _heading(record: Explanation | ShapeTrace) -> Iterator[Text]:
-    yield Text(printable(record.title), style="bold")
-    yield Text(printable(record.subtitle), style="dim")
-    if record.notation is not None:
-        yield Text(f"notation of {NOTATIONS[record.notation]}", style="dim")
+    whose = () if record.notation is None else (f"notation of {NOTATIONS[record.notation]}",)
+    return heading(printable(record.title), printable(record.subtitle), *whose)
 
 
-@dataclass(frozen=True)
-class ExplanationView:
+class ExplanationView(View[Explanation]):
     """Every step, then the slips of the lecture that the numbers bring to light."""
 
-    explanation: Explanation
-
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield from _heading(self.explanation)
-        for number, step in enumerate(self.explanation.steps, 1):
+        yield from _heading(self.record)
+        for number, step in enumerate(self.record.steps, 1):
             yield Text()
             yield StepView(step, number)
-        if self.explanation.slips:
+        if self.record.slips:
             yield Text()
             yield Text("What the lecture prints otherwise", style="bold")
-        for slip in self.explanation.slips:
-            yield _bullet(slip)
+            yield _bullets(self.record.slips)
 
 
 @dataclass(frozen=True)
-class StepView:
+class StepView(View[Step]):
     """One step; with a number before its title where it is one of several."""
 
-    step: Step
     number: int | None = None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        title = printable(self.step.title)
+        step, title = self.record, printable(self.record.title)
         yield Text(title if self.number is None else f"{self.number} {title}", style="bold")
-        if self.step.formula:
-            yield _indented(Text(printable(self.step.formula), style="cyan"))
-        if self.step.matrices:
-            furthest = _furthest(self.step.matrices)
-            yield _indented(Shelves(self.step.matrices, furthest))
+        if step.formula:
+            yield _indented(Text(printable(step.formula), style="cyan"))
+        if step.matrices:
+            signed = [np.abs(m.values[np.isfinite(m.values)]) for m in step.matrices if m.kind == "signed"]
+            furthest = max((float(values.max(initial=0.0)) for values in signed), default=0.0)
+            yield _indented(Shelves(step.matrices, furthest))
             yield from self._legend(console, options.max_width - _INDENT, furthest)
-        if self.step.measures:
-            yield _indented(_measures(self.step.measures))
-        for line in self.step.note.splitlines():
-            yield _indented(Text(printable(line), style="dim"))
+        if step.measures:
+            table = columns("wrw")
+            for one in step.measures:
+                meaning = Text(printable(one.meaning), "dim")
+                table.add_row(Text(printable(one.name)), Text(f"{one.value:.3g}", "bold"), meaning)
+            yield _indented(table)
+        for line in dim(*map(printable, step.note.splitlines())):
+            yield _indented(line)
 
     def _legend(self, console: Console, width: int, furthest: float) -> RenderResult:
         """The scales of the colours, and what stands for no number; nothing where numbers alone say all, and of maps,
         which have their own."""
         parts: list[Line] = []
-        numbers = [matrix for matrix in self.step.matrices if not _is_map(matrix, width)]
+        numbers = [matrix for matrix in self.record.matrices if not _is_map(matrix, width)]
         kinds = {matrix.kind for matrix in numbers}
         if has_colors(console) and "signed" in kinds:
             parts.append(scale_bar(f"{-furthest:.3g}", f"{furthest:.3g}", brush_for(console, SIGNED)))
@@ -355,11 +318,15 @@ class StepView:
             yield Segment.line()
 
 
-def _bullet(text: str) -> Padding:
-    """A remark of a list."""
-    grid = Grid.grid(padding=(0, 1))
-    grid.add_row(Text("·"), Text(printable(text)))
-    return Padding(grid, (0, 0, 0, _INDENT))
+def _indented(what: RenderableType) -> Padding:
+    return Padding(what, (0, 0, 0, _INDENT))
+
+
+def _bullets(remarks: Sequence[str]) -> Padding:
+    table = columns("lw", gap=1)
+    for remark in remarks:
+        table.add_row("·", Text(printable(remark)))
+    return _indented(table)
 
 
 def explanation_table(explanation: Explanation) -> CsvTable:
@@ -370,57 +337,27 @@ def explanation_table(explanation: Explanation) -> CsvTable:
 def _lines(explanation: Explanation) -> Iterator[Sequence[Any]]:
     for number, step in enumerate(explanation.steps, 1):
         for matrix in step.matrices:
-            for row, values in zip(matrix.rows, matrix.values, strict=True):
-                for column, value in zip(matrix.columns, values, strict=True):
-                    yield number, step.title, matrix.name, row, column, str(value)
+            places = product(matrix.rows, matrix.columns)
+            for place, value in zip(places, matrix.values.flat, strict=True):
+                yield number, step.title, matrix.name, *place, str(value)
         for measure in step.measures:
             yield number, step.title, measure.name, None, None, measure.value
 
 
-def _indented(what: Any) -> Padding:
-    return Padding(what, (0, 0, 0, _INDENT))
-
-
-def _furthest(matrices: Sequence[Matrix]) -> float:
-    """The largest distance from 0 among signed numbers."""
-    signed = [np.abs(m.values[np.isfinite(m.values)]) for m in matrices if m.kind == "signed"]
-    return max((float(values.max(initial=0.0)) for values in signed), default=0.0)
-
-
-def _measures(measures: Sequence[Measure]) -> Grid:
-    grid = Grid.grid(padding=(0, 2))
-    grid.add_column()
-    grid.add_column(justify="right", no_wrap=True)
-    grid.add_column()
-    for one in measures:
-        grid.add_row(Text(printable(one.name)), Text(f"{one.value:.3g}", "bold"), Text(printable(one.meaning), "dim"))
-    return grid
-
-
-@dataclass(frozen=True)
-class ShapesView:
+class ShapesView(View[ShapeTrace]):
     """A tensor a line, in the order in which they are computed."""
 
-    trace: ShapeTrace
-
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield from _heading(self.trace)
+        yield from _heading(self.record)
         yield Text()
-        grid = Grid.grid(padding=(0, 2))
-        for justify in ("left", "left", "right", "left"):
-            grid.add_column(justify=justify, no_wrap=justify == "right")
-        grid.add_row(*(Text(name, "dim") for name in ("tensor", "axes", "shape", "formula")))
-        for one in self.trace.tensors:
-            grid.add_row(
-                Text(printable(one.name), "bold"),
-                Text(f"({', '.join(one.axes)})"),
-                Text(f"({', '.join(map(str, one.shape))})", "bold"),
-                Text(printable(one.formula), "cyan"),
-            )
-        yield grid
+        table = columns("wwrw", "tensor", "axes", "shape", "formula")
+        for one in self.record.tensors:
+            axes, shape = f"({', '.join(one.axes)})", f"({', '.join(map(str, one.shape))})"
+            formula = Text(printable(one.formula), "cyan")
+            table.add_row(Text(printable(one.name), "bold"), Text(axes), Text(shape, "bold"), formula)
+        yield table
         yield Text()
-        for note in self.trace.notes:
-            yield _bullet(note)
+        yield _bullets(self.record.notes)
 
 
 def shapes_table(trace: ShapeTrace) -> CsvTable:
@@ -431,25 +368,16 @@ def shapes_table(trace: ShapeTrace) -> CsvTable:
     )
 
 
-@dataclass(frozen=True)
-class PositionExplanationView:
+class PositionExplanationView(View[PositionExplanation]):
     """A block a lecture, the chosen one marked; then the steps."""
-
-    record: PositionExplanation
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield Text("How the lectures write it", style="bold")
-        grid = Grid.grid(padding=(0, 2, 0, 0))
-        grid.add_column(no_wrap=True)
-        grid.add_column()
+        table = columns("lw")
         for one in self.record.spellings:
             chosen = one.notation is not None and one.notation == self.record.explanation.notation
-            grid.add_row(Text(("▸ " if chosen else "  ") + one.lecture, "bold" if chosen else ""), _spelled(one))
-        yield Padding(grid, (0, 0, 1, 0))
+            formulas = [(f"{line}\n", "cyan") for line in one.formulas] or [("no formula\n", "dim")]
+            spelled = Text.assemble(*formulas, (one.joins, "cyan"), (f"   {one.letters}", "dim"))
+            table.add_row(Text(("▸ " if chosen else "  ") + one.lecture, "bold" if chosen else ""), spelled)
+        yield Padding(table, (0, 0, 1, 0))
         yield ExplanationView(self.record.explanation)
-
-
-def _spelled(one: Spelling) -> Text:
-    lines = one.formulas or ("no formula",)
-    text = Text("\n").join([Text(line, "cyan" if one.formulas else "dim") for line in lines])
-    return text.append("\n").append(one.joins, "cyan").append(f"   {one.letters}", "dim")
