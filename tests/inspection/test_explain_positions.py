@@ -17,8 +17,7 @@ from tfcli.inspection.explain.positions import (
     SPELLINGS,
     embedded_by_run,
     explain_positions,
-    from_one,
-    from_zero,
+    left_by_turn,
     toy_embeddings,
     undefined_dimensions,
     worked,
@@ -27,8 +26,7 @@ from tfcli.runs.load import load_run
 
 
 def explained(size: int = 4, text: str = "Lucas will travel", **options: object) -> PositionExplanation:
-    tokens, embedded = toy_embeddings(text, size)
-    return explain_positions(tokens, embedded, "toy", **options)  # type: ignore[arg-type]
+    return explain_positions(toy_embeddings(text, size), **options)  # type: ignore[arg-type]
 
 
 def step(found: PositionExplanation, title: str) -> Step:
@@ -112,8 +110,8 @@ def test_what_inf721_leaves_undefined():
 
 @pytest.mark.parametrize("size", [2, 4, 8, 16])
 def test_counting_dimensions_from_one_breaks_the_pairs(size: int):
-    assert from_zero(size, 10_000.0) < 1e-5
-    assert from_one(size, 10_000.0) > 0.05
+    assert left_by_turn(size, 10_000.0) < 1e-5
+    assert left_by_turn(size, 10_000.0, 1) > 0.05
 
 
 def test_an_odd_size_is_said_to_end_on_a_sine():

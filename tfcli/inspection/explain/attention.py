@@ -11,9 +11,8 @@ from tfcli.errors import UsageError
 from tfcli.inspection.explain import Explanation, Measure, NotationName, Step
 from tfcli.inspection.explain.positions import entrance
 from tfcli.inspection.explain.scoring import (
-    head_pairs,
-    head_vectors,
     masking,
+    of_heads,
     projection,
     projections,
     score_formula,
@@ -35,7 +34,7 @@ def mixing(subject: Subject, n: Notation, heads: Sequence[int]) -> Step:
     if subject.is_plain:
         matrix = n.vectors("mixed_alone", mixed[0], subject.query_tokens)
         return Step("Weights times the input", n.formulas["mix_alone"], (matrix,), note=note)
-    matrices = head_vectors(subject, n, "mixed", mixed, heads, alone=subject.attention.num_heads == 1)
+    matrices = of_heads(subject, n, "mixed", mixed, heads, ("tokens", "head"))
     return Step("Weights times values", n.formulas["mix"], matrices, note=note)
 
 
@@ -71,7 +70,7 @@ def cosines(subject: Subject, n: Notation, heads: Sequence[int]) -> Step:
     return Step(
         "Cosines beside dot products",
         "q · k = |q| |k| cos θ",
-        head_pairs(subject, n, "cosine", between, heads) + head_pairs(subject, n, "raw", raw, heads),
+        of_heads(subject, n, "cosine", between, heads) + of_heads(subject, n, "raw", raw, heads),
         _telling(subject, between[list(heads)], heads),
         "A dot product is also large because a vector is long: the largest score need not be the largest cosine.",
     )

@@ -1,6 +1,5 @@
 """``tfcli explain``: attention, a layer, the causal mask, positions and decoding, of a toy or of a run."""
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from math import inf, isfinite
 from pathlib import Path
@@ -276,19 +275,13 @@ def positions(
     read = EXAMPLE if text is None else read_text(text)
     if not read.strip():
         raise UsageError("The text is empty", "give a few words")
-    tokens: Sequence[str]
-    of_run: dict[str, Any] = {}
     if run is None:
-        size = d_model or _SIZE
-        tokens, vectors = toy_embeddings(read, size, seed or 0)
-        label = f"a toy with random embeddings of seed {seed or 0}: d_model {size}"
+        embedded = toy_embeddings(read, d_model or _SIZE, seed or 0)
+    elif option := first_given({"--d-model": d_model, "--seed": seed}):
+        raise UsageError(f"The run {run} has its own sizes and weights", f"leave {option} out, or --run")
     else:
-        if option := first_given({"--d-model": d_model, "--seed": seed}):
-            raise UsageError(f"The run {run} has its own sizes and weights", f"leave {option} out, or --run")
-        found = embedded_by_run(load_run(run, checkpoint), read)
-        tokens, vectors, of_run = found.tokens, found.vectors, {"own": found.added, "remark": found.remark}
-        label = f"{run}, d_model {vectors.shape[1]}"
-    record = explain_positions(tokens, vectors, label, notation, base=base, length=length, **of_run)
+        embedded = embedded_by_run(load_run(run, checkpoint), read)
+    record = explain_positions(embedded, notation, base=base, length=length)
     table = explanation_table(record.explanation)
     present(terminal, outputs, PositionExplanationView(record), record, lambda _: table)
 

@@ -1,7 +1,6 @@
 """A transformer layer step by step: attention, feed-forward, residuals and norms, as its norm placement has them."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +10,7 @@ from tfcli.inspection.equivariance.compute import across_tokens
 from tfcli.inspection.explain import Explanation, Matrix, Measure, NotationName, ShapeTrace, Step, TensorShape
 from tfcli.inspection.explain.positions import entrance
 from tfcli.inspection.explain.scoring import QUANTITIES, joined_axis, score_formula, transposed
-from tfcli.inspection.explain.subject import VECTORS, Axis, Notation, Subject, lectures, notation
+from tfcli.inspection.explain.subject import PAIRS, VECTORS, Axes, Notation, Subject, lectures, notation
 from tfcli.layers.layer import Residual
 from tfcli.layers.norms import LayerNorm, RMSNorm
 
@@ -26,8 +25,11 @@ def norm_step(n: Notation, norm: nn.Module, tokens: tuple[str, ...], before: _Va
         before, after: (T, D), as the model has computed them
     """
     assert isinstance(norm, LayerNorm | RMSNorm)
-    quantity, x = before
-    centred = isinstance(norm, LayerNorm)
+    (quantity, x), centred = before, isinstance(norm, LayerNorm)
+
+    def statistics(name: str, values: Tensor, *labels: str) -> Matrix:
+        return n.matrix(name, values, tokens, labels, ("tokens", str(len(labels))))
+
     plain = (F.layer_norm if centred else F.rms_norm)(x, (norm.size,), eps=norm.eps)  # no gain, no bias
     labels = ("mean", "variance", "√(σ²+ε)") if centred else ("square", "√(…+ε)")
     result = _moments(plain, 0.0, centred=centred)[:, [0, 2] if centred else [1]]
@@ -39,9 +41,9 @@ def norm_step(n: Notation, norm: nn.Module, tokens: tuple[str, ...], before: _Va
         f"{type(norm).__name__} of every token",
         n.formulas["norm" if centred else "rms"],
         (
-            _statistics(n, f"of {n.symbol(quantity)}", _moments(x, norm.eps, centred=centred), tokens, labels),
+            statistics(f"of {n.symbol(quantity)}", _moments(x, norm.eps, centred=centred), *labels),
             n.vectors(*after, tokens),
-            _statistics(n, "behind the norm", result, tokens, ("mean", "std") if centred else ("root",)),
+            statistics("behind the norm", result, *(("mean", "std") if centred else ("root",))),
         ),
         tuple(measures),
         _note(norm),
@@ -57,13 +59,6 @@ def _moments(x: Tensor, eps: float, *, centred: bool) -> Tensor:
     variance, mean = torch.var_mean(x, dim=1, correction=0) if centred else (x.square().mean(dim=1), None)
     moments = (variance, (variance + eps).sqrt())
     return torch.stack(moments if mean is None else (mean, *moments), dim=1)
-
-
-def _statistics(n: Notation, name: str, values: Tensor, tokens: tuple[str, ...], labels: tuple[str, ...]) -> Matrix:
-    matrix = n.matrix("input", values, tokens, labels, ("tokens", "one"))
-    one, number = n.axes["one"], str(len(labels))
-    first, second = (number if axis == one else axis for axis in matrix.axes)
-    return replace(matrix, name=name, axes=(first, second))
 
 
 def _note(norm: LayerNorm | RMSNorm) -> str:
@@ -148,38 +143,6 @@ def two_maps(subject: Subject) -> Step:
     )
 
 
-@dataclass(frozen=True)
-class _Sublayer:
-    """A sublayer f with the road around it: x enters, f gives `output`, `after` leaves.
-
-    Args:
-        normed: what f reads where the norm comes first.
-        total: what the sum of x and f is called where the norm comes behind it.
-        inside: what f does, where that is shown.
-    """
-
-    title: str
-    formula: str
-    residual: Residual
-    x: _Value
-    normed: _Value
-    output: _Value
-    total: str
-    after: _Value
-    inside: tuple[Step, ...] = ()
-    note: str = ""
-
-    def steps(self, n: Notation, tokens: tuple[str, ...]) -> list[Step]:
-        """In the order in which they are taken."""
-        pre, norm = self.residual.placement == "pre", self.residual.norm
-        total = self.after if pre else (self.total, self.x[1] + self.output[1])
-        matrices = tuple(n.vectors(*value, tokens) for value in (self.x, self.output, total))
-        added = Step(f"{self.title} and residual", self.formula, matrices, note=self.note)
-        if pre:
-            return [norm_step(n, norm, tokens, self.x, self.normed), *self.inside, added]
-        return [*self.inside, added, norm_step(n, norm, tokens, total, self.after)]
-
-
 def explain_layer(subject: Subject, name: NotationName = "bishop") -> Explanation:
     """What every part of a layer takes and gives, with the numbers that the model computes.
 
@@ -189,12 +152,11 @@ def explain_layer(subject: Subject, name: NotationName = "bishop") -> Explanatio
     subject.require_sublayers_in_turn()
     n, tokens, before = notation(name), subject.query_tokens, subject.layer_pass.before
     with torch.inference_mode():
-        if subject.words is None:
+        if subject.vocabulary is None:
             steps = [Step("What the layer reads", n.formulas["enter"], (n.vectors("input", before, tokens),))]
         else:
             steps = [entrance(subject, n)]
-        for sublayer in _sublayers(subject, n):
-            steps += sublayer.steps(n, tokens)
+        steps += _sublayers(subject, n)
         if len(tokens) > 1:
             steps.append(leak(before.float(), subject.section.norm_eps))
         if subject.has_projections:
@@ -208,55 +170,72 @@ def explain_layer(subject: Subject, name: NotationName = "bishop") -> Explanatio
     )
 
 
-def _sublayers(subject: Subject, n: Notation) -> list[_Sublayer]:
+def _sublayers(subject: Subject, n: Notation) -> list[Step]:
     layer, passed, placement = subject.layer, subject.layer_pass, subject.section.norm_placement
-    middle: _Value = ("middle", passed.after_attention)
-    found = [
-        _Sublayer(
-            "Attention",
-            n.formulas[f"{placement}_attention"],
-            layer.attention_residual,
-            x=("input", passed.before),
-            normed=("normed_input", passed.attention.value_source),
-            output=("attended", passed.attention.output),
-            total="first_sum",
-            after=middle,
-            note="What happens inside the attention is shown by `tfcli explain attention`.",
-        )
-    ]
+    tokens, middle = subject.query_tokens, ("middle", passed.after_attention)
+
+    def taken(
+        title: str,
+        formula: str,
+        residual: Residual,
+        *,
+        x: _Value,
+        normed: _Value,
+        output: _Value,
+        total: str,
+        after: _Value,
+        inside: Sequence[Step] = (),
+        note: str = "",
+    ) -> list[Step]:
+        """A sublayer with the road around it: x enters and `after` leaves. It reads `normed` where the norm comes
+        first, and gives `output`; where the norm comes behind, `total` is what the sum of both is called."""
+        pre = placement == "pre"
+        added = after if pre else (total, x[1] + output[1])
+        matrices = tuple(n.vectors(*value, tokens) for value in (x, output, added))
+        sums = Step(f"{title} and residual", n.formulas[f"{placement}_{formula}"], matrices, note=note)
+        if pre:
+            return [norm_step(n, residual.norm, tokens, x, normed), *inside, sums]
+        return [*inside, sums, norm_step(n, residual.norm, tokens, added, after)]
+
+    steps = taken(
+        "Attention",
+        "attention",
+        layer.attention_residual,
+        x=("input", passed.before),
+        normed=("normed_input", passed.attention.value_source),
+        output=("attended", passed.attention.output),
+        total="first_sum",
+        after=middle,
+        note="What happens inside the attention is shown by `tfcli explain attention`.",
+    )
     if passed.cross is not None and passed.after_cross is not None and layer.cross_attention_residual is not None:
-        crossed: _Value = ("crossed", passed.after_cross)
-        found.append(
-            _Sublayer(
-                "Cross-attention",
-                n.formulas[f"{placement}_cross"],
-                layer.cross_attention_residual,
-                x=middle,
-                normed=("normed_crossing", passed.cross.x),
-                output=("attended_across", passed.cross.output),
-                total="crossed_sum",
-                after=crossed,
-                note="Queries come from here, keys and values from the encoder's output.",
-            )
+        crossed = ("crossed", passed.after_cross)
+        steps += taken(
+            "Cross-attention",
+            "cross",
+            layer.cross_attention_residual,
+            x=middle,
+            normed=("normed_crossing", passed.cross.x),
+            output=("attended_across", passed.cross.output),
+            total="crossed_sum",
+            after=crossed,
+            note="Queries come from here, keys and values from the encoder's output.",
         )
         middle = crossed
-    feed_forward = _Sublayer(
+    return steps + taken(
         "Feed-forward",
-        n.formulas[f"{placement}_mlp"],
+        "mlp",
         layer.feed_forward_residual,
         x=middle,
         normed=("normed_middle", passed.feed_forward_input),
         output=("mlp", passed.feed_forward),
         total="second_sum",
         after=("out", passed.after),
-        inside=(inside(subject, n),),
+        inside=[inside(subject, n)],
     )
-    return [*found, feed_forward]
 
 
-_Axes = tuple[Axis, ...]
-_PAIRS: _Axes = ("heads", "tokens", "tokens")
-_SPLIT: _Axes = ("heads", "tokens", "head")
+_SPLIT: Axes = ("heads", "tokens", "head")
 
 
 def trace_shapes(subject: Subject, name: NotationName = "cs224n") -> ShapeTrace:
@@ -276,62 +255,61 @@ def trace_shapes(subject: Subject, name: NotationName = "cs224n") -> ShapeTrace:
 
 
 def _attention(subject: Subject, n: Notation) -> Iterator[TensorShape]:
-    passed, symbol, module = subject.layer_pass.attention, n.symbol, subject.layer.attention
-    yield _shape(n, symbol("input"), n.formulas["enter"], subject.layer_pass.before)
+    passed, module = subject.layer_pass.attention, subject.layer.attention
+    yield _shape(n, "input", n.formulas["enter"], subject.layer_pass.before)
     if subject.section.norm_placement == "pre":
-        yield _shape(n, symbol("normed_input"), "the norm of every token", passed.value_source)
+        yield _shape(n, "normed_input", "the norm of every token", passed.value_source)
     if subject.has_projections:
-        x = symbol("input")
+        x = n.symbol("input")
         formulas = n.formulas["project"].format(x=x, m=x, v=x).split("   ")
         for quantity, formula in zip(QUANTITIES, formulas, strict=True):
             weight, joined = getattr(module, quantity), joined_axis(subject, quantity)
-            made = torch.empty(len(passed.x), len(weight.weight))
             yield _weights(n, f"w_{quantity}", weight, ("model", joined))
-            yield _shape(n, symbol(quantity), formula, made, ("tokens", joined))
+            yield _shape(n, quantity, formula, torch.empty(len(passed.x), len(weight.weight)), ("tokens", joined))
     if n.columns_are_tokens:
         yield _shape(n, "reshape", "the heads a batch axis, so of K and V", passed.query, _SPLIT)
     else:
         apart = passed.query.transpose(0, 1)
         yield _shape(n, "reshape", "the heads apart, so of K and V", apart, ("tokens", "heads", "head"))
         yield _shape(n, "transpose", "the heads a batch axis", passed.query, _SPLIT)
-    yield _shape(n, "scores", score_formula(subject, n), passed.scores, _PAIRS)
-    yield _shape(n, symbol("weights"), "softmax of the scores", passed.weights, _PAIRS)
-    yield _shape(n, symbol("mixed"), n.formulas["mix"], passed.mixed, _SPLIT)
+    yield _shape(n, "scores", score_formula(subject, n), passed.scores, ("heads", *PAIRS))
+    yield _shape(n, "weights", "softmax of the scores", passed.weights, ("heads", *PAIRS))
+    yield _shape(n, "mixed", n.formulas["mix"], passed.mixed, _SPLIT)
     joined_heads = passed.mixed.transpose(0, 1).flatten(1)
-    yield _shape(n, symbol("joined"), "the heads side by side", joined_heads, ("tokens", "joined"))
+    yield _shape(n, "joined", "the heads side by side", joined_heads, ("tokens", "joined"))
     if subject.has_projections:
         yield _weights(n, "w_output", module.output, ("joined", "model"))
-    yield _shape(n, symbol("attended"), n.formulas["join"].split("   ")[-1], passed.output)
+    yield _shape(n, "attended", n.formulas["join"].split("   ")[-1], passed.output)
 
 
 def _feed_forward(subject: Subject, n: Notation) -> Iterator[TensorShape]:
     passed, module, placement = subject.layer_pass, subject.layer.feed_forward, subject.section.norm_placement
-    yield _shape(n, n.symbol("middle"), n.formulas[f"{placement}_attention"], passed.after_attention)
+    yield _shape(n, "middle", n.formulas[f"{placement}_attention"], passed.after_attention)
     if passed.after_cross is not None:
-        yield _shape(n, n.symbol("crossed"), n.formulas[f"{placement}_cross"], passed.after_cross)
+        yield _shape(n, "crossed", n.formulas[f"{placement}_cross"], passed.after_cross)
     if placement == "pre":
-        yield _shape(n, n.symbol("normed_middle"), "the norm of every token", passed.feed_forward_input)
+        yield _shape(n, "normed_middle", "the norm of every token", passed.feed_forward_input)
     if module.gate is not None:
         yield _weights(n, "w_gate", module.gate, ("model", "inner"))
     yield _weights(n, "w_up", module.up, ("model", "inner"))
-    yield _shape(n, n.symbol("inner"), "behind the activation", passed.inner, ("tokens", "inner"))
+    yield _shape(n, "inner", "behind the activation", passed.inner, ("tokens", "inner"))
     yield _weights(n, "w_down", module.output, ("inner", "model"))
     formula = n.formulas["mlp_gated" if subject.section.is_gated else "mlp"].format(act="f")
-    yield _shape(n, n.symbol("mlp"), formula, passed.feed_forward)
-    yield _shape(n, n.symbol("out"), n.formulas[f"{placement}_mlp"], passed.after)
+    yield _shape(n, "mlp", formula, passed.feed_forward)
+    yield _shape(n, "out", n.formulas[f"{placement}_mlp"], passed.after)
 
 
-def _weights(n: Notation, quantity: str, module: nn.Module, axes: _Axes) -> TensorShape:
+def _weights(n: Notation, quantity: str, module: nn.Module, axes: Axes) -> TensorShape:
     """A weight as the lectures have it: PyTorch keeps it as (out, in)."""
     assert isinstance(module, nn.Linear)
-    weight = module.weight
     turned = quantity in n.turned and not n.columns_are_tokens
-    return _shape(n, n.symbol(quantity), "learned", weight if turned else weight.T, axes[::-1] if turned else axes)
+    weight, axes = (module.weight, axes[::-1]) if turned else (module.weight.T, axes)
+    return _shape(n, quantity, "learned", weight, axes)
 
 
-def _shape(n: Notation, name: str, formula: str, values: Tensor, axes: _Axes = VECTORS) -> TensorShape:
+def _shape(n: Notation, quantity: str, formula: str, values: Tensor, axes: Axes = VECTORS) -> TensorShape:
     """A tensor with a token a row; of columns, the last two axes change places."""
     sizes = tuple(values.shape)
     if n.columns_are_tokens:
         axes, sizes = (*axes[:-2], axes[-1], axes[-2]), (*sizes[:-2], sizes[-1], sizes[-2])
-    return TensorShape(name, formula, tuple(n.axes[axis] for axis in axes), sizes)
+    return TensorShape(n.symbol(quantity), formula, tuple(n.axes[axis] for axis in axes), sizes)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -49,7 +49,7 @@ def slips(size: int, base: float) -> tuple[str, ...]:
         f"{missing}2i and 2i + 1 say already which is sine and which is cosine.",
         "Bishop does not say where i begins. From 0 neighbours share a wavelength; from 1 the first cosine and the "
         "last sine stand alone, and no linear map carries n to n + 1: the best one leaves "
-        f"{from_one(size, base):.2g} of |r_n+1|, and {from_zero(size, base):.0e} where i begins at 0.",
+        f"{left_by_turn(size, base, 1):.2g} of |r_n+1|, and {left_by_turn(size, base):.0e} where i begins at 0.",
         "Which letter is the position: n, t, and i in the encoder notes; i is the dimension in Bishop, the pair in "
         "INF721 and the token in CS224n.",
         "UDL's formula adds Π to V, K and Q, after the projections; its sentence adds it to X, before them.",
@@ -68,58 +68,62 @@ def undefined_dimensions(size: int) -> list[int]:
     return [i for i in range(size) if i not in defined]
 
 
-def from_zero(size: int, base: float, first: int = 0) -> float:
-    """What the best linear map from r_n to r_{n+1} leaves, by |r_{n+1}|, with i from `first` on."""
+def left_by_turn(size: int, base: float, first: int = 0) -> float:
+    """What the best linear map from r_n to r_{n+1} leaves, by |r_{n+1}|, with i from `first` on: from 1, cos n stands
+    alone before the pairs, and a sine behind them."""
     dimensions, positions = np.arange(first, size + first), np.arange(max(64, 6 * size))[:, None]
     angles = positions / base ** ((dimensions - dimensions % 2) / size)
     table = np.where(dimensions % 2, np.cos(angles), np.sin(angles))
     return fitted(table.astype(np.float32).astype(np.float64), 1)[1]
 
 
-def from_one(size: int, base: float) -> float:
-    """The same with i from 1 to D: cos n first, then pairs, and last a sine alone."""
-    return from_zero(size, base, first=1)
+@dataclass(frozen=True)
+class Embedded:
+    """A text's embeddings before positions join them.
+
+    Args:
+        label: whose they are.
+        added: what a run adds to them; None: something else, which `remark` says, and the formula's numbers stand in.
+
+    Shape:
+        vectors: (T, D), or fewer columns where positions are concatenated; added: (T, D)
+    """
+
+    label: str
+    tokens: Sequence[str]
+    vectors: Tensor
+    added: Tensor | None = None
+    remark: str = ""
 
 
 _WORKED = 16
 """Numbers up to which all are worked out."""
 
 
+@torch.inference_mode()
 def explain_positions(
-    tokens: Sequence[str],
-    embedded: Tensor,
-    label: str,
-    name: NotationName = "bishop",
-    *,
-    base: float = 10_000.0,
-    length: int | None = None,
-    own: Tensor | None = None,
-    remark: str = "",
+    embedded: Embedded, name: NotationName = "bishop", *, base: float = 10_000.0, length: int | None = None
 ) -> PositionExplanation:
     """The table for positions 0, 1, 2 …, worked out, and joined to a text in every way there is.
 
     Args:
-        label: whose embeddings they are.
         length: rows of the table; None: as many as there are tokens.
-        own: what a run adds to them, instead of the formula's numbers; `remark` says what it does.
-
-    Shape:
-        embedded: (T, D); own: (T, D)
     """
-    n, size = notation(name), embedded.shape[1]
-    rows = len(tokens) if length is None else length
-    table = sinusoidal_encoding(rows, size, base)
-    added = sinusoidal_encoding(len(tokens), size, base).to(embedded) if own is None else own
+    n, tokens, vectors = notation(name), embedded.tokens, embedded.vectors
+    size, rows = vectors.shape[1], len(tokens) if length is None else length
+    table, added = sinusoidal_encoding(rows, size, base), embedded.added
+    if added is None:
+        added = sinusoidal_encoding(len(tokens), size, base).to(vectors)
     steps = (
         _wavelengths(size, base),
         _angles(n, rows, size, base),
         _table(n, name, table, base),
-        _joined(n, tokens, embedded, added, remark),
-        _concatenated(n, tokens, embedded, base),
-        _into_queries_and_keys(n, embedded, added),
+        _joined(n, tokens, vectors, added, embedded.remark),
+        _concatenated(n, tokens, vectors, base),
+        _into_queries_and_keys(n, vectors, added),
     )
     title = "Positions: one function, written in several ways"
-    subtitle = f"{label}, base {base:g}, {rows} positions"
+    subtitle = f"{embedded.label}, base {base:g}, {rows} positions"
     return PositionExplanation(SPELLINGS, Explanation(title, subtitle, name, steps, slips(size, base)))
 
 
@@ -136,9 +140,9 @@ def _wavelengths(size: int, base: float) -> Step:
 
 def _angles(n: Notation, rows: int, size: int, base: float) -> Step:
     even = torch.arange(size) // 2 * 2
-    matrix = n.vectors("positions", torch.arange(rows)[:, None] / base ** (even.double() / size), numbered(rows))
+    matrix = n.vectors("angles", torch.arange(rows)[:, None] / base ** (even.double() / size), numbered(rows))
     note = "Both dimensions of a pair have the same angle."
-    return Step("Angles: position times speed", "n ω_j", (replace(matrix, name="angles"),), note=note)
+    return Step("Angles: position times speed", "n ω_j", (matrix,), note=note)
 
 
 def _table(n: Notation, name: NotationName, table: Tensor, base: float) -> Step:
@@ -174,13 +178,12 @@ def _concatenated(n: Notation, tokens: Sequence[str], embedded: Tensor, base: fl
     joined = torch.cat((embedded, positions), dim=1)
     weight = _weights(size + part, size).to(embedded)
     apart = embedded @ weight[:size] + positions @ weight[size:]
-    matrix = n.vectors("input", joined, tokens)
-    first, second = (f"({axis} + {part})" if axis == n.axes["model"] else axis for axis in matrix.axes)
+    matrix = n.vectors("concatenated", joined, tokens, ("tokens", f"({n.axes['model']} + {part})"))
     meaning = "of [x; p] W and x W_x + p W_p: one matrix is two, and their results add"
     return Step(
         "Or concatenated",
         f"({n.symbol('embedded')}, {n.symbol('positions')}): {size} + {part} numbers a token",
-        (replace(matrix, name="concatenated", axes=(first, second)),),
+        (matrix,),
         (Measure("difference", _largest(joined @ weight - apart), meaning),),
         "Nothing is overlaid, and every matrix behind it has more rows (model.position_merge = 'concat').",
     )
@@ -219,13 +222,11 @@ def _into_queries_and_keys(n: Notation, embedded: Tensor, added: Tensor) -> Step
 def _attention(size: int) -> MultiHeadAttention:
     """One head with random weights."""
     attention = MultiHeadAttention(ModelSection(d_model=size, num_heads=1, positions="none"))
-    with torch.no_grad():
-        for parameter in attention.parameters():
-            parameter.copy_(_weights(size, size))
+    for parameter in attention.parameters():
+        parameter.copy_(_weights(size, size))
     return attention.eval()
 
 
-@torch.inference_mode()
 def _values(attention: MultiHeadAttention, x: Tensor, added: Tensor | None = None) -> Tensor:
     """V of an attention whose queries and keys are told positions.
 
@@ -244,31 +245,25 @@ def _weights(rows: int, columns: int) -> Tensor:
     return torch.randn(rows, columns, generator=torch.Generator().manual_seed(1)) / rows**0.5
 
 
-def toy_embeddings(text: str, size: int, seed: int = 0) -> tuple[tuple[str, ...], Tensor]:
-    """The words of a text with a random vector for each kind of word.
-
-    Raises:
-        UsageError: there are no words, or more than a toy reads.
-
-    Shape:
-        returns: (T, D)
-    """
+def toy_embeddings(text: str, size: int, seed: int = 0) -> Embedded:
+    """The words of a text with a random vector for each kind of word, or the `UsageError` of `toy_words`."""
     words = toy_words(text)
     kinds = {word: number for number, word in enumerate(dict.fromkeys(words))}
     table = torch.randn(len(kinds), size, generator=torch.Generator().manual_seed(seed))
-    return words, table[[kinds[word] for word in words]]
+    label = f"a toy with random embeddings of seed {seed}: d_model {size}"
+    return Embedded(label, words, table[[kinds[word] for word in words]])
 
 
 def entrance(subject: Subject, n: Notation) -> Step:
     """X, and where it comes from: of a toy its words and positions, of a run what the attention reads."""
-    words, passed, tokens = subject.words, subject.attention_pass, subject.query_tokens
-    if words is not None:
-        one_hot = F.one_hot(words.ids, len(words.vocabulary)).float()
+    vocabulary, passed, tokens = subject.vocabulary, subject.attention_pass, subject.query_tokens
+    if vocabulary is not None:
+        embedding, one_hot = tower(subject.model).embedding, F.one_hot(subject.inputs[0][0], len(vocabulary)).float()
         matrices = (
-            n.matrix("one_hot", one_hot, tokens, words.vocabulary, ("tokens", "vocab")),
-            n.vectors("table", words.table, words.vocabulary, ("vocab", "model")),
-            n.vectors("embedded", one_hot @ words.table, tokens),
-            n.vectors("positions", words.positions, tokens),
+            n.matrix("one_hot", one_hot, tokens, vocabulary, ("tokens", "vocab")),
+            n.vectors("table", embedding.weight, vocabulary, ("vocab", "model")),
+            n.vectors("embedded", one_hot @ embedding.weight, tokens),
+            n.vectors("positions", embedding.positions[: len(tokens)], tokens),
             n.vectors("input", subject.passed.last.embedded, tokens),
         )
         note = (
@@ -285,21 +280,6 @@ def entrance(subject: Subject, n: Notation) -> Step:
     if subject.signal.added is not None:
         notes.append("Positions are added to what queries and keys are projected from, and not to values.")
     return Step("What the attention reads", n.formulas["enter"], tuple(read), note="\n".join(notes))
-
-
-@dataclass(frozen=True)
-class Embedded:
-    """A text's embeddings before positions join them.
-
-    Shape:
-        vectors: (T, D), or fewer columns where positions are concatenated
-        added: (T, D), what the run adds; None: something else, which `remark` says
-    """
-
-    tokens: Sequence[str]
-    vectors: Tensor
-    added: Tensor | None
-    remark: str
 
 
 @torch.inference_mode()
@@ -323,7 +303,8 @@ def embedded_by_run(run: LoadedRun, text: str) -> Embedded:
         remark = f"The run has {section.positions} positions, {elsewhere}: the formula's numbers stand in for them."
     if section.embedding_norm:
         remark += " A norm follows."
-    return Embedded(run.tokenizer.labels(ids), vectors.float().cpu(), added, remark)
+    label = f"{run.directory.path}, d_model {vectors.shape[1]}"
+    return Embedded(label, run.tokenizer.labels(ids), vectors.float().cpu(), added, remark)
 
 
 _ELSEWHERE = {

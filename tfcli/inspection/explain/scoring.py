@@ -1,12 +1,13 @@
 """Attention scores and weights step by step: projections, heads, score, positions, mask and softmax."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from tfcli.inspection.explain import Matrix, MatrixKind, Step
-from tfcli.inspection.explain.subject import PAIRS, Axes, Axis, Notation, Subject, numbered
+from tfcli.inspection.explain import Matrix, Step
+from tfcli.inspection.explain.subject import PAIRS, Axes, Notation, Subject, numbered
 from tfcli.layers.attention import dot_scores
 
 QUANTITIES = ("query", "key", "value")
@@ -46,7 +47,9 @@ def split(subject: Subject, n: Notation, heads: Sequence[int]) -> Step:
     matrices = [
         part
         for quantity in QUANTITIES
-        for part in head_vectors(subject, n, quantity, getattr(subject.attention_pass, quantity), heads, alone=False)
+        for part in of_heads(
+            subject, n, quantity, getattr(subject.attention_pass, quantity), heads, ("tokens", "head"), alone=False
+        )
     ]
     size, total, model = subject.attention.head_dim, subject.attention.num_heads, subject.section.d_model
     note = f"{n.axes['head']} = {model} / {total} = {size}: " if total * size == model else ""
@@ -60,27 +63,34 @@ def split(subject: Subject, n: Notation, heads: Sequence[int]) -> Step:
     return Step("Split into heads", n.formulas["split"], tuple(matrices), note=note)
 
 
-def head_vectors(
-    subject: Subject, n: Notation, quantity: str, values: Tensor, heads: Sequence[int], *, alone: bool
+def of_heads(
+    subject: Subject,
+    n: Notation,
+    quantity: str,
+    values: Tensor,
+    heads: Sequence[int],
+    axes: Axes = PAIRS,
+    *,
+    alone: bool | None = None,
+    **options: Any,
 ) -> tuple[Matrix, ...]:
-    """The vectors of every head, whose dimensions are numbered through all heads.
+    """A matrix for every head: of queries and keys, or vectors whose dimensions are numbered through all heads.
 
     Args:
-        alone: whether the only head goes without a number.
+        alone: whether a head goes without a number; None: the only one does.
+        options: as `Notation.matrix` takes them.
 
     Shape:
-        values: (H, T, Dh)
+        values: (H, T, S) or (H, T, Dh)
     """
-    size, tokens = subject.attention.head_dim, _tokens(subject, quantity)
+    size, tokens = values.shape[2], _tokens(subject, quantity)
+    without = subject.attention.num_heads == 1 if alone is None else alone
+
+    def columns(head: int) -> Sequence[str]:
+        return subject.key_tokens if axes == PAIRS else [str(head * size + i) for i in range(size)]
+
     return tuple(
-        n.matrix(
-            quantity,
-            values[head],
-            tokens,
-            [str(head * size + i) for i in range(size)],
-            ("tokens", "head"),
-            head=None if alone else head,
-        )
+        n.matrix(quantity, values[head], tokens, columns(head), axes, head=None if without else head, **options)
         for head in heads
     )
 
@@ -89,7 +99,7 @@ def _tokens(subject: Subject, quantity: str) -> tuple[str, ...]:
     return subject.key_tokens if quantity in ("key", "value") else subject.query_tokens
 
 
-def joined_axis(subject: Subject, quantity: str) -> Axis:
+def joined_axis(subject: Subject, quantity: str) -> str:
     """The axis of all heads side by side; of keys and values there may be fewer heads."""
     shared = quantity != "query" and subject.attention.num_kv_heads != subject.attention.num_heads
     return "shared" if shared else "joined"
@@ -124,7 +134,7 @@ def scoring(subject: Subject, n: Notation, heads: Sequence[int]) -> list[Step]:
         steps.append(
             masking(n, subject.attention_pass.scores, mask, tokens=subject.query_tokens, heads=heads, formula=logits)
         )
-    weights = head_pairs(
+    weights = of_heads(
         subject, n, "weights", values=subject.attention_pass.weights, heads=heads, kind="weights", sums=True
     )
     formula = n.formulas["weights_alone" if subject.is_plain else "weights"].format(scores=logits)
@@ -158,7 +168,7 @@ def _scores(subject: Subject, n: Notation, heads: Sequence[int]) -> list[Step]:
     if score == "additive":
         return [_additive(subject, n, heads)]
     raw = dot_scores(passed.query, passed.key, 1.0)
-    matrices = head_pairs(subject, n, "raw_alone" if subject.is_plain else "raw", raw, heads)
+    matrices = of_heads(subject, n, "raw_alone" if subject.is_plain else "raw", raw, heads)
     formula = n.scores["parameter_free" if subject.is_plain else "dot"]
     first = Step("Scores", formula, matrices, note=_raw_note(n, score))
     capped = subject.section.attention_softcap is not None
@@ -167,7 +177,7 @@ def _scores(subject: Subject, n: Notation, heads: Sequence[int]) -> list[Step]:
     scaled = subject.attention.score(passed.query[None], passed.key[None])[0]
     formula = n.formulas["scaled"].format(scores=score_formula(subject, n))
     title = " and ".join([*["scaled"] * (score == "scaled_dot"), *["capped"] * capped]).capitalize()
-    return [first, Step(title, formula, head_pairs(subject, n, "scaled", scaled, heads), note=_divisor(subject, n))]
+    return [first, Step(title, formula, of_heads(subject, n, "scaled", scaled, heads), note=_divisor(subject, n))]
 
 
 def score_formula(subject: Subject, n: Notation) -> str:
@@ -183,7 +193,7 @@ def _additive(subject: Subject, n: Notation, heads: Sequence[int]) -> Step:
     assert weight is not None
     vectors = n.vectors("score_vector", weight[list(heads)], [*map(str, heads)], ("heads", "head"))
     scores = subject.attention.score(passed.query[None], passed.key[None])[0]
-    matrices = (vectors, *head_pairs(subject, n, "scaled", scores, heads))
+    matrices = (vectors, *of_heads(subject, n, "scaled", scores, heads))
     formula = n.formulas["scaled"].format(scores=score_formula(subject, n))
     note = f"{n.symbol('score_vector')} holds a vector a head. Nothing to divide by: |tanh| stays below 1."
     return Step("Additive scores", formula, matrices, note="\n".join([note, *_cap(subject)]))
@@ -192,33 +202,11 @@ def _additive(subject: Subject, n: Notation, heads: Sequence[int]) -> Step:
 def _bias(subject: Subject, n: Notation, heads: Sequence[int], logits: str) -> Step:
     passed = subject.attention_pass
     assert passed.bias is not None
-    matrices = head_pairs(subject, n, "bias", passed.bias, heads)
-    matrices += head_pairs(subject, n, "scaled", passed.scores, heads)
+    matrices = of_heads(subject, n, "bias", passed.bias, heads)
+    matrices += of_heads(subject, n, "scaled", passed.scores, heads)
     note = f"{subject.section.positions} positions add a number for the distance of query and key."
     formula = n.formulas["scaled"].format(scores=f"{logits} + {n.symbol('bias')}")
     return Step("Positions", formula, matrices, note=note)
-
-
-def head_pairs(
-    subject: Subject,
-    n: Notation,
-    quantity: str,
-    values: Tensor,
-    heads: Sequence[int],
-    kind: MatrixKind = "signed",
-    *,
-    sums: bool = False,
-) -> tuple[Matrix, ...]:
-    """A matrix of queries and keys for every head; the only one goes without a number.
-
-    Shape:
-        values: (H, T, S)
-    """
-    rows, columns, alone = subject.query_tokens, subject.key_tokens, subject.attention.num_heads == 1
-    return tuple(
-        n.matrix(quantity, values[head], rows, columns, PAIRS, head=None if alone else head, kind=kind, sums=sums)
-        for head in heads
-    )
 
 
 def _raw_note(n: Notation, score: str) -> str:

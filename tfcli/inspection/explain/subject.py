@@ -33,24 +33,10 @@ from tfcli.layers.layer import TransformerLayer
 from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.layers.positions import NO_SIGNAL, PositionSignal
 from tfcli.models.build import build_model
-from tfcli.models.transformer import Decoder, Encoder, Stack, Transformer
+from tfcli.models.transformer import EncoderDecoder, Stack, Transformer
 from tfcli.recipe.model import Architecture, AttentionScore, ModelSection, NormPlacement
 from tfcli.records.arrays import frozen
 from tfcli.runs.load import LoadedRun
-
-
-@dataclass(frozen=True)
-class Words:
-    """How a toy's text becomes numbers: its vocabulary, the id of each of its words, and where E and R are.
-
-    Shape:
-        table: (|V|, D); positions: (T, D)
-    """
-
-    vocabulary: tuple[str, ...]
-    ids: Tensor
-    table: Tensor
-    positions: Tensor
 
 
 @dataclass(frozen=True)
@@ -61,13 +47,13 @@ class Subject:
         label: what is explained, in a few words.
         attention, attention_pass: that of the layer that is explained, its own or the one across.
         inputs: the ids that the model has read.
-        words: of a toy.
+        vocabulary: of a toy, whose ids are places in it.
     """
 
     label: str
     model: Transformer
     passed: ModelPass
-    inputs: tuple[Tensor, ...]
+    inputs: Sequence[Tensor]
     layer: TransformerLayer
     layer_pass: LayerPass
     attention: MultiHeadAttention
@@ -75,7 +61,7 @@ class Subject:
     signal: PositionSignal
     query_tokens: tuple[str, ...]
     key_tokens: tuple[str, ...]
-    words: Words | None = None
+    vocabulary: tuple[str, ...] | None
 
     @property
     def section(self) -> ModelSection:
@@ -87,15 +73,6 @@ class Subject:
         """Whether queries, keys and values are more than X itself."""
         return self.section.attention_score != "parameter_free"
 
-    def require_sublayers_in_turn(self) -> None:
-        """Refuse, by a `UsageError`, a layer whose sublayers read the same vectors."""
-        if self.section.parallel_residual:
-            raise UsageError(
-                "With model.parallel_residual = true attention and feed-forward stand side by side, and this picture "
-                "has them one after the other",
-                "see `tfcli explain attention`, or name another run",
-            )
-
     @property
     def is_plain(self) -> bool:
         """Whether attention is softmax(XXᵀ)X and nothing else."""
@@ -106,15 +83,20 @@ class Subject:
         """Whether keys and values are those of another text."""
         return self.attention.cross
 
-    def heads(self, head: int | None) -> Sequence[int]:
-        """The head that is asked for; without one all of a toy, and the first of a run.
+    def require_sublayers_in_turn(self) -> None:
+        """Refuse, by a `UsageError`, a layer whose sublayers read the same vectors."""
+        if self.section.parallel_residual:
+            raise UsageError(
+                "With model.parallel_residual = true attention and feed-forward stand side by side, and this picture "
+                "has them one after the other",
+                "see `tfcli explain attention`, or name another run",
+            )
 
-        Raises:
-            UsageError: there is no such head.
-        """
+    def heads(self, head: int | None) -> Sequence[int]:
+        """The head that is asked for, or a `UsageError`; without one all of a toy, and the first of a run."""
         total = self.attention.num_heads
         require_place("head", head, total)
-        return range(total) if head is None and self.words is not None else (head or 0,)
+        return range(total) if head is None and self.vocabulary is not None else (head or 0,)
 
 
 EXAMPLE = "Lucas will travel"
@@ -185,27 +167,9 @@ def drawn(
 ) -> Subject:
     """The first layer of a model with one stack whose positions are added to the embeddings, weights drawn from a
     seed, reading words."""
-    model = build_model(section, seed).eval()
-    ids = torch.tensor([[vocabulary.index(word) for word in words]])
-    with torch.inference_mode():
-        passed = record_model(model, [ids])
-    assert isinstance(model, Encoder | Decoder) and isinstance(model.stack, Stack)
-    layer, layer_pass = model.stack.layers[0], passed.last.layers[0]
-    assert isinstance(layer, TransformerLayer)
-    return Subject(
-        label=label,
-        model=model,
-        passed=passed,
-        inputs=(ids,),
-        layer=layer,
-        layer_pass=layer_pass,
-        attention=layer.attention,
-        attention_pass=layer_pass.attention,
-        signal=NO_SIGNAL,
-        query_tokens=words,
-        key_tokens=words,
-        words=Words(vocabulary, ids[0], model.embedding.weight, model.embedding.positions[: len(words)]),
-    )
+    model, ids = build_model(section, seed).eval(), torch.tensor([[vocabulary.index(word) for word in words]])
+    kind: AttentionKind = "decoder_self" if section.architecture == "decoder" else "encoder_self"
+    return _read(label, model, [ids], kind, tokens=(words, words), vocabulary=vocabulary)
 
 
 def of_run(
@@ -221,39 +185,53 @@ def of_run(
     if not text.strip():
         raise UsageError("The text is empty", "give a few words")
     inputs = read_text(run, text, target)
+    tokens = tuple(tuple(run.tokenizer.labels(ids(kind, inputs))) for ids in (query_ids, key_ids))
+    label = f"{run.directory.path}, layer {layer}, {kind}"
+    return _read(label, run.model, inputs.tensors(run.device), kind, tokens=tokens, layer=layer)
+
+
+def _read(
+    label: str,
+    model: Transformer,
+    inputs: Sequence[Tensor],
+    kind: AttentionKind,
+    *,
+    tokens: Sequence[tuple[str, ...]],
+    layer: int = 0,
+    vocabulary: tuple[str, ...] | None = None,
+) -> Subject:
+    """A layer of a model that reads ids, and of its attentions that of a kind; `tokens` are its queries and keys."""
     side = "encoder" if kind == "encoder_self" else "decoder"
-    stack = getattr(run.model, side if run.architecture == "encoder-decoder" else "stack")
+    stack = getattr(model, side if isinstance(model, EncoderDecoder) else "stack")
     assert isinstance(stack, Stack)
     require_place("layer", layer, len(stack.layers))
-    tensors = inputs.tensors(run.device)
     with torch.inference_mode():
-        passed = record_model(run.model, tensors)
+        passed = record_model(model, inputs)
     module = stack.layers[layer]
     assert isinstance(module, TransformerLayer)
     layer_pass: LayerPass = getattr(passed, side).layers[layer]
     attention = module.cross_attention if kind == "cross" else module.attention
     attention_pass = layer_pass.cross if kind == "cross" else layer_pass.attention
     assert attention is not None and attention_pass is not None
-    queries, keys = query_ids(kind, inputs), key_ids(kind, inputs)
+    queries, keys = tokens
     return Subject(
-        label=f"{run.directory.path}, layer {layer}, {kind}",
-        model=run.model,
+        label=label,
+        model=model,
         passed=passed,
-        inputs=tuple(tensors),
+        inputs=inputs,
         layer=module,
         layer_pass=layer_pass,
         attention=attention,
         attention_pass=attention_pass,
         signal=NO_SIGNAL if kind == "cross" else stack.positions(Span(0, len(queries))),
-        query_tokens=tuple(run.tokenizer.labels(queries)),
-        key_tokens=tuple(run.tokenizer.labels(keys)),
+        query_tokens=queries,
+        key_tokens=keys,
+        vocabulary=vocabulary,
     )
 
 
-Axis = Literal["tokens", "vocab", "model", "head", "heads", "joined", "shared", "inner", "one"]
-"""N; |V|; D; Dh; H; H · Dh; Hkv · Dh; F; 1."""
-
-Axes = tuple[Axis, Axis]
+Axes = tuple[str, ...]
+"""By their names in `notations.toml`, or as they are written."""
 VECTORS: Axes = ("tokens", "model")
 PAIRS: Axes = ("tokens", "tokens")
 """Of queries and keys."""
@@ -264,21 +242,15 @@ _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 @dataclass(frozen=True)
 class Notation:
-    """One lecture's way of writing.
+    """One lecture's way of writing, from the tables of `notations.toml`.
 
     Args:
-        axes: the symbol of every axis.
-        names: the symbol of every quantity.
-        formulas: what a step computes.
-        scores: the formula of each attention score.
-        slips: what the lecture prints otherwise than it computes, by topic.
-        root: what scaled scores are divided by.
         columns_are_tokens: every matrix stands transposed.
         turned: the quantities that stand transposed.
     """
 
     name: NotationName
-    axes: Mapping[Axis, str]
+    axes: Mapping[str, str]
     names: Mapping[str, str]
     formulas: Mapping[str, str]
     scores: Mapping[str, str]
@@ -288,10 +260,10 @@ class Notation:
     turned: frozenset[str]
 
     def symbol(self, quantity: str, head: int | None = None) -> str:
-        """How a quantity is called, of one head where it has one for each."""
+        """How a quantity is called, of one head where it has one for each; by its own name where it has no symbol."""
         number = "" if head is None else str(head)
         sub, sup = number.translate(_SUBSCRIPTS), f"⁽{number.translate(_SUPERSCRIPTS)}⁾" if number else ""
-        return self.names[quantity].format(sub=sub, sup=sup)
+        return self.names.get(quantity, quantity).format(sub=sub, sup=sup)
 
     def matrix(
         self,
@@ -311,14 +283,14 @@ class Notation:
             values: (R, C), with a token a row where rows are tokens
         """
         turned = self.columns_are_tokens or quantity in self.turned
-        labels, symbols = (tuple(rows), tuple(columns)), (self.axes[axes[0]], self.axes[axes[1]])
+        labels, (first, second) = (tuple(rows), tuple(columns)), (self.axes.get(axis, axis) for axis in axes)
         if turned:
-            values, labels, symbols = values.T, labels[::-1], symbols[::-1]
+            values, labels, first, second = values.T, labels[::-1], second, first
         return Matrix(
             self.symbol(quantity, head),
             frozen(values.detach().float().cpu().numpy()),
             *labels,
-            symbols,
+            (first, second),
             kind,
             ("columns" if turned else "rows") if sums else None,
         )
