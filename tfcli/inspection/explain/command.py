@@ -1,6 +1,7 @@
 """``tfcli explain``: attention, a layer, the causal mask, positions and decoding, of a toy or of a run."""
 
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from math import inf, isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -9,18 +10,16 @@ import typer
 
 from tfcli.console.options import (
     Checkpoint,
-    Device,
     Kind,
     Outputs,
     Target,
-    Threads,
     Weights,
     command,
     first_given,
-    open_run,
     present,
     use_threads,
 )
+from tfcli.console.settings import flag_of
 from tfcli.console.stdin import read_text
 from tfcli.console.terminal import Terminal
 from tfcli.errors import UsageError
@@ -39,9 +38,7 @@ Text = Annotated[str | None, _text("Lucas will travel")]
 OfRun = Annotated[
     Path | None, typer.Option("--run", metavar="RUN", help="A run, to see a real layer of it.", show_default="a toy")
 ]
-Head = Annotated[
-    int | None, typer.Option("--head", min=0, help="Head, from 0.", show_default="all of a toy, 0 of a run")
-]
+Head = Annotated[int | None, typer.Option(min=0, help="Head, from 0.", show_default="all of a toy, 0 of a run")]
 NotationOption = Annotated[
     NotationName, typer.Option("--notation", help="Whose symbols to use. In udl, tokens are columns.")
 ]
@@ -52,22 +49,23 @@ def _size(default: int) -> Any:
     return typer.Option("--d-model", min=1, max=512, help="Size of a toy's vectors.", show_default=str(default))
 
 
-@dataclass(frozen=True)
-class OfLayer:
-    """Options that only a layer of a run takes."""
+_OF_LAYER = ("layer", "kind", "target")
+_OF_TOY = ("d_model", "heads", "score", "projection", "norm_placement", "seed")
 
+
+@dataclass(frozen=True)
+class Reading:
+    """What reads a text: a toy, or a layer of a run. A command has those of these options that it names."""
+
+    text: Text = None
+    run: OfRun = None
     layer: Annotated[int | None, typer.Option(min=0, help="Layer of a run, from 0.", show_default="0")] = None
     kind: Annotated[
         Kind | None,
         typer.Option(metavar="KIND", help="In a run: encoder_self, decoder_self or cross.", show_default="its own"),
     ] = None
     target: Target = None
-
-
-@dataclass(frozen=True)
-class OfToy:
-    """Options that only a toy takes."""
-
+    head: Head = None
     d_model: Annotated[int | None, _size(9)] = None
     heads: Annotated[
         int | None, typer.Option(min=1, max=64, help="Heads of a toy, which share d_model.", show_default="3")
@@ -85,39 +83,33 @@ class OfToy:
     ] = None
     seed: ToySeed = None
 
+    def first_of(self, names: Iterable[str]) -> str | None:
+        """The first of these options that was given."""
+        return first_given({flag_of(name): getattr(self, name) for name in names})
 
-def first_option(options: OfLayer | OfToy) -> str | None:
-    """The first of these options that was given."""
-    return first_given({f"--{name.replace('_', '-')}": value for name, value in asdict(options).items()})
+    def subject(self, weights: Weights, **always: Any) -> "Subject":
+        """A toy of the options, and of `always` whatever was typed; or with `run` one of its layers on the text.
 
+        Raises:
+            UsageError: an option of the other kind was given, there is no such toy or layer, or no text for a run.
+        """
+        from tfcli.inspection.explain.subject import EXAMPLE, of_run, toy
 
-def subject_of(
-    text: str | None, run: Path | None, weights: Weights, of_layer: OfLayer, of_toy: OfToy, **always: Any
-) -> "Subject":
-    """A toy of the options, or with `run` one of its layers on a text.
-
-    Args:
-        always: what a toy is, whatever was typed.
-
-    Raises:
-        UsageError: an option of the other kind was given, there is no such toy or layer, or no text for a run.
-    """
-    from tfcli.inspection.explain.subject import EXAMPLE, of_run, toy
-
-    if run is None:
-        use_threads(weights.threads)
-        if other := first_option(of_layer):
-            raise UsageError(f"A toy has no {other}", f"name a run with --run, or leave {other} out")
-        given = {name: value for name, value in asdict(of_toy).items() if value is not None}
-        if given.pop("projection", None):
-            given |= {"heads": 1, "score": "parameter_free"}
-        return toy(EXAMPLE if text is None else read_text(text), **given, **always)
-    if text is None:
-        raise UsageError(f"The run {run} needs a text to read", "write one behind the command")
-    if other := first_option(of_toy):
-        raise UsageError(f"The run {run} has its own sizes and weights", f"leave {other} out, or leave --run out")
-    text = read_text(text)
-    return of_run(weights.load(run), text, **{**asdict(of_layer), "layer": of_layer.layer or 0})
+        if self.run is None:
+            use_threads(weights.threads)
+            if other := self.first_of(_OF_LAYER):
+                raise UsageError(f"A toy has no {other}", f"name a run with --run, or leave {other} out")
+            given = {name: value for name in _OF_TOY if (value := getattr(self, name)) is not None}
+            if given.pop("projection", None):
+                given |= {"heads": 1, "score": "parameter_free"}
+            return toy(EXAMPLE if self.text is None else read_text(self.text), **given, **always)
+        if self.text is None:
+            raise UsageError(f"The run {self.run} needs a text to read", "write one behind the command")
+        if other := self.first_of(_OF_TOY):
+            problem = f"The run {self.run} has its own sizes and weights"
+            raise UsageError(problem, f"leave {other} out, or leave --run out")
+        text = read_text(self.text)
+        return of_run(weights.load(self.run), text, target=self.target, kind=self.kind, layer=self.layer or 0)
 
 
 def present_steps(terminal: Terminal, outputs: Outputs, explanation: "Explanation") -> None:
@@ -132,11 +124,7 @@ def attention(
     terminal: Terminal,
     outputs: Outputs,
     *,
-    text: Text = None,
-    run: OfRun = None,
-    of_layer: OfLayer,
-    head: Head = None,
-    of_toy: Annotated[OfToy, ("d_model", "heads", "score", "projection", "seed")],
+    reading: Annotated[Reading, ("text", "run", *_OF_LAYER, "head", "d_model", "heads", "score", "projection", "seed")],
     cosines: Annotated[bool, typer.Option("--cosines", help="Show cosines beside dot products.")] = False,
     notation: NotationOption = "bishop",
     weights: Weights,
@@ -155,12 +143,12 @@ def attention(
     """
     from tfcli.inspection.explain.attention import explain_attention
 
-    if of_toy.projection is not None and of_toy.score is not None:
+    if reading.projection is not None and reading.score is not None:
         raise UsageError("--projection none takes X itself for queries and keys", "leave --score out")
-    if of_toy.projection is not None and of_toy.heads not in (None, 1):
-        raise UsageError(f"Without projections there is one head, and not {of_toy.heads}", "leave --heads out")
-    subject = subject_of(text, run, weights, of_layer, of_toy)
-    present_steps(terminal, outputs, explain_attention(subject, notation, head=head, with_cosines=cosines))
+    if reading.projection is not None and reading.heads not in (None, 1):
+        raise UsageError(f"Without projections there is one head, and not {reading.heads}", "leave --heads out")
+    explanation = explain_attention(reading.subject(weights), notation, head=reading.head, with_cosines=cosines)
+    present_steps(terminal, outputs, explanation)
 
 
 @command
@@ -168,10 +156,7 @@ def layer(
     terminal: Terminal,
     outputs: Outputs,
     *,
-    text: Text = None,
-    run: OfRun = None,
-    of_layer: OfLayer,
-    of_toy: Annotated[OfToy, ("d_model", "heads", "norm_placement", "seed")],
+    reading: Annotated[Reading, ("text", "run", *_OF_LAYER, "d_model", "heads", "norm_placement", "seed")],
     shapes: Annotated[bool, typer.Option("--shapes", help="Show only the shape of every tensor.")] = False,
     notation: NotationOption = "bishop",
     weights: Weights,
@@ -189,7 +174,7 @@ def layer(
     from tfcli.inspection.explain.layer import explain_layer, trace_shapes
     from tfcli.inspection.explain.view import ShapesView, shapes_table
 
-    subject = subject_of(text, run, weights, of_layer, of_toy)
+    subject = reading.subject(weights)
     if shapes:
         trace = trace_shapes(subject, notation)
         present(terminal, outputs, ShapesView(trace), trace, shapes_table)
@@ -203,10 +188,7 @@ def masking(
     outputs: Outputs,
     *,
     text: Annotated[str | None, _text("INF721's scores")] = None,
-    run: OfRun = None,
-    of_layer: Annotated[OfLayer, ("layer", "target")],
-    head: Head = None,
-    of_toy: Annotated[OfToy, ("d_model", "heads", "seed")],
+    reading: Annotated[Reading, ("run", "layer", "target", "head", "d_model", "heads", "seed")],
     notation: NotationOption = "inf721",
     weights: Weights,
 ) -> None:
@@ -224,14 +206,13 @@ def masking(
     """
     from tfcli.inspection.explain.attention import explain_lecture_masking, explain_masking
 
-    if text is None and run is None:
-        option = first_option(of_toy) or (None if head is None else "--head") or first_option(of_layer)
-        if option:
+    if text is None and reading.run is None:
+        if option := reading.first_of((*_OF_TOY, "head", *_OF_LAYER)):
             raise UsageError(f"INF721's scores are given, and {option} would change nothing", "add a text to read")
         explanation = explain_lecture_masking(notation)
     else:
-        subject = subject_of(text, run, weights, of_layer, of_toy, architecture="decoder")
-        explanation = explain_masking(subject, notation, head=head)
+        subject = replace(reading, text=text).subject(weights, architecture="decoder")
+        explanation = explain_masking(subject, notation, head=reading.head)
     present_steps(terminal, outputs, explanation)
 
 
@@ -286,11 +267,11 @@ def positions(
     present(terminal, outputs, PositionExplanationView(record), record, lambda _: table)
 
 
-_OF_TOY = {"temperature": 0.5, "top_k": 3, "top_p": 0.9, "beam": 2, "seed": 0}
+_OF_DRAWN_TOY = {"temperature": 0.5, "top_k": 3, "top_p": 0.9, "beam": 2, "seed": 0}
 
 
 def _of_draw(name: str, about: str, **limits: Any) -> Any:
-    default = f"the run's own; a toy: {_OF_TOY[name]}"
+    default = f"the run's own; a toy: {_OF_DRAWN_TOY[name]}"
     return typer.Option(f"--{name.replace('_', '-')}", help=about, show_default=default, **limits)
 
 
@@ -310,9 +291,8 @@ def decoding(
     beam: Annotated[int | None, _of_draw("beam", "Beams beside greedy decoding.", min=2, max=1_000)] = None,
     steps: Annotated[int, typer.Option("--steps", min=1, help="Tokens at most.")] = 4,
     seed: Annotated[int | None, _of_draw("seed", "Seed of the draw.", min=0, max=2**63 - 1)] = None,
-    checkpoint: Checkpoint = "best",
-    device: Device = "auto",
-    threads: Threads = 0,
+    *,
+    weights: Weights,
 ) -> None:
     """Show how a next token is drawn, stage by stage, and what a beam sees.
 
@@ -330,19 +310,19 @@ def decoding(
     from tfcli.inspection.explain.decoding_view import DecodingView, decoding_table
     from tfcli.recipe.loading import build_recipe
 
-    use_threads(threads)
     if temperature is not None and not isfinite(temperature):
         raise UsageError(f"--temperature {temperature} is no finite number", "choose one from 0 on")
     if top_p is not None and not top_p > 0:
         raise UsageError(f"--top-p {top_p:g} leaves no token to draw", "choose more than 0, and at most 1")
-    typed: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "beam": beam, "seed": seed}
-    given = {name: value for name, value in typed.items() if value is not None} | {"max_new_tokens": steps}
+    typed = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "beam": beam, "seed": seed}
+    given: dict[str, Any] = {name: value for name, value in typed.items() if value is not None}
+    given["max_new_tokens"] = steps
     if run is not None:
-        loaded = open_run(run, checkpoint, device)
-        prompt = "" if text is None else read_text(text)
-        record = explain_decoding(loaded, prompt, run_settings(loaded, given))
+        loaded = weights.load(run)
+        record = explain_decoding(loaded, read_text(text or ""), run_settings(loaded, given))
     elif text is not None:
         raise UsageError("A toy language has a beginning of its own", "add --run RUN, or leave the text out")
     else:
-        record = explain_toy_decoding(build_recipe({"generate": {**_OF_TOY, **given}}).generate)
+        use_threads(weights.threads)
+        record = explain_toy_decoding(build_recipe({"generate": {**_OF_DRAWN_TOY, **given}}).generate)
     present(terminal, outputs, DecodingView(record), record, decoding_table)
