@@ -6,7 +6,7 @@ temperature of ½ they are squared, 64 : 16 : 4 : 1 : 1. The likeliest first wor
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
@@ -61,28 +61,8 @@ class ToyState:
         self.logits, self.limits = self.logits[rows], [self.limits[row] for row in rows]
 
 
-def toy_labels(ids: Sequence[int]) -> list[str]:
-    """The tokens of ids."""
-    return [TOKENS[token] for token in ids]
-
-
 CANDIDATES = 8
 """Shown at every step."""
-
-
-@dataclass(frozen=True)
-class _Begun:
-    """What is gone on from: a run and its prompt, or the toy. `read` reads the prompt, with room for so many rows;
-    `how` holds `prefix` and `ends` as `decode` takes them."""
-
-    source: str | None
-    prompt: str
-    ids: Sequence[int]
-    read: Callable[[int], DecodingState]
-    roles: TokenRoles
-    labels: Labels
-    vocabulary: int
-    how: Mapping[str, Any] = field(default_factory=dict)
 
 
 def run_settings(run: LoadedRun, given: Mapping[str, Any]) -> GenerateSection:
@@ -103,8 +83,11 @@ def explain_toy_decoding(settings: GenerateSection) -> DecodingRecord:
     def read(rows: int) -> DecodingState:
         return cast(DecodingState, ToyState(settings.max_new_tokens))
 
+    def labels(ids: Sequence[int]) -> list[str]:
+        return [TOKENS[token] for token in ids]
+
     return _explained(
-        _Begun(None, PROMPT, (), read=read, roles=ROLES, labels=toy_labels, vocabulary=len(TOKENS)), settings
+        settings, source=None, prompt=PROMPT, ids=(), read=read, roles=ROLES, labels=labels, vocabulary=len(TOKENS)
     )
 
 
@@ -127,19 +110,34 @@ def explain_decoding(run: LoadedRun, prompt: str, settings: GenerateSection) -> 
     def read(rows: int) -> DecodingState:
         return prefill(batch.model, batch.ids, roles, settings, rows=rows)
 
-    vocabulary, labels, source = run.tokenizer.vocab_size, run.tokenizer.labels, str(run.directory.path)
     return _explained(
-        _Begun(
-            source, prompt, batch.ids[0], read=read, roles=roles, labels=labels, vocabulary=vocabulary, how=batch.how
-        ),
         settings,
+        source=str(run.directory.path),
+        prompt=prompt,
+        ids=batch.ids[0],
+        read=read,
+        roles=roles,
+        labels=run.tokenizer.labels,
+        vocabulary=run.tokenizer.vocab_size,
+        **batch.how,
     )
 
 
 @torch.inference_mode()
-def _explained(begun: _Begun, settings: GenerateSection) -> DecodingRecord:
-    read, roles, labels = begun.read, begun.roles, begun.labels
-    same: dict[str, Any] = {"texts": [begun.ids], **begun.how}
+def _explained(
+    settings: GenerateSection,
+    *,
+    source: str | None,
+    prompt: str,
+    ids: Sequence[int],
+    read: Callable[[int], DecodingState],
+    roles: TokenRoles,
+    labels: Labels,
+    vocabulary: int,
+    **how: Any,
+) -> DecodingRecord:
+    """What follows ids. `read` reads them, with room for so many rows; `how` holds `prefix` and `ends` of `decode`."""
+    same: dict[str, Any] = {"texts": [ids], **how}
     settings = replace(settings, num_samples=1)
     [greedy] = collect(decode(read(1), roles, replace(settings, temperature=0.0), **same), 1)
     # Texts of one length are compared by their probability alone.
@@ -147,25 +145,25 @@ def _explained(begun: _Begun, settings: GenerateSection) -> DecodingRecord:
     [[best]] = beam_search(read(settings.beam), roles, beams, **same, observe=lambda _, node: nodes.append(node))
     text = "".join(labels([token for token in best.token_ids if token not in roles.ends]))
     found = Generated(
-        begun.prompt, text, best.token_ids, score=best.score, log_probabilities=best.log_probabilities, finish="length"
+        prompt, text, best.token_ids, score=best.score, log_probabilities=best.log_probabilities, finish="length"
     )
     new, steps = list[int](), list[DecodingStep]()
 
     def record(stages: DecodingStages) -> None:
-        if len(new) >= len(begun.how.get("prefix", ())):
+        if len(new) >= len(how.get("prefix", ())):
             steps.append(_step(stages, labels, tuple(labels(new))))
         new.append(int(stages.token_ids[0]))
 
     collect(decode(read(1), roles, settings, **same, observe=record), 1)
     return DecodingRecord(
-        source=begun.source,
-        prompt=begun.prompt,
-        vocabulary=begun.vocabulary,
+        source=source,
+        prompt=prompt,
+        vocabulary=vocabulary,
         **{name: getattr(settings, name) for name in _SETTINGS},
         steps=tuple(steps),
         greedy=_path("greedy", greedy, labels),
         beam=_path(f"beam {settings.beam}", best, labels),
-        tree=beam_tree(begun.prompt, nodes, [found], labels, beams),
+        tree=beam_tree(prompt, nodes, [found], labels, beams),
     )
 
 

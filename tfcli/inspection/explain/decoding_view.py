@@ -2,19 +2,19 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment
 from rich.style import Style
-from rich.table import Table as Grid
+from rich.table import Table
 from rich.text import Text
 
+from tfcli.draw import View
 from tfcli.draw.colors import has_colors
 from tfcli.draw.numbers import exact, plural
 from tfcli.draw.safe import fit, printable, token_label, widest
-from tfcli.draw.tables import CsvTable, bar
+from tfcli.draw.tables import CsvTable, bar, columns, heading
 from tfcli.generation.view import BeamTreeView
 from tfcli.inspection.explain import DecodedPath, DecodingRecord, DecodingStep
 
@@ -26,17 +26,13 @@ _LONGEST_LABEL, _BAR = 14, 16
 _Value = TypeVar("_Value", int, float)
 
 
-@dataclass(frozen=True)
-class DecodingView:
+class DecodingView(View[DecodingRecord]):
     """Every step, then the two searches and the tree of the second."""
-
-    record: DecodingRecord
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record = self.record
         source = "a toy language" if record.source is None else printable(record.source)
-        yield Text(f"Decoding step by step · {source} · {exact(record.vocabulary)} tokens", style="bold")
-        yield Text(_formula(record), style="dim")
+        yield from heading(f"Decoding step by step · {source} · {exact(record.vocabulary)} tokens", _formula(record))
         for number, step in enumerate(record.steps, start=1):
             yield Text()
             yield from _step(record, number, step, options, has_colors(console))
@@ -99,27 +95,25 @@ def _filters(record: DecodingRecord, by_key: Mapping[str, _Value], prefix: str) 
     return {name.replace("_", "-"): value for name, value in names.items() if name != "min_p" or record.min_p}
 
 
-def _candidates(record: DecodingRecord, step: DecodingStep, width: int, *, ascii_only: bool) -> Grid:
-    draws = step.uniform is not None
+def _candidates(record: DecodingRecord, step: DecodingStep, width: int, *, ascii_only: bool) -> Table:
+    draws, adjusted, filters = (
+        step.uniform is not None,
+        record.is_against_repetition,
+        _filters(record, step.kept, "kept_"),
+    )
     label = min(_LONGEST_LABEL, max(5, widest(tuple(token_label(one.token) for one in step.candidates))))
-    grid = Grid.grid(padding=(0, 1 if width < _ROOMY else 2, 0, 0))
-    adjusted, filters = record.is_against_repetition, [*_filters(record, step.kept, "kept_")]
-    with_scaled = width >= _ROOMY or not (adjusted or len(filters) > 2)
-    z = "z′" if adjusted else "z"
-    heads = ["", "token", "z", *(["z′"] if adjusted else []), "softmax z"]
-    if draws:
-        heads[-1:] = [*([f"({z}−max)/τ"] if with_scaled else []), "p(z)", f"p({z}/τ)", *filters]
+    with_scaled = draws and (width >= _ROOMY or not (adjusted or len(filters) > 2))
     with_bars = draws and width >= _WIDE
-    for head in [*heads, *([""] if with_bars else [])]:
-        grid.add_column(justify="left" if head in ("", "token") else "right", no_wrap=True)
-    grid.add_row(*(Text(head, "dim") for head in heads))
+    z = "z′" if adjusted else "z"
+    heads = ["", "token", "z", *["z′"] * adjusted, *[f"({z}−max)/τ"] * with_scaled]
+    heads += ["p(z)", f"p({z}/τ)", *filters] if draws else ["softmax z"]
+    sides = "ll" + "r" * (len(heads) - 2) + "l" * with_bars
+    table = columns(sides, *heads, gap=1 if width < _ROOMY else 2)
     for one in step.candidates:
         chosen = one.token_id == step.token_id
         cells = [Text("▸" if chosen else " "), Text(fit(token_label(one.token), label), "bold" if chosen else "")]
-        cells.append(Text(f"{one.logit:.2f}"))
-        if adjusted:
-            cells.append(Text(f"{one.adjusted:.2f}"))
-        if draws and with_scaled:
+        cells += [Text(f"{logit:.2f}") for logit in (one.logit, *[one.adjusted] * adjusted)]
+        if with_scaled:
             digits = ".2f" if abs(one.scaled or 0) < 1e5 else ".1e"  # of a temperature near 0, a power of ten
             cells.append(Text("" if one.scaled is None else f"{one.scaled:{digits}}"))
         cells.append(Text(_share(one.probability)))
@@ -128,8 +122,8 @@ def _candidates(record: DecodingRecord, step: DecodingStep, width: int, *, ascii
             cells += [Text(_share(p), "" if p else "dim") for p in stages]
         if with_bars:
             cells.append(Text(bar(one.chance, _BAR, ascii_only=ascii_only).ljust(_BAR), "cyan"))
-        grid.add_row(*cells)
-    return grid
+        table.add_row(*cells)
+    return table
 
 
 def _share(value: float) -> str:
@@ -190,13 +184,15 @@ def decoding_table(record: DecodingRecord) -> CsvTable:
     """A row a candidate of every step."""
     names = ["token", "token_id", "logit", "scaled", "probability", "tempered", "after_top_k", "after_top_p", "chance"]
     names += ["begin", "end", "adjusted"]
-    others = [key for key in record.steps[0].candidates[0].after if key not in names] if record.steps else []
-    return CsvTable(
-        ("step", "uniform", "chosen", *names, *others),
+    names += [key for step in record.steps[:1] for key in step.candidates[0].after if key not in names]
+    rows = (
         (
-            (number, step.uniform, int(one.token_id == step.token_id), *(values[name] for name in (*names, *others)))
-            for number, step in enumerate(record.steps, start=1)
-            for one in step.candidates
-            for values in [{**vars(one), **one.after}]
-        ),
+            number,
+            step.uniform,
+            int(one.token_id == step.token_id),
+            *({**vars(one), **one.after}[name] for name in names),
+        )
+        for number, step in enumerate(record.steps, start=1)
+        for one in step.candidates
     )
+    return CsvTable(("step", "uniform", "chosen", *names), rows)

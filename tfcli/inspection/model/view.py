@@ -121,17 +121,14 @@ def _all(record: ModelRecord) -> Iterator[tuple[str, int, Matrix]]:
 
 
 def _diagram(r: ModelRecord, width: int) -> Iterator[Text]:
-    if len(r.stacks) == 1:
-        yield from _column(r, 0, min(width, _WIDEST))
+    column, widest = (width - _GAP) // 2, min(width, _WIDEST)
+    if len(r.stacks) == 1 or column < _NARROWEST:
+        for number in reversed(range(len(r.stacks))):
+            yield from _column(r, number, widest)
+            if number:
+                yield Text()
         return
-    column = (width - _GAP) // 2
-    if column < _NARROWEST:
-        yield from _column(r, 1, min(width, _WIDEST))
-        yield Text()
-        yield from _column(r, 0, min(width, _WIDEST))
-        return
-    column = min(column, _WIDEST)
-    encoder, decoder = _column(r, 0, column), _column(r, 1, column)
+    encoder, decoder = (_column(r, number, min(column, _WIDEST)) for number in (0, 1))
     height = max(len(encoder), len(decoder))
     reads = next(i for i, line in enumerate(decoder) if _BOXES["cross_attention"][0] in line.plain)
     yield from beside(encoder, decoder, _bridge(height, height - len(encoder), reads + height - len(decoder)))
@@ -139,16 +136,13 @@ def _diagram(r: ModelRecord, width: int) -> Iterator[Text]:
 
 def _bridge(height: int, gives: int, reads: int) -> Lines:
     """The way from the encoder's output, at one line, to where the decoder reads it, at another."""
-    lines = [Text(" " * _GAP) for _ in range(height)]
-    half = _GAP // 2
-    for number in range(min(gives, reads), max(gives, reads) + 1):
-        lines[number] = Text(" " * half + "│" + " " * (_GAP - half - 1), "red")
-    up = gives > reads
-    lines[gives] = Text("─" * half + ("╯" if up else "╮") + " " * (_GAP - half - 1), "red")
-    lines[reads] = Text(" " * half + ("╭" if up else "╰") + "─" * (_GAP - half - 2) + "▶", "red")
+    half, (high, low) = _GAP // 2, sorted((gives, reads))
+    lines = [" " * half + "│" if high < number < low else "" for number in range(height)]
+    lines[gives] = "─" * half + ("╯" if gives > reads else "╮")
+    lines[reads] = " " * half + ("╭" if gives > reads else "╰") + "─" * (_GAP - half - 2) + "▶"
     if gives == reads:
-        lines[gives] = Text("─" * (_GAP - 1) + "▶", "red")
-    return lines
+        lines[gives] = "─" * (_GAP - 1) + "▶"
+    return [Text(line.ljust(_GAP), "red" if line else "") for line in lines]
 
 
 def _column(r: ModelRecord, number: int, width: int) -> Lines:
