@@ -45,11 +45,6 @@ def kept_columns(widths: Sequence[int], room: int) -> Kept:
     return [*range(max(1, first)), None, len(widths) - 1]
 
 
-def _kept_rows(rows: int) -> Kept:
-    """All rows if there are few; else the first ones, a gap, and the last."""
-    return list(range(rows)) if rows <= _MOST_ROWS else [*range(_SHOWN_ROWS - 2), None, rows - 1]
-
-
 HIDDEN = "−∞"
 
 
@@ -66,9 +61,9 @@ def formatter(values: NDArray[np.float32], kind: MatrixKind) -> Callable[[float]
         small = finite[finite > 0]
         digits = 4 if small.size and small.min() < 0.0005 else 3
         return lambda value: _share(value, digits)
-    if not (finite % 1).any():
-        return lambda value: _signed(value, 0)
-    digits = _decimals(float(np.abs(finite).max()))
+    digits = 0
+    if (finite % 1).any():  # two, or so many more that the largest number has two digits, up to five
+        digits = min(5, max(2, 1 - math.floor(math.log10(np.abs(finite).max()))))
     return lambda value: _signed(value, digits)
 
 
@@ -84,11 +79,6 @@ def _signed(value: float, digits: int) -> str:
         return HIDDEN
     text = f"{value:.{digits}f}"
     return text.removeprefix("-") if not text.strip("-0.") else text  # no "-0.00"
-
-
-def _decimals(largest: float) -> int:
-    """Two, or so many more that the largest number has two digits, up to five."""
-    return min(5, max(2, 1 - math.floor(math.log10(largest)))) if largest else 0
 
 
 _LONGEST_LABEL = 12
@@ -115,7 +105,8 @@ def _drawn(matrix: Matrix, brush: Brush, furthest: float, room: int, *, labelled
     """A matrix in at most `room` cells, its lines as long as each other; what does not fit is left out, with "…" in its
     place."""
     sums_right, sums_below = matrix.sums == "rows", matrix.sums == "columns"
-    labels, down = _short_labels(matrix.rows), _kept_rows(len(matrix.rows))
+    labels, rows = _short_labels(matrix.rows), len(matrix.rows)
+    down: Kept = list(range(rows)) if rows <= _MOST_ROWS else [*range(_SHOWN_ROWS - 2), None, rows - 1]
     gutter = widest((*labels, *["sum"] * sums_below)) + 1 if labelled else 0
     count, most = len(matrix.columns), room // _LEAST_COLUMN + 1
     may_fit = list(range(count)) if count <= most else [*range(most), count - 1]

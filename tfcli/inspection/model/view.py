@@ -101,23 +101,25 @@ class ModelView(View[ModelRecord]):
 
 def model_table(record: ModelRecord) -> CsvTable:
     """A row for each matrix of a box; of layers, of one of them."""
-    rows = [
-        [where, count, m.name, "x".join(map(str, m.shape)), m.bias, m.parameters] for where, count, m in _all(record)
-    ]
-    return CsvTable(("block", "count", "name", "shape", "bias", "parameters"), rows)
+    return CsvTable(
+        ("block", "count", "name", "shape", "bias", "parameters"),
+        [
+            [where, count, m.name, "x".join(map(str, m.shape)), m.bias, m.parameters]
+            for where, count, block in _blocks(record)
+            for m in block.matrices
+        ],
+    )
 
 
-def _all(record: ModelRecord) -> Iterator[tuple[str, int, Matrix]]:
-    for block in record.embeddings:
-        yield from (("embedding", 1, matrix) for matrix in block.matrices)
+def _blocks(record: ModelRecord) -> Iterator[tuple[str, int, Block]]:
+    yield from (("embedding", 1, block) for block in record.embeddings)
     for stack in record.stacks:
-        own = [block for block in (stack.positions, stack.final_norm) if block is not None]
-        yield from ((f"{stack.side} {block.kind}", 1, matrix) for block in own for matrix in block.matrices)
+        own = (stack.positions, stack.final_norm)
+        yield from ((f"{stack.side} {block.kind}", 1, block) for block in own if block is not None)
         for sublayer in stack.sublayers:
-            name, count = f"{stack.side} {sublayer.block.kind}", stack.num_layers
-            yield from ((name, count, matrix) for matrix in sublayer.block.matrices)
-            yield from ((f"{name} norm", count, matrix) for matrix in sublayer.norm.matrices)
-    yield from (("head", 1, matrix) for matrix in record.head.matrices)
+            name = f"{stack.side} {sublayer.block.kind}"
+            yield from ((name, stack.num_layers, sublayer.block), (f"{name} norm", stack.num_layers, sublayer.norm))
+    yield "head", 1, record.head
 
 
 def _diagram(r: ModelRecord, width: int) -> Iterator[Text]:

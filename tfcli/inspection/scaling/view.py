@@ -1,15 +1,16 @@
 """Softmax saturation as a table and curves: the scores' variance and the softmax over them, unscaled and scaled."""
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from tfcli.draw import View
 from tfcli.draw.curve import Plot, Series
 from tfcli.draw.numbers import exact, short
-from tfcli.draw.tables import CsvTable, bar, grid
+from tfcli.draw.tables import CsvTable, bar, dim, grid, heading
 from tfcli.inspection.scaling import ScalingRecord, ScalingRow, SoftmaxState
 
 _BAR = 16
@@ -17,26 +18,21 @@ _BARS_FROM, _WHOLE_FROM = 88, 74  # columns
 _STATES = tuple(one.name for one in fields(SoftmaxState))
 
 
-@dataclass(frozen=True)
-class ScalingView:
+class ScalingView(View[ScalingRecord]):
     """A table, a curve of the largest weight and one of the gradient, and what to see in them."""
-
-    record: ScalingRecord
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         r = self.record
-        yield Text("Why scores are divided by √D_k", style="bold")
-        yield Text(
+        yield from heading(
+            "Why scores are divided by √D_k",
             "q and k: entries of mean 0 and variance 1, independent, so that var(qᵀk) = D_k and var(qᵀk / √D_k) = 1. "
             f"{exact(r.queries)} queries with {r.keys} keys each, seed {r.seed}.",
-            style="dim",
         )
         yield _table(r, options.max_width, ascii_only=options.ascii_only)
-        yield Text(
+        yield from dim(
             "u: softmax(qᵀk), unscaled · s: softmax(qᵀk / √D_k), scaled · gradient: Frobenius norm of the softmax's "
             f"Jacobian diag(w) − w wᵀ, by which every gradient is multiplied · entropy: of the weights in nats; equal "
-            f"weights have ln {r.keys} = {math.log(r.keys):.2f}",
-            style="dim",
+            f"weights have ln {r.keys} = {math.log(r.keys):.2f}"
         )
         for title, name, top in (("Largest weight", "largest_weight", 1.0), ("Gradient norm", "gradient_norm", None)):
             yield Text()
@@ -77,13 +73,11 @@ def _table(r: ScalingRecord, width: int, *, ascii_only: bool) -> RichTable:
 
 def _curve(r: ScalingRecord, name: str, top: float | None) -> Plot:
     xs = tuple(math.log2(row.d_k) for row in r.rows)
-    unscaled = tuple(getattr(row.unscaled, name) for row in r.rows)
-    scaled = tuple(getattr(row.scaled, name) for row in r.rows)
-    series = (
-        Series("unscaled", xs, unscaled, "yellow", letter="u"),
-        Series("scaled by 1/√D_k", xs, scaled, "cyan", letter="s"),
+    unscaled, scaled = (
+        Series(title, xs, tuple(getattr(getattr(row, side), name) for row in r.rows), color, letter=side[0])
+        for side, title, color in (("unscaled", "unscaled", "yellow"), ("scaled", "scaled by 1/√D_k", "cyan"))
     )
-    return Plot(series, "log2 D_k", height=7, y_range=(0.0, top or max(*unscaled, *scaled)))
+    return Plot((unscaled, scaled), "log2 D_k", height=7, y_range=(0.0, top or max(*unscaled.ys, *scaled.ys)))
 
 
 def _see(r: ScalingRecord) -> str:
