@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -364,13 +365,10 @@ def _listening(root: nn.Module) -> Iterator[_Calls]:
     """The last call of every module below `root`, by its dotted name ("" is the root's own)."""
     calls: _Calls = {}
 
-    def listener(name: str) -> Any:
-        def keep(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
-            calls[name] = _Call(inputs, output)
+    def keep(name: str, module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
+        calls[name] = _Call(inputs, output)
 
-        return keep
-
-    handles = [module.register_forward_hook(listener(name)) for name, module in root.named_modules()]
+    handles = [module.register_forward_hook(partial(keep, name)) for name, module in root.named_modules()]
     try:
         yield calls
     finally:

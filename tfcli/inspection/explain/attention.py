@@ -34,7 +34,7 @@ def mixing(subject: Subject, n: Notation, heads: Sequence[int]) -> Step:
     if subject.is_plain:
         matrix = n.vectors("mixed_alone", mixed[0], subject.query_tokens)
         return Step("Weights times the input", n.formulas["mix_alone"], (matrix,), note=note)
-    matrices = of_heads(subject, n, "mixed", mixed, heads, ("tokens", "head"))
+    matrices = of_heads(subject, n, "mixed", mixed, heads, axes=("tokens", "head"))
     return Step("Weights times values", n.formulas["mix"], matrices, note=note)
 
 

@@ -48,7 +48,7 @@ def split(subject: Subject, n: Notation, heads: Sequence[int]) -> Step:
         part
         for quantity in QUANTITIES
         for part in of_heads(
-            subject, n, quantity, getattr(subject.attention_pass, quantity), heads, ("tokens", "head"), alone=False
+            subject, n, quantity, getattr(subject.attention_pass, quantity), heads, axes=("tokens", "head"), alone=False
         )
     ]
     size, total, model = subject.attention.head_dim, subject.attention.num_heads, subject.section.d_model
