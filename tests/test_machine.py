@@ -71,7 +71,7 @@ def test_a_run_takes_the_free_cores_and_says_so(monkeypatch: pytest.MonkeyPatch)
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
     assert machine.choose_threads(4, 2) == 4
-    train = resolve_for_machine(recipe.model, replace(recipe.train, threads=0))
+    train = resolve_for_machine(replace(recipe, train=replace(recipe.train, threads=0))).train
     assert (train.threads, machine.busy_cores()) == (3, 1)
     started = TrainingStarted("runs/a", "decoder", 9, 0, 9, 9, 9, 9, "cpu", "float32", train.threads, 1)
     assert "float32, 3 threads, 9 steps" in event_line(started)

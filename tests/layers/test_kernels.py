@@ -1,7 +1,5 @@
 """PyTorch's private functions, taken away one by one: what stands behind each gives the same."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 from torch.nn import functional as F
@@ -115,7 +113,7 @@ def test_without_fake_tensors_memory_is_estimated_by_a_formula(monkeypatch: pyte
     """Gradients and moments to the byte; what the backward pass needs, between half and twice as much."""
     recipe = tiny_recipe("decoder", {"model": {"vocab_size": 50, "num_layers": 3}, "train": {"device": "cpu"}})
     recipe = recipe.resolved()
-    recipe = replace(recipe, train=resolve_for_machine(recipe.model, recipe.train))
+    recipe = resolve_for_machine(recipe)
     exact = predict_memory(recipe)
 
     def gone(name: str) -> None:

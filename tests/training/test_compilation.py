@@ -67,7 +67,7 @@ def test_layers_whose_activations_are_forgotten_are_translated(graphs: Callable[
     found = []
     for compile in ("on", "off"):
         settings = {"compile": compile, "activation_checkpointing": True}
-        parts = assemble(recipe.model, replace(resolve_for_machine(recipe.model, recipe.train), **settings))
+        parts = assemble(recipe.model, replace(resolve_for_machine(recipe).train, **settings))
         parts.objective(next(synthetic_batches(recipe)))[1].backward()
         found.append([parameter.grad for parameter in parts.model.parameters()])
     assert graphs() >= 1, "nothing was translated"

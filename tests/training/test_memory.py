@@ -24,7 +24,7 @@ ARCHITECTURES = ("decoder", "encoder", "encoder-decoder")
 def decided(*settings: dict, architecture: str = "decoder") -> Recipe:
     """A tiny recipe over 50 ids, as a run would have it."""
     recipe = tiny_recipe(architecture, {"model": {"vocab_size": 50}}, *settings).resolved()
-    return replace(recipe, train=resolve_for_machine(recipe.model, recipe.train))
+    return resolve_for_machine(recipe)
 
 
 def test_what_fits_to_the_byte_passes_and_one_byte_less_does_not(monkeypatch: pytest.MonkeyPatch):

@@ -109,7 +109,7 @@ def _decided(recipe: Recipe, work: GenerationWork, transformers: bool) -> Recipe
         raise UsageError("A decoder translates no sentences", "choose --arch encoder-decoder, or leave out --sentences")
     if transformers:
         require_transformers()
-    recipe = replace(recipe, model=model, train=resolve_for_machine(model, recipe.train))
+    recipe = resolve_for_machine(replace(recipe, model=model))
     there = memory_of(choose_device(recipe.train.device))
     parameters = meta_model(model).num_parameters()
     needed = _BYTES["float32"] * parameters * (1 + transformers)

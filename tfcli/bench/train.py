@@ -3,7 +3,7 @@ another library."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from statistics import median
 
 import numpy as np
@@ -90,8 +90,7 @@ def _decided(recipe: Recipe, transformers: bool) -> Recipe:
     if transformers:
         require_transformers()
         opponent_of(recipe.model)
-    recipe = recipe.resolved()
-    recipe = replace(recipe, train=resolve_for_machine(recipe.model, recipe.train))
+    recipe = resolve_for_machine(recipe.resolved())
     require_memory(recipe)
     return recipe
 

@@ -222,7 +222,7 @@ def resume_run(
     before = replace(recorded.train, steps=trained_for)
     if given:
         recipe = replace(recipe, train=_scheduled(recipe.train, before, progress, given.get("train", {})))
-        recipe = replace(recipe, train=_decided_again(recipe, recorded, given))
+        recipe = _decided_again(recipe, recorded, given)
     changes = changes_between(recorded, recipe)
     changes += [edit for edit in edits if edit.key not in {change.key for change in changes}]
     if changes:
@@ -372,12 +372,12 @@ def goes_on(path: Path, settings: Settings, processes: int) -> bool:
     return bool(settings) or checkpoint is None or finished_reason(checkpoint.progress, recipe.train) is None
 
 
-def _decided_again(recipe: Recipe, recorded: Recipe, settings: Settings) -> TrainSection:
+def _decided_again(recipe: Recipe, recorded: Recipe, settings: Settings) -> Recipe:
     """What changed settings leave to the machine. On another device, the old one's paths are not recorded wishes."""
     train, given = recipe.train, settings.get("train", {})
     if train.device != recorded.train.device:
         train = replace(train, attention=given.get("attention", "auto"), compile=given.get("compile", "auto"))
-    return resolve_for_machine(recipe.model, train)
+    return resolve_for_machine(replace(recipe, train=train))
 
 
 def _require_effect(progress: Progress, recipe: Recipe) -> None:

@@ -95,7 +95,7 @@ def _planned(terminal: Terminal, compose: "Compose", minutes: float) -> "tuple[P
 
     plain = compose({})
     require_head(plain.model)
-    resolve_for_machine(plain.model, plain.train)  # a device that is not there is refused before any work
+    resolve_for_machine(plain)  # a device that is not there is refused before any work
     began = time.perf_counter()
     first = _first_documents(plain)
     pairs = plain.model.architecture == "encoder-decoder"
@@ -123,7 +123,7 @@ def _planned(terminal: Terminal, compose: "Compose", minutes: float) -> "tuple[P
         problem = f"The {what} {'are too few' if pairs else 'is too short'} to train on: {record.train.tokens:,} tokens"
         raise UsageError(f"{problem}, read {MOST_EPOCHS} times at most", f"give more {what}")
     proposal = compose(SIZES[chosen.size], first, settings_of(chosen)).resolved()
-    decided = resolve_for_machine(proposal.model, proposal.train)
+    decided = resolve_for_machine(proposal).train
     return Plan(
         minutes=minutes,
         architecture=proposal.model.architecture,
@@ -233,7 +233,7 @@ def show_plan(
     # A tokenizer that is yet to be trained may come out smaller than asked for; this is the most it can be.
     ids = recipe.tokenizer.vocab_size if tokenizer is None else tokenizer.vocab_size
     model = replace(recipe.model, vocab_size=recipe.model.vocab_size or ids)
-    decided = replace(recipe, model=model, train=resolve_for_machine(model, recipe.train))
+    decided = resolve_for_machine(replace(recipe, model=model))
     at_most = tokenizer is None and recipe.model.vocab_size is None
     result = outline(decided, vocab_size_is_most=at_most, roles=tokenizer.roles if tokenizer else None)
     apart = APART.get(preset or "", ())

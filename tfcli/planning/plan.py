@@ -104,7 +104,7 @@ def _fitting(compose: Compose, size: str) -> tuple[Recipe, bool]:
     there = SHARE_OF_MEMORY * memory_of(choose_device(recipe.train.device))
     while True:
         recipe = compose(SIZES[size], {"train": {"batch_tokens": batch}}).resolved()
-        needed = predict_memory(replace(recipe, train=resolve_for_machine(recipe.model, recipe.train)))
+        needed = predict_memory(resolve_for_machine(recipe))
         fits = needed.peak - needed.allocator <= there
         if fits or batch == least:
             return recipe, fits

@@ -21,11 +21,8 @@ from tfcli.training.distributed import SINGLE_PROCESS, Workers
 
 
 class MovingAverage:
-    """θ̄ ← d θ̄ + (1 − d) θ after every update, with d = min(decay, (1 + t) / (10 + t)) at update t, counted from 1.
-
-    The first updates count for more, so that the initial weights are soon forgotten: the `num_updates` of
-    TensorFlow's `tf.train.ExponentialMovingAverage`, whose documentation has the formula.
-    """
+    """θ̄ ← d θ̄ + (1 − d) θ after every update, with d = min(decay, (1 + t) / (10 + t)) at update t, counted from 1, so
+    that the initial weights are soon forgotten (`num_updates` of TensorFlow's `tf.train.ExponentialMovingAverage`)."""
 
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
@@ -35,8 +32,8 @@ class MovingAverage:
     def update(self, model: nn.Module, updates: int) -> None:
         """Take in the weights after the update of number `updates`."""
         decay = min(self.decay, (1 + updates) / (10 + updates))
-        ours, theirs = list(self.tensors.values()), list(model_tensors(model).values())
-        lerp_all([local_shard(tensor) for tensor in ours], [local_shard(tensor) for tensor in theirs], 1 - decay)
+        ours, theirs = self.tensors.values(), model_tensors(model).values()
+        lerp_all([*map(local_shard, ours)], [*map(local_shard, theirs)], 1 - decay)
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from tfcli.recipe.recipe import Recipe
 from tfcli.recipe.train import TrainSection
 from tfcli.records.runs import SettingChanged
 from tfcli.runs.checkpoint import Checkpoint, Origin, Progress, write_state
-from tfcli.runs.config import read_config, read_run_data, write_config
+from tfcli.runs.config import RunConfig, read_config, read_run_data, write_config
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.metrics import append_metrics, read_metrics
 from tfcli.runs.weights import (
@@ -54,15 +54,23 @@ _DRAWN = (torch.float32, torch.float64)
 """The CPU's generator keeps half a pair of normal numbers of each."""
 
 
+def origin_of(config: RunConfig, data: str, recipe: Recipe) -> Origin:
+    """What the checkpoints of a run belong to; `data`: the fingerprint of its dataset."""
+    settings = settings_that_decide(recipe)
+    return Origin(config.run_id, config.tokenizer_fingerprint, data, asdict(config.roles), settings)
+
+
 def random_states(device: torch.device, workers: Workers) -> dict[str, Tensor]:
     """The random states of all workers, each (bytes,) in uint8; the first one's have no number behind their name. All
     workers call it together."""
     own = {_CPU: torch.get_rng_state()}
     if device.type != "cpu":
         own[_ACCELERATOR] = getattr(torch, device.type).get_rng_state()
-    return {
-        _numbered(name, rank): state for name, mine in own.items() for rank, state in enumerate(workers.gather(mine))
-    }
+    return {f"{name}{_of(rank)}": state for name in own for rank, state in enumerate(workers.gather(own[name]))}
+
+
+def _of(rank: int) -> str:
+    return f".{rank}" if rank else ""
 
 
 def restore_random_state(
@@ -74,10 +82,9 @@ def restore_random_state(
     if saved and (saved != workers.size or not (on_cpu or _ACCELERATOR in tensors)):
         torch.manual_seed(seed)
         return
-    torch.set_rng_state(_tried(tensors, _numbered(_CPU, workers.rank), path, torch.device("cpu")))
+    torch.set_rng_state(_tried(tensors, _CPU + _of(workers.rank), path, torch.device("cpu")))
     if not on_cpu:
-        state = _tried(tensors, _numbered(_ACCELERATOR, workers.rank), path, device)
-        getattr(torch, device.type).set_rng_state(state)
+        getattr(torch, device.type).set_rng_state(_tried(tensors, _ACCELERATOR + _of(workers.rank), path, device))
 
 
 def _tried(tensors: Mapping[str, Tensor], name: str, path: Path, device: torch.device) -> Tensor:
@@ -95,10 +102,6 @@ def _tried(tensors: Mapping[str, Tensor], name: str, path: Path, device: torch.d
     except (RuntimeError, TypeError) as error:
         reason = first_lines(error)
     raise BrokenInputError(f"{path}: the random state is damaged ({reason})", "restore the run's own file")
-
-
-def _numbered(name: str, rank: int) -> str:
-    return f"{name}.{rank}" if rank else name
 
 
 _LAST_COUNTED = 1 << 24
@@ -293,8 +296,7 @@ def branch(source: RunDirectory, recipe: Recipe, checkpoint: Checkpoint, new: Ru
         save_tensors(run.weights, weights, {"run_id": run_id})
         progress = _history(source, run, checkpoint.progress)
         append_metrics(run.metrics, SettingChanged(step, "run", str(checkpoint.folder), str(new.path)))
-        roles, settings = asdict(config.roles), settings_that_decide(recipe)
-        origin = Origin(run_id, config.tokenizer_fingerprint, data.fingerprint, roles, settings)
+        origin = origin_of(replace(config, run_id=run_id), data.fingerprint, recipe)
         write_state(folder, replace(progress, lines=progress.lines + 1), origin)
         write_text(run.recipe, to_toml(recipe))
 

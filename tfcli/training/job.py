@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -18,7 +18,7 @@ from tfcli.machine import choose_threads
 from tfcli.models.build import build_model, meta_model
 from tfcli.models.device import choose_device, keep_freed_memory, synchronize
 from tfcli.models.transformer import Transformer
-from tfcli.recipe.loading import settings_that_decide, to_toml
+from tfcli.recipe.loading import to_toml
 from tfcli.recipe.model import ModelSection
 from tfcli.recipe.recipe import Recipe
 from tfcli.recipe.train import BATCH_SIZE, EVALUATE_TOKENS, Device, TrainSection, Windows
@@ -33,7 +33,7 @@ from tfcli.runs.metrics import truncate_metrics
 from tfcli.runs.weights import model_tensors, save_tensors
 from tfcli.tokenization.tokenizer import Tokenizer
 from tfcli.training.averaging import MovingAverage
-from tfcli.training.checkpoint import checkpoints_to_keep, load_checkpoint, save_checkpoint
+from tfcli.training.checkpoint import checkpoints_to_keep, load_checkpoint, origin_of, save_checkpoint
 from tfcli.training.distributed import SINGLE_PROCESS, Workers, parallelized, require_work_for_all
 from tfcli.training.memory import require_memory, synthetic_batches
 from tfcli.training.objective import TrainingLoss
@@ -43,6 +43,22 @@ from tfcli.training.schedule import learning_rate_factor
 from tfcli.training.step import optimizer_step
 
 
+def resolve_for_machine(recipe: Recipe) -> Recipe:
+    """Fill in what the recipe leaves to the machine. Done once, at the start of a run, and recorded. A device that is
+    not there is refused."""
+    train, device, usual = recipe.train, choose_device(recipe.train.device), torch.get_num_threads()
+    precision = choose_precision(train.precision, device, recipe.model)
+    decided = replace(
+        train,
+        device=device.type,  # type: ignore[arg-type]
+        precision=precision,
+        attention=choose_attention(train.attention, device, precision, recipe.context),
+        compile=choose_compile(train.compile, device, train.steps),
+        threads=choose_threads(train.threads, usual) if device.type == "cpu" else train.threads or usual,
+    )
+    return replace(recipe, train=decided)
+
+
 class Assembly(NamedTuple):
     """A model on its device, the loss around it, and the optimizers of its weights."""
 
@@ -50,22 +66,6 @@ class Assembly(NamedTuple):
     objective: nn.Module
     optimizers: list[Optimizer]
     device: torch.device
-
-
-def resolve_for_machine(model: ModelSection, train: TrainSection) -> TrainSection:
-    """Fill in what the recipe leaves to the machine. Done once, at the start of a run, and recorded. A device that is
-    not there is refused."""
-    device = choose_device(train.device)
-    precision = choose_precision(train.precision, device, model)
-    usual = torch.get_num_threads()
-    return replace(
-        train,
-        device=device.type,  # type: ignore[arg-type]
-        precision=precision,
-        attention=choose_attention(train.attention, device, precision, train.context or model.max_seq_len),
-        compile=choose_compile(train.compile, device, train.steps),
-        threads=choose_threads(train.threads, usual) if device.type == "cpu" else train.threads or usual,
-    )
 
 
 def assemble(model: ModelSection, train: TrainSection, workers: Workers = SINGLE_PROCESS) -> Assembly:
@@ -106,13 +106,10 @@ def require_same_model(model: ModelSection, initial: StoredRun) -> None:
 
 
 def _computed(model: ModelSection) -> ModelSection:
-    """What decides which function weights stand for: defaults written out, and left out what only training sees.
-
-    Equal shapes are not enough: the number of heads, for one, changes no shape.
-    """
-    default = ModelSection
-    only_trained = ("dropout", "embedding_dropout", "attention_dropout", "activation_dropout")
-    only_trained += ("initialization", "init_std", *(("max_seq_len",) if model.positions != "learned" else ()))
+    """What decides which function weights stand for: defaults written out, and left out what only training sees. Equal
+    shapes are not enough: the number of heads, for one, changes no shape."""
+    only_trained = ["dropout", "embedding_dropout", "attention_dropout", "activation_dropout"]
+    only_trained += ["initialization", "init_std", *(["max_seq_len"] if model.positions != "learned" else [])]
     return replace(
         model,
         num_kv_heads=model.kv_heads,
@@ -122,7 +119,7 @@ def _computed(model: ModelSection) -> ModelSection:
         norm_bias=model.has_norm_bias,
         attention_output_bias=model.has_output_bias,
         scale_embeddings=model.embedding_scale != 1.0,
-        **{name: getattr(default, name) for name in only_trained},
+        **{name: getattr(ModelSection, name) for name in only_trained},
     )
 
 
@@ -136,7 +133,7 @@ class TrainingJob:
     data: DatasetRecord
     model: Transformer
     objective: nn.Module
-    optimizers: list[torch.optim.Optimizer]
+    optimizers: list[Optimizer]
     training: Batches
     validation: Batches
     device: torch.device
@@ -158,11 +155,7 @@ class TrainingJob:
     @property
     def origin(self) -> Origin:
         """What its checkpoints belong to."""
-        config = self.config
-        settings = settings_that_decide(self.recipe)
-        return Origin(
-            config.run_id, config.tokenizer_fingerprint, self.data.fingerprint, asdict(config.roles), settings
-        )
+        return origin_of(self.config, self.data.fingerprint, self.recipe)
 
 
 def start(
@@ -180,7 +173,7 @@ def start(
     data.require_tokenizer(tokenizer)
     recipe = decide(recipe, tokenizer, data)
     if processes == 1 or recipe.train.parallel == "ddp":  # under fsdp, none holds it all
-        train, rows = recipe.train, -(-recipe.train.rows // processes)  # of a micro-batch, those of one process
+        train, rows = recipe.train, -(-recipe.train.rows // processes)  # those of one process
         tokens = train.batch_tokens and -(-train.batch_tokens // processes)
         require_memory(replace(recipe, train=replace(train, batch_size=rows, batch_tokens=tokens)))
     run_id = digest(to_toml(recipe), tokenizer.fingerprint, data.record().fingerprint)
@@ -246,7 +239,7 @@ def decide(recipe: Recipe, tokenizer: Tokenizer, data: PreparedDataset) -> Recip
     model = replace(recipe.model, vocab_size=wanted or tokenizer.vocab_size)
     sample = EVALUATE_TOKENS if recipe.train.evaluate_tokens is None else recipe.train.evaluate_tokens
     train = replace(with_batches(recipe, data, tokenizer.roles), evaluate_tokens=sample)
-    return replace(recipe, model=model, train=resolve_for_machine(model, train))
+    return resolve_for_machine(replace(recipe, model=model, train=train))
 
 
 def with_batches(recipe: Recipe, data: PreparedDataset, roles: TokenRoles) -> TrainSection:
@@ -294,7 +287,7 @@ def _assemble(
     initial: StoredRun | None = None,
 ) -> TrainingJob:
     data.compare_first_shards()
-    train = recipe.train
+    train, record, roles = recipe.train, data.record(), config.roles
     parts = assemble(config.model, replace(train, device=device or train.device), workers)
     if initial is not None:
         where = initial.directory
@@ -305,18 +298,18 @@ def _assemble(
         require_same_model(config.model, initial)
         # To a run without a head, the model may have one, which then begins afresh.
         initial.fill(parts.model, only=model_tensors(meta_model(initial.config.model)))
-    training = build_batches(recipe, data, "train", config.roles)
-    sample = train.evaluate_tokens or 0
-    sample = sample if sample < data.record().validation.tokens else 0
+    training, sample = build_batches(recipe, data, "train", roles), train.evaluate_tokens or 0
     return TrainingJob(
         run=run,
         recipe=recipe,
         config=config,
-        data=data.record(),
+        data=record,
         **parts._asdict(),
         training=training,
-        validation=build_batches(recipe, data, "validation", config.roles),
-        sample=build_batches(recipe, data, "validation", config.roles, sample) if sample else None,
+        validation=build_batches(recipe, data, "validation", roles),
+        sample=build_batches(recipe, data, "validation", roles, sample)
+        if 0 < sample < record.validation.tokens
+        else None,
         left_out=training.left_out if isinstance(training, PairBatches) else 0,
         average=MovingAverage(parts.model, train.ema_decay) if train.ema_decay else None,
         workers=workers,
@@ -326,21 +319,14 @@ def _assemble(
 class StepBenchmark:
     """What a training on this machine holds in memory and does at a step, from the same pieces. Nothing is written.
 
-    Args:
-        recipe: with `model.vocab_size` set.
-        batches: micro-batches, endless; None: synthetic ones of the recipe's sizes.
-
     Attributes:
-        recipe: as it was decided for this machine.
+        recipe: as it was decided for this machine, a device that is not there being refused.
         tokens: read by the last step, of both sides.
-
-    Raises:
-        UsageError: the device that is asked for is not there.
     """
 
     def __init__(self, recipe: Recipe, batches: Iterator[Batch] | None = None) -> None:
-        recipe = recipe.resolved()
-        self.recipe = replace(recipe, train=resolve_for_machine(recipe.model, recipe.train))
+        """`model.vocab_size` is set; `batches`: micro-batches, endless; None: synthetic ones of the recipe's sizes."""
+        self.recipe = resolve_for_machine(recipe.resolved())
         self.parts = assemble(self.recipe.model, self.recipe.train)
         self.steps, self.tokens = 0, 0
         self._batches = batches or synthetic_batches(self.recipe)

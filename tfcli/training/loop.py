@@ -53,27 +53,25 @@ def asking_is_free(device: torch.device) -> bool:
 
 def _require_finite(job: TrainingJob, meter: Meter) -> None:
     """Asked before anything is reported, scored or saved, so that broken weights never replace good ones. A gradient
-    that is not finite has spoilt the weights already, one step before the loss shows it.
-    """
+    that is not finite has spoilt the weights already, one step before the loss shows it."""
     if found := meter.first_not_finite():
-        step, what, value = found
-        raise _diverged(job, f"The {what} became {value} at step {step}")
+        raise _diverged(job, *found)
 
 
 def _count_left_out(job: TrainingJob, loss: float, norm: float) -> None:
     """Count one more step that was left out; the run ends where train.skip_nonfinite allows no more."""
     allowed = job.recipe.train.skip_nonfinite
     if job.progress.skipped >= allowed:
-        what, value = ("gradient norm", norm) if math.isfinite(loss) else ("loss", loss)
+        found = ("gradient norm", norm) if math.isfinite(loss) else ("loss", loss)
         before = "1 step was" if allowed == 1 else f"{allowed} steps were"
-        raise _diverged(job, f"The {what} became {value} at step {job.progress.step}, and {before} left out before")
+        raise _diverged(job, job.progress.step, *found, f", and {before} left out before")
     job.progress.skipped += 1
 
 
-def _diverged(job: TrainingJob, problem: str) -> TfcliError:
+def _diverged(job: TrainingJob, step: int, what: str, value: float, more: str = "") -> TfcliError:
     rate = job.recipe.train.learning_rate
     return TfcliError(
-        f"{problem} ({job.run.kept()})",
+        f"The {what} became {value} at step {step}{more} ({job.run.kept()})",
         f"lower train.learning_rate (now {rate:g}) in a new run, or from that checkpoint on: "
         f"`tfcli train --resume {job.run.path} --set train.learning_rate={min(rate / 10, 1e-3):g}`",
     )
@@ -90,9 +88,8 @@ class SpikeWatch:
     """Marks a loss above m + 6 · max(d, 0.01 · |m|), where m is the median of the recent reports' losses, and d the
     median of how far the loss moved from each of them to the next, up or down.
 
-    Noise that is normal with standard deviation σ has d = 0.95 σ. Unlike the distances to m, d stays small while the
-    loss falls; and medians are not moved by the spikes before.
-    The reports alone decide, so that a resumed run marks what the unbroken one does.
+    Normal noise of standard deviation σ has d = 0.95 σ. Unlike the distances to m, d stays small while the loss falls;
+    and medians are not moved by the spikes before. A resumed run marks what the unbroken one does.
     """
 
     def __init__(self, lines: Iterable[Mapping[str, Any]] = ()) -> None:
@@ -268,15 +265,14 @@ def _ended_step(job: TrainingJob, meter: Meter, *, stop: bool = False) -> Genera
     reason = None
     if due:
         _require_finite(job, meter)
-        evaluated = _evaluated(job, meter)
-        yield evaluated
+        yield (evaluated := _evaluated(job, meter))
         meter.pause(meter.evaluation)
         reason = stopping_reason(progress, section)
         progress.finished = reason is not None
         if progress.finished:
             is_best = evaluated.best
             if section.average_checkpoints:
-                yield (mean := _evaluated_mean(job, meter))
+                yield (mean := _evaluated(job, meter, "checkpoints"))
                 is_best = is_best and not mean.best
             if job.sample is not None:
                 yield from _evaluated_whole(job, meter, evaluated, is_best=is_best)
@@ -345,20 +341,18 @@ def _reported(job: TrainingJob, meter: Meter, *, spikes: SpikeWatch, sizes: Upda
     return event
 
 
-def _evaluated(job: TrainingJob, meter: Meter) -> Evaluated:
-    """Score what is kept as the best: the weights, or their moving average where there is one."""
-    with _averaged(job):
-        event = _compared(job, _scored(job, meter))
-    job.progress.stale = 0 if event.best else job.progress.stale + 1
-    append(job, event)
-    return event
-
-
-def _evaluated_mean(job: TrainingJob, meter: Meter) -> Evaluated:
-    """Score the mean of the weights of this step and of the checkpoints before it."""
-    others = checkpoints_to_average(job.run, job.progress.step, job.recipe.train)
-    with exchanged(job.model, mean_of_weights(job.model, others, job.config.run_id, job.workers)):
-        event = _compared(job, _scored(job, meter, "checkpoints"))
+def _evaluated(job: TrainingJob, meter: Meter, of: Scored | None = None) -> Evaluated:
+    """Score the weights, or their moving average where there is one; of "checkpoints", the mean of the weights of this
+    step and of the checkpoints before it. What has the lowest loss so far is kept."""
+    progress = job.progress
+    with _averaged(job, of):
+        event = _scored(job, meter, of)
+        if math.isfinite(event.loss) and (progress.best_loss is None or event.loss < progress.best_loss):
+            progress.best_loss, progress.best_step = event.loss, progress.step
+            save_best(job)
+            event = replace(event, best=True)
+    if of is None:
+        progress.stale = 0 if event.best else progress.stale + 1
     append(job, event)
     return event
 
@@ -408,17 +402,11 @@ def _scored(job: TrainingJob, meter: Meter, of: Scored | None = None, part: Scop
     )
 
 
-def _compared(job: TrainingJob, event: Evaluated) -> Evaluated:
-    """Keep what the model holds now, if its loss is the lowest so far."""
-    progress = job.progress
-    if not math.isfinite(event.loss) or (progress.best_loss is not None and event.loss >= progress.best_loss):
-        return event
-    progress.best_loss, progress.best_step = event.loss, progress.step
-    save_best(job)
-    return replace(event, best=True)
-
-
-def _averaged(job: TrainingJob) -> AbstractContextManager[None]:
+def _averaged(job: TrainingJob, of: Scored | None = None) -> AbstractContextManager[None]:
+    """The model holds the mean of its checkpoints, or else its moving average, where there is one."""
+    if of == "checkpoints":
+        others = checkpoints_to_average(job.run, job.progress.step, job.recipe.train)
+        return exchanged(job.model, mean_of_weights(job.model, others, job.config.run_id, job.workers))
     return exchanged(job.model, job.average.tensors) if job.average else nullcontext()
 
 

@@ -30,11 +30,11 @@ from tfcli.training.objective import MOST_TOKENS, TrainingLoss
 from tfcli.training.optimizer import layer_matrices
 
 
-def synthetic_batches(recipe: Recipe) -> Iterator[Batch]:
-    """Endless full micro-batches of a recipe's sizes, without padding; those of one seed are always the same. A pair
-    has the context's tokens on each side. `model.vocab_size` must be set."""
+def synthetic_batches(recipe: Recipe, sequences: int | None = None) -> Iterator[Batch]:
+    """Endless full micro-batches of a recipe's sizes, or of so many sequences, without padding; those of one seed are
+    always the same. A pair has the context's tokens on each side. `model.vocab_size` must be set."""
     train, draw = recipe.train, np.random.default_rng(recipe.train.seed)
-    rows = sequences_per_batch(recipe)
+    rows = sequences or sequences_per_batch(recipe)
     while True:
         yield synthetic_batch(recipe.model, rows, recipe.context, draw, mask_probability=train.mask_probability)
 
@@ -72,11 +72,8 @@ def synthetic_batch(
 
 Kind = Literal["weights", "copies", "gradients", "activations", "logits"]
 
-TRACED_LAYERS = 8
-"""Models of so many layers and of twice as many are traced; of a deeper one, every further layer costs the same."""
-
-TRACED_TOKENS = MOST_TOKENS
-"""Batches of so many tokens and of twice as many are traced; of a larger one, every further sequence costs the same."""
+TRACED_LAYERS, TRACED_TOKENS = 8, MOST_TOKENS
+"""Models and batches of so many and of twice as many are traced; every further layer or sequence costs the same."""
 
 
 def estimate_step_memory(recipe: Recipe, sequences: int) -> Counter[str]:
@@ -117,8 +114,7 @@ def _with_layers(model: ModelSection, deepest: int, of: int) -> ModelSection:
 
 def _traced(recipe: Recipe, sequences: int) -> Counter[str]:
     section, train = recipe.model, recipe.train
-    draw, rate = np.random.default_rng(0), train.mask_probability
-    batch = synthetic_batch(section, sequences, recipe.context, draw, mask_probability=rate)
+    batch = next(synthetic_batches(recipe, sequences))
     ledger = _Ledger(section, batch)
     try:
         with fake_tensors(ledger.made, ledger.chosen):
@@ -141,12 +137,8 @@ def _traced(recipe: Recipe, sequences: int) -> Counter[str]:
 def _by_formula(recipe: Recipe, sequences: int) -> Counter[str]:
     """A layer keeps T D (34 + 5 H T / D) bytes of a sequence in 16 bits (Korthikanti et al. 2022, equation 1)."""
     section, train, length = recipe.model, recipe.train, recipe.context
-    layers = section.num_layers
-    if section.architecture == "encoder-decoder":
-        layers += section.decoder_layers
-    if train.activation_checkpointing:
-        layers = 1
-    half = train.precision == "bfloat16"
+    layers = section.num_layers + (section.decoder_layers if section.architecture == "encoder-decoder" else 0)
+    layers, half = 1 if train.activation_checkpointing else layers, train.precision == "bfloat16"
     weights = 4 * meta_model(section).num_parameters()
     kept = sequences * length * section.d_model * (34 + 5 * section.num_heads * length / section.d_model)
     logits = 4 * min(sequences * length, MOST_TOKENS) * (section.vocab_size or 0)
@@ -172,8 +164,7 @@ class _Ledger:
 
     def totals(self) -> Counter[str]:
         """The most bytes that lived of each kind, and of all."""
-        live: Counter[str] = Counter()
-        most: Counter[str] = Counter()
+        live, most = Counter[str](), Counter[str]()
         for number, change in self.moves:
             for kind in (self.kinds[number], "peak"):
                 live[kind] += change
@@ -193,16 +184,14 @@ class _Ledger:
         storage = tensor.untyped_storage()
         if storage in self.numbers:
             return
-        number, size = self._number(tensor), storage.nbytes()
-        self.kinds[number] = self._kind(tensor, operation)
+        number, size, (name, arguments) = self._number(tensor), storage.nbytes(), operation
+        if name == "aten::_to_copy" and self.kinds[self._number(arguments[0])] == "weights":
+            self.kinds[number] = "copies"
+        else:
+            is_logits = tensor.ndim > 1 and tensor.shape[-1] == self.vocab_size
+            self.kinds[number] = "logits" if is_logits else "activations"
         self.moves.append((number, size))
         weakref.finalize(storage, self.moves.append, (number, -size))
-
-    def _kind(self, tensor: Tensor, operation: Operation) -> Kind:
-        name, arguments = operation
-        if name == "aten::_to_copy" and self.kinds[self._number(arguments[0])] == "weights":
-            return "copies"
-        return "logits" if tensor.ndim > 1 and tensor.shape[-1] == self.vocab_size else "activations"
 
     def _number(self, tensor: Tensor) -> int:
         return self.numbers.setdefault(tensor.untyped_storage(), next(self.counter))
@@ -212,24 +201,21 @@ BYTES_PER_PARAMETER = 16
 """The least that training takes in float32: the weight, its gradient, Adam's two moments. Activations come on top."""
 
 HELD_BACK = {"float32": 0.47, "bfloat16": 0.3}
-"""What a CPU's allocator holds beyond what lives, as a share of all that comes and goes within a step: it keeps what is
-freed, and finds other places for what comes next. Measured with glibc 2.36 over models of 1 to 85 million parameters:
-0.42 to 0.55 in float32, 0.15 to 0.35 in bfloat16."""
+"""What a CPU's allocator holds beyond what lives, as a share of all that comes and goes within a step. Measured with
+glibc 2.36 over models of 1 to 85 million parameters: 0.42 to 0.55 in float32, 0.15 to 0.35 in bfloat16."""
 
 MARGIN = 0.9
 """A training is refused where this share of what lives at once is more than there is: predictions are that true."""
 
 
 def predict_memory(recipe: Recipe) -> MemoryRecord:
-    """What a training of full batches takes in one process, by its step on shapes alone.
-
-    AdamW remembers two numbers a parameter and Muon one; a moving average is one more. The process is taken to be as
-    large as this one is now. torch.compile takes less than is predicted here, and fsdp a part of it. The recipe is
-    decided for the machine, with `model.vocab_size` set.
-    """
+    """What a training of full batches takes in one process as large as this one is now, by its step on shapes alone.
+    torch.compile takes less than is predicted here, and fsdp a part of it. The recipe is decided for the machine, with
+    `model.vocab_size` set."""
     train, model = recipe.train, meta_model(recipe.model)
     most = estimate_step_memory(recipe, sequences_per_batch(recipe))
     parameters = model.num_parameters()
+    # AdamW remembers two numbers a parameter and Muon one; a moving average is one more.
     by_muon = sum(p.numel() for p in layer_matrices(model)) if train.optimizer == "muon" else 0
     optimizer = 4 * (2 * parameters - by_muon + (parameters if train.ema_decay else 0))
     # A step that is reported ends with a copy of the weights beside weights and gradients (`UpdateSizes`).
@@ -243,8 +229,7 @@ def predict_memory(recipe: Recipe) -> MemoryRecord:
 
 
 def require_memory(recipe: Recipe) -> None:
-    """Refuse a training that cannot fit, which the system would otherwise kill without a word: what takes the memory,
-    how much that is, and what there is."""
+    """Refuse a training that cannot fit, which the system would otherwise kill without a word."""
     there = memory_of(torch.device(recipe.train.device))
     parameters = meta_model(recipe.model).num_parameters()
     least = BYTES_PER_PARAMETER * parameters
