@@ -195,6 +195,6 @@ def test_on_another_device_the_old_one_s_paths_are_chosen_again(monkeypatch: pyt
         {"train": {"device": "cpu", "precision": "bfloat16", "attention": "rows", "compile": "off"}}
     )
     moved = replace(recorded, train=replace(recorded.train, device="cuda"))
-    assert _decided_again(moved, recorded, {"train": {"device": "cuda"}}).attention == "fused"
+    assert _decided_again(moved, recorded, {"train": {"device": "cuda"}}).train.attention == "fused"
     asked = {"train": {"device": "cuda", "attention": "rows"}}
-    assert _decided_again(moved, recorded, asked).attention == "rows"
+    assert _decided_again(moved, recorded, asked).train.attention == "rows"

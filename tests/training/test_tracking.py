@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from tfcli.files import write_json
 from tfcli.pipeline.training import resume_run, train_recipe
 from tfcli.records.runs import CheckpointSaved, Evaluated, StepsDone, TrainingStarted
 from tfcli.training import tracking as module
-from tfcli.training.tracking import Service, TrackedRun, tracking
+from tfcli.training.tracking import Service, run_key, tracking
 
 SERVICES: tuple[Service, ...] = ("tensorboard", "trackio", "wandb")
 
@@ -22,13 +23,13 @@ class FakeTracker:
     """Keeps what it is told, and fails where it is asked to."""
 
     def __init__(self, fail_at: str = "") -> None:
-        self.run: TrackedRun | None = None
+        self.run: tuple[Path, int, Mapping[str, Any]] | None = None
         self.logged: list[tuple[int, Mapping[str, float]]] = []
         self.closed = 0
         self.fail_at = fail_at
 
-    def opened(self, run: TrackedRun) -> "FakeTracker":
-        self.run = run
+    def opened(self, run: Path, step: int, recipe: Mapping[str, Any]) -> "FakeTracker":
+        self.run = run, step, recipe
         self._fail("open")
         return self
 
@@ -48,7 +49,7 @@ class FakeTracker:
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> FakeTracker:
     tracker = FakeTracker()
-    monkeypatch.setattr(module, "_opened", lambda service, run: tracker.opened(run))
+    monkeypatch.setattr(module, "_OPENED", dict.fromkeys(SERVICES, tracker.opened))
     monkeypatch.setattr(module, "require_installed", lambda service: None)
     return tracker
 
@@ -78,8 +79,7 @@ def test_a_tracker_is_told_every_figure_and_the_report_every_event(fake: FakeTra
             report(event)
         assert fake.closed == 0
     assert seen == events(run)
-    assert fake.run is not None
-    assert (fake.run.name, fake.run.step, fake.run.recipe) == ("decoder-1", 0, {"train": {"steps": 100}})
+    assert fake.run == (run, 0, {"train": {"steps": 100}})
     assert [step for step, _ in fake.logged] == [10, 10]
     assert fake.logged[0][1] == {
         "train/loss": 3.5,
@@ -123,19 +123,13 @@ def test_what_stops_the_training_closes_the_tracker_and_is_passed_on(fake: FakeT
     assert fake.logged == []
 
 
-def test_a_run_keeps_its_key_and_another_one_of_the_same_recipe_has_its_own(fake: FakeTracker, run: Path):
-    def key() -> str:
-        with tracking("wandb", print, print) as report:
-            report(events(run)[0])
-        assert fake.run is not None
-        return fake.run.key
-
-    first = key()
-    assert key() == first
+def test_a_run_keeps_its_key_and_another_one_of_the_same_recipe_has_its_own(run: Path):
+    first = run_key(run)
+    assert run_key(run) == first
     (run / "recipe.toml").write_text("[train]\nsteps = 200\n")  # a resume may change it
-    assert key() == first
+    assert run_key(run) == first
     os.utime(run / "config.json", (1e9, 1e9))
-    assert key() != first
+    assert run_key(run) != first
 
 
 def test_without_a_service_the_report_is_the_callers_own():

@@ -6,18 +6,15 @@ from torch.nn import functional as F
 
 from tfcli.layers.attention import Span
 from tfcli.layers.norms import build_norm
-from tfcli.layers.positions import extend_table, register_table, table_rows
+from tfcli.layers.positions import PositionTable
 from tfcli.recipe.model import JOINED_TO_EMBEDDINGS, ModelSection
 
 
-class TokenEmbedding(nn.Module):
+class TokenEmbedding(PositionTable):
     """One row of the embedding matrix a token, joined by its position and its type where the recipe says so.
 
     X = s·E[ids] + P, or [s·E[ids]; P] where positions are concatenated, with s from `ModelSection.embedding_scale`;
-    E[ids] is one-hot(ids) · E, unmultiplied.
-
-    Args:
-        shared: a matrix E to use instead of one of its own.
+    E[ids] is one-hot(ids) · E, unmultiplied. `shared` is a matrix E to use instead of one of its own.
     """
 
     positions: Tensor
@@ -32,7 +29,7 @@ class TokenEmbedding(nn.Module):
         self.token_types = nn.Parameter(torch.empty(model.token_types, size)) if model.token_types else None
         self.has_positions = model.positions in JOINED_TO_EMBEDDINGS and model.position_merge != "query_key"
         if self.has_positions:
-            register_table(self, "positions", model)
+            self.register_table()
         self.norm = build_norm(model) if model.embedding_norm else nn.Identity()
 
     def forward(self, input_ids: Tensor, span: Span | None = None, token_type_ids: Tensor | None = None) -> Tensor:
@@ -51,16 +48,3 @@ class TokenEmbedding(nn.Module):
             rows = self.position_rows(span or Span(0, input_ids.shape[1]))
             x = torch.cat((x, rows.expand(len(x), -1, -1)), dim=-1) if self.concatenates else x + rows
         return F.dropout(self.norm(x), self.dropout, self.training)
-
-    def position_rows(self, span: Span) -> Tensor:
-        """What joins the embeddings at a span, where positions do.
-
-        Shape:
-            returns: (T, D), or as many columns as are concatenated; (B, T, D) with padding at the left
-        """
-        return table_rows(self, "positions", self.section, span)
-
-    def extend(self, model: ModelSection, length: int) -> None:
-        """Make room for `length` positions, where positions join the embeddings."""
-        if self.has_positions:
-            extend_table(self, "positions", model, length)

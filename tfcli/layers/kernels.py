@@ -155,15 +155,9 @@ Operation = tuple[str, tuple[Any, ...]]
 def fake_tensors(
     made: Callable[[Tensor, Operation], None], instead: Callable[[Operation], Tensor | None]
 ) -> Iterator[None]:
-    """Tensors have shapes and no numbers inside the block, so that a step takes neither memory nor time.
-
-    Args:
-        made: hears of every tensor that an operation returns.
-        instead: an operation's result, where that depends on numbers; None: it does not.
-
-    Raises:
-        NotImplementedError: this PyTorch has no fake tensors, or has them elsewhere.
-    """
+    """Tensors have shapes and no numbers inside the block, so that a step takes neither memory nor time. `made` hears
+    of every tensor that an operation returns; `instead` gives the result of one where that depends on numbers. Raises
+    NotImplementedError where this PyTorch has no fake tensors, or has them elsewhere."""
     try:
         fakes = importlib.import_module("torch._subclasses.fake_tensor").FakeTensorMode()
         modes: Any = importlib.import_module("torch.utils._python_dispatch").TorchDispatchMode
@@ -237,11 +231,8 @@ class _BiasedProduct(torch.autograd.Function):
 class PrepackedLinear(nn.Module):
     """The product with a weight that changes no more, laid out once as oneDNN's kernels read it.
 
-    Args:
-        weight: W, float32 or bfloat16, on the CPU.
-
     Shape:
-        weight: (out, in); bias: (out,)
+        weight: (out, in), float32 or bfloat16, on the CPU; bias: (out,)
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:

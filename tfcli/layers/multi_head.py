@@ -5,7 +5,7 @@ Shape legend: B batch, T queries, S keys, D model, H query heads, Hkv key-value 
 """
 
 from collections.abc import Callable
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -55,16 +55,12 @@ class MultiHeadAttention(nn.Module):
         self.dropout = model.attention_dropout_rate
         self.window = None if cross else model.sliding_window
         self.score = Score(model)
-        self.query: nn.Module = nn.Identity()
-        self.key: nn.Module = nn.Identity()
-        self.value: nn.Module = nn.Identity()
-        self.output: nn.Module = nn.Identity()
-        if model.attention_score != "parameter_free":
-            inner, of_keys, _ = self.widths
-            self.query = Linear(model.d_model, inner, bias=model.attention_bias)
-            self.key = Linear(model.d_model, of_keys, bias=model.attention_bias)
-            self.value = Linear(model.d_model, of_keys, bias=model.attention_bias)
-            self.output = Linear(inner, model.d_model, bias=model.has_output_bias)
+        inner, of_keys, _ = self.widths
+        linear: Any = nn.Identity if model.attention_score == "parameter_free" else Linear
+        self.query: nn.Module = linear(model.d_model, inner, bias=model.attention_bias)
+        self.key: nn.Module = linear(model.d_model, of_keys, bias=model.attention_bias)
+        self.value: nn.Module = linear(model.d_model, of_keys, bias=model.attention_bias)
+        self.output: nn.Module = linear(inner, model.d_model, bias=model.has_output_bias)
         self.joined: nn.Module | None = None
         self.query_norm = build_norm(model, self.head_dim) if model.query_key_norm else None
         self.key_norm = build_norm(model, self.head_dim) if model.query_key_norm else None
@@ -75,10 +71,7 @@ class MultiHeadAttention(nn.Module):
 
     def join_projections(self, lay_out: Callable[[Tensor, Tensor | None], nn.Module]) -> None:
         """Let one matrix give the queries, keys and values of all heads, in a model that only predicts from now on.
-
-        Args:
-            lay_out: makes a layer of a weight, (out, in), and a bias, (out,).
-        """
+        `lay_out` makes a layer of a weight, (out, in), and a bias, (out,)."""
         parts = [part for part in (self.query, self.key, self.value) if isinstance(part, nn.Linear)]
         if not parts:
             return  # parameter-free attention
@@ -156,10 +149,8 @@ class MultiHeadAttention(nn.Module):
         explicit: bool,
         device: torch.device,
     ) -> Tensor | None:
-        """The attention mask of a pass, the same for all layers of a stack; None where their path needs none.
-
-        Args:
-            explicit: whether attention weights are wanted.
+        """The attention mask of a pass, the same for all layers of a stack; None where their path needs none. The path
+        is `explicit` where attention weights are wanted.
 
         Shape:
             padding_mask: (B, S), True at real keys; bias: (1, H, T, S)

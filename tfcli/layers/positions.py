@@ -32,9 +32,7 @@ def sinusoidal_encoding(
         >>> sinusoidal_encoding(2, 4)[1]      # sin 1, cos 1, sin 0.01, cos 0.01
         tensor([0.8415, 0.5403, 0.0100, 0.9999])
 
-    Args:
-        offset: the number n of the first row.
-        scaling: what n is divided by.
+    The first row has the number n = `offset`; n is divided by `scaling`.
 
     Shape:
         returns: (length, D), float32
@@ -75,43 +73,45 @@ class AttentionPositions(nn.Module):
         """Of queries at `span`, and of keys from the first column up to its end."""
         return NO_SIGNAL
 
-    def extend(self, model: ModelSection, length: int) -> None:
+    def extend(self, length: int) -> None:
         """Make room for `length` positions, where there is a table of fewer."""
 
 
 class RotaryPositions(AttentionPositions):
-    """Tables of cosines and sines."""
+    """Tables of cosines and sines; "dynamic" ones end at the context."""
 
     cosines: Tensor
     sines: Tensor
-    layout: PositionLayout
 
     def __init__(self, model: ModelSection) -> None:
         super().__init__()
-        self.layout, self.section = model.layout, model
+        self.section = model
         table = _rotation(model, min(model.max_seq_len, _FIRST_ROWS))
         self.register_buffer("cosines", table.cosines, persistent=False)
         self.register_buffer("sines", table.sines, persistent=False)
 
     def forward(self, span: Span) -> PositionSignal:
         """The angles at `span`."""
-        cosines, sines = self.cosines, self.sines
-        if span.end > self.section.max_seq_len and self.section.position_scaling_kind == "dynamic":
-            table = _rotation(self.section, span.end)  # of this length alone: a longer text has other angles
-            cosines, sines = table.cosines.to(cosines), table.sines.to(sines)
-        elif len(cosines) < span.end <= self.section.max_seq_len:
-            self.extend(self.section, min(2 * span.end, self.section.max_seq_len))
-            cosines, sines = self.cosines, self.sines
-        return PositionSignal(rotation=Rotation(cosines, sines, self.layout).at(span))
+        context, table = self.section.max_seq_len, Rotation(self.cosines, self.sines, self.section.layout)
+        if span.end > context and self.section.position_scaling_kind == "dynamic":
+            table = self._made(span.end)  # of this length alone: a longer text has other angles
+        elif len(self.cosines) < span.end <= context:
+            self.extend(min(2 * span.end, context))
+            table = Rotation(self.cosines, self.sines, self.section.layout)
+        return PositionSignal(rotation=table.at(span))
 
-    def extend(self, model: ModelSection, length: int) -> None:
-        """Make room for `length` positions; "dynamic" tables end at the context."""
-        if model.position_scaling_kind == "dynamic":
-            length = min(length, model.max_seq_len)
+    def extend(self, length: int) -> None:
+        """Make room for `length` positions."""
+        if self.section.position_scaling_kind == "dynamic":
+            length = min(length, self.section.max_seq_len)
         if length > len(self.cosines):
             with torch.inference_mode(False):  # the tables stay in the model, which may be trained on
-                table = _rotation(model, length)
-                self.cosines, self.sines = table.cosines.to(self.cosines), table.sines.to(self.sines)
+                table = self._made(length)
+                self.cosines, self.sines = table.cosines, table.sines
+
+    def _made(self, length: int) -> Rotation:
+        table = _rotation(self.section, length)
+        return Rotation(table.cosines.to(self.cosines), table.sines.to(self.sines), table.layout)
 
 
 class AlibiPositions(AttentionPositions):
@@ -140,62 +140,63 @@ class RelativePositions(AttentionPositions):
         return PositionSignal(bias=self.relative_bias(span.end - span.start, span.end))
 
 
-class QueryKeyPositions(AttentionPositions):
-    """A table that is added to what queries and keys are projected from, and not to values (Prince 2023, section 12.3:
-    the lecture's sentence; its formula adds after the projections)."""
-
-    table: Tensor
-
-    def __init__(self, model: ModelSection) -> None:
-        super().__init__()
-        self.section = model
-        register_table(self, "table", model)
-
-    def forward(self, span: Span) -> PositionSignal:
-        """The rows of the table."""
-        return PositionSignal(added=table_rows(self, "table", self.section, span))
-
-    def extend(self, model: ModelSection, length: int) -> None:
-        """Make room for `length` positions."""
-        extend_table(self, "table", model, length)
-
-
-def register_table(module: nn.Module, name: str, model: ModelSection) -> None:
-    """Give a module the table of learned positions, of N + offset rows, or the beginning of that of sinusoidal ones.
+class PositionTable(nn.Module):
+    """A module with a table of learned positions, of N + offset rows, or of sinusoidal ones, whose rows are made when
+    they are first asked for.
 
     Shape:
         table: (N + offset, D), or as many columns as are concatenated
     """
-    if model.positions == "learned":
-        rows = model.max_seq_len + model.position_offset
-        module.register_parameter(name, nn.Parameter(torch.empty(rows, model.position_size)))
-    else:
-        module.register_buffer(name, _sinusoids(model, min(model.max_seq_len, _FIRST_ROWS)), persistent=False)
+
+    section: ModelSection
+    table_name = "positions"
+
+    def register_table(self) -> None:
+        """Make the table, or the beginning of a sinusoidal one."""
+        model = self.section
+        if model.positions == "learned":
+            rows = model.max_seq_len + model.position_offset
+            self.register_parameter(self.table_name, nn.Parameter(torch.empty(rows, model.position_size)))
+        else:
+            table = _sinusoids(model, min(model.max_seq_len, _FIRST_ROWS))
+            self.register_buffer(self.table_name, table, persistent=False)
+
+    def position_rows(self, span: Span) -> Tensor:
+        """The rows of a span.
+
+        Shape:
+            returns: (T, D), or as many columns as are concatenated; (B, T, D) with padding at the left
+        """
+        model = self.section
+        there = len(getattr(self, self.table_name)) - model.position_offset
+        if model.positions != "learned" and there < span.end <= model.max_seq_len:
+            self.extend(min(2 * span.end, model.max_seq_len))
+        return span.rows(getattr(self, self.table_name), model.position_offset)
+
+    def extend(self, length: int) -> None:
+        """Make room for `length` positions, where there is a table of fewer."""
+        if (table := getattr(self, self.table_name, None)) is None:
+            return
+        assert self.section.positions != "learned", "nobody has learned what stands beyond the context"
+        if length + self.section.position_offset > len(table):
+            with torch.inference_mode(False):  # the table stays in the model, which may be trained on
+                setattr(self, self.table_name, _sinusoids(self.section, length).to(table))
 
 
-def table_rows(module: nn.Module, name: str, model: ModelSection, span: Span) -> Tensor:
-    """The rows of a module's table for a span, made when they are first asked for.
+class QueryKeyPositions(PositionTable, AttentionPositions):
+    """A table that is added to what queries and keys are projected from, and not to values (Prince 2023, section 12.3:
+    the lecture's sentence; its formula adds after the projections)."""
 
-    Shape:
-        returns: (T, D), or (B, T, D) with padding at the left
-    """
-    there = len(getattr(module, name)) - model.position_offset
-    if model.positions != "learned" and there < span.end <= model.max_seq_len:
-        extend_table(module, name, model, min(2 * span.end, model.max_seq_len))
-    return span.rows(getattr(module, name), model.position_offset)
+    table_name = "table"
 
+    def __init__(self, model: ModelSection) -> None:
+        super().__init__()
+        self.section = model
+        self.register_table()
 
-def extend_table(module: nn.Module, name: str, model: ModelSection, length: int) -> None:
-    """Give a table of sinusoidal positions rows for `length` positions, if it has fewer.
-
-    Shape:
-        table: (length + offset, D)
-    """
-    assert model.positions != "learned", "nobody has learned what stands beyond the context"
-    table = getattr(module, name)
-    if length + model.position_offset > len(table):
-        with torch.inference_mode(False):  # the table stays in the model, which may be trained on
-            setattr(module, name, _sinusoids(model, length).to(table))
+    def forward(self, span: Span) -> PositionSignal:
+        """The rows of the table."""
+        return PositionSignal(added=self.position_rows(span))
 
 
 def _sinusoids(model: ModelSection, length: int) -> Tensor:

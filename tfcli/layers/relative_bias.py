@@ -10,11 +10,8 @@ from tfcli.recipe.model import ModelSection
 
 
 class RelativeBias(nn.Module):
-    """One table for all layers of a stack.
-
-    Args:
-        bidirectional: whether keys may lie after their query, as in an encoder; half of the buckets is then theirs.
-    """
+    """One table for all layers of a stack. In an encoder keys may lie after their query (`bidirectional`), and half of
+    the buckets is theirs."""
 
     def __init__(self, model: ModelSection, *, bidirectional: bool) -> None:
         super().__init__()

@@ -49,13 +49,11 @@ def rotation(positions: Tensor, frequencies: Tensor, layout: PositionLayout = "h
 
 
 def rotary_frequencies(model: ModelSection, length: int = 0) -> Tensor:
-    """The angle by which each pair of dimensions turns from one position to the next.
+    """The angle by which each pair of dimensions turns from one position to the next; "dynamic" ones depend on the
+    `length` of a text beyond the context.
 
     Shape:
         returns: (R / 2,), float64
-
-    Args:
-        length: of the text, where "dynamic" positions go beyond the context.
     """
     size, base, factor = model.turned_size, model.position_base, model.position_scaling
     if model.position_scaling_kind == "linear":

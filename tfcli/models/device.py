@@ -18,11 +18,8 @@ from tfcli.recipe.model import WeightPrecision
 
 
 def choose_device(wanted: str) -> torch.device:
-    """CUDA where there is one, else the CPU; a `Remark` where Apple's MPS has been left aside.
-
-    Raises:
-        UsageError: the device that is asked for is not there.
-    """
+    """CUDA where there is one, else the CPU; a `Remark` where Apple's MPS has been left aside. A device that is asked
+    for and not there is refused."""
     there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if wanted == "auto":
         wanted = "cuda" if there["cuda"] else "cpu"
@@ -39,25 +36,18 @@ def synchronize(device: torch.device) -> None:
         getattr(torch, device.type).synchronize()
 
 
-_TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4
-"""What glibc's mallopt can set (its manual page)."""
-
-_NEVER = -1  # as an unsigned size, the largest there is
-_GROWTH = 64 << 20
+_MALLOPT = {-4: 0, -1: -1, -2: 64 << 20}
+"""Of glibc's manual page: M_MMAP_MAX: none; M_TRIM_THRESHOLD: never, the largest unsigned size; M_TOP_PAD, bytes."""
 
 
 def keep_freed_memory() -> None:
     """Let glibc keep what is freed for what is allocated next. By default it gives every large tensor back to the
     system, and the next one is made of new pages, each zeroed at its first touch: up to a fifth of a training step on a
     CPU, and of a large batch of texts. Other systems are left as they are."""
-    if not sys.platform.startswith("linux"):
-        return
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is None:  # another C library
-        return
-    mallopt(_MMAP_MAX, 0)
-    mallopt(_TRIM_THRESHOLD, _NEVER)
-    mallopt(_TOP_PAD, _GROWTH)
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform.startswith("linux") else None
+    if mallopt is not None:  # other C libraries have none
+        for parameter, value in _MALLOPT.items():
+            mallopt(parameter, value)
 
 
 _LARGE = 2**17
@@ -69,11 +59,8 @@ def prepare_for_inference(model: Transformer, precision: WeightPrecision = "floa
 
     On an x86 processor they are packed for oneDNN, which is up to twice as fast as the library that PyTorch asks
     otherwise; queries, keys and values come from one product. The numbers differ by rounding alone, but with "int8",
-    where the matrices (the embeddings aside) are rounded to eight bits, and "bfloat16", where everything is. On a CPU,
-    the process keeps the memory that it frees from now on.
-
-    Raises:
-        UsageError: int8 where there is no kernel for it.
+    where the matrices (the embeddings aside) are rounded to eight bits, and "bfloat16", where everything is; int8 is
+    refused where it has no kernel. On a CPU, the process keeps the memory that it frees from now on.
     """
     if precision == "bfloat16":
         model.bfloat16()
@@ -110,6 +97,6 @@ def _fastest(weight: Tensor, bias: Tensor | None) -> nn.Module:
     if weight.numel() >= _LARGE:
         return PrepackedLinear(weight, bias)
     linear = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta").requires_grad_(False)
-    parts = {"weight": weight.detach()} if bias is None else {"weight": weight.detach(), "bias": bias.detach()}
-    linear.load_state_dict(parts, assign=True)
+    parts = {"weight": weight, "bias": bias}
+    linear.load_state_dict({name: part.detach() for name, part in parts.items() if part is not None}, assign=True)
     return linear

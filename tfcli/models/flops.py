@@ -45,9 +45,9 @@ def flops_by_part(
     that meet cost 4 H Dh: the score, and its share of the mixture. Where the mask hides a key nothing is counted,
     so causal attention over T tokens has T (T + 1) / 2 meetings.
 
-    For N weights outside the embeddings, tokens · 2 N is what Kaplan et al. 2020 (section 2.1, table 1) approximate it
-    by, and 6 N with the backward pass; they have 2 T D a layer for the scores, and leave the head out, which at
-    a small size is a large part. Norms, activations and softmaxes are left out in both.
+    For N weights outside the embeddings, Kaplan et al. 2020 (section 2.1, table 1) approximate it by tokens · 2 N, and
+    6 N with the backward pass; they have 2 T D a layer for the scores, and leave the head out. Norms, activations and
+    softmaxes are left out in both.
 
         >>> sizes = ModelSection(vocab_size=10, d_model=4, num_layers=1, num_heads=1, activation="relu")
         >>> flops_by_part(sizes, 1, 2).total
@@ -57,12 +57,10 @@ def flops_by_part(
     16.
 
     Args:
-        sequences: B.
         length: tokens of a sequence; of the source, for an encoder-decoder.
-        target_length: tokens of the target of an encoder-decoder. None: `length`.
+        target_length: of the target. None: `length`.
         labelled: positions in the whole batch that the head reads. None: all of them.
-        hidden_too: count every query with every key, as the explicit path multiplies them: what the mask hides is
-            computed there too, and thrown away.
+        hidden_too: count what the mask hides as well: the explicit path computes it, and throws it away.
     """
     assert section.vocab_size is not None, "the tokenizer decides the vocabulary before anything is counted"
     target = length if target_length is None else target_length
@@ -95,11 +93,8 @@ def training_flops(
     section: ModelSection, sequences: int, length: int, *, target_length: int | None = None, labelled: int | None = None
 ) -> int:
     """Of a forward and a backward pass: three times the forward pass, for the backward one multiplies every matrix
-    twice, for the gradient of its input and for its own.
-
-    What activation checkpointing computes again does not count: it is work, but no progress (Chowdhery et al. 2022,
-    appendix B).
-    """
+    twice, for the gradient of its input and for its own. What activation checkpointing computes again does not count
+    (Chowdhery et al. 2022, appendix B)."""
     return 3 * flops_by_part(section, sequences, length, target_length=target_length, labelled=labelled).total
 
 

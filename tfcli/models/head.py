@@ -20,11 +20,7 @@ _NO_HEAD = (
 
 
 def require_head(model: ModelSection) -> None:
-    """Refuse, before any work, to predict tokens without a head.
-
-    Raises:
-        UsageError: the model has none.
-    """
+    """Refuse, before any work, to predict tokens without a head."""
     if model.head == "none":
         raise UsageError(*_NO_HEAD)
 
@@ -41,11 +37,8 @@ class Head(nn.Module):
         self.product: nn.Module | None = None
 
     def lay_out(self, how: Callable[[Tensor, Tensor | None], nn.Module], *, keeps_weight: bool) -> None:
-        """Let another layer multiply with W and add b, in a model that only predicts from now on.
-
-        Args:
-            keeps_weight: whether the embedding needs W as well.
-        """
+        """Let another layer multiply with W and add b, in a model that only predicts from now on. W itself is kept
+        where the embedding needs it as well."""
         self.product = how(self.weight, self.bias)
         if not keeps_weight:
             del self.weight

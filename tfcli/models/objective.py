@@ -60,11 +60,7 @@ class LabelScores(NamedTuple):
 def scores_of_labels(
     model: Transformer, batch: Batch, device: torch.device, nameless: Sequence[int] = ()
 ) -> LabelScores:
-    """Score a batch in float32.
-
-    Args:
-        nameless: the model's ids that no token has. They are in its softmax as the others are.
-    """
+    """Score a batch in float32. The `nameless` ids, which no token has, are in the softmax as the others are."""
     scores = []
     for logits, labels in targets_of(model, batch, device):
         logits, absent = logits.float(), labels == IGNORED
@@ -82,11 +78,9 @@ def labelled_hidden(model: Transformer, batch: Batch, device: torch.device) -> t
         returns: (N, D) and (N,)
     """
     labels = _on(batch.labels, device)
-    inputs = [_on(batch.input_ids, device)]
-    if batch.decoder_input_ids is not None:
-        inputs.append(_on(batch.decoder_input_ids, device))
+    sides = [_on(side, device) for side in (batch.input_ids, batch.decoder_input_ids) if side is not None]
     padding_mask = None if batch.padding_mask is None else _on(batch.padding_mask, device)
-    hidden = model.hidden(*inputs, padding_mask)
+    hidden = model.hidden(*sides, padding_mask)
     if 2 * batch.target_tokens > batch.labels.size:
         return hidden.flatten(0, 1), labels.flatten()
     # The places are found where the batch was made: the device need not be waited for.

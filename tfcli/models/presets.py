@@ -20,11 +20,12 @@ APART: dict[str, tuple[str, ...]] = {name: tuple(lines) for name, lines in _STOR
 """What trains otherwise than in the preset's paper, or is not in it: the setting, the paper's value, its section. All
 else that a preset says is the paper's."""
 
-# What a preset says about its own size and the length of its training goes with the size.
 _UNSAID = {
     "model": dict.fromkeys(("head_dim", "num_kv_heads", "d_ff", "num_decoder_layers")),
     "train": dict.fromkeys(("steps", "warmup_steps", "grad_accumulation")),
 }
+"""What a preset says about its own size and the length of its training goes with the size."""
+
 SIZES: dict[str, Settings] = {
     name: {section: {**_UNSAID[section], **values} for section, values in settings.items()}
     for name, settings in _STORED["sizes"].items()
@@ -32,20 +33,12 @@ SIZES: dict[str, Settings] = {
 
 
 def preset(name: str) -> Settings:
-    """The settings of a preset.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
+    """The settings of a preset; an unknown name is refused."""
     return _choose(PRESETS, "preset", name)
 
 
 def size(name: str) -> Settings:
-    """The settings of a size.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
+    """The settings of a size; an unknown name is refused."""
     return _choose(SIZES, "size", name)
 
 
@@ -56,11 +49,7 @@ def _choose(known: dict[str, Settings], what: str, name: str) -> Settings:
 
 
 def usual_preset(*layers: Mapping[str, Any]) -> Settings:
-    """What a new model has where neither a preset nor a run says so.
-
-    Args:
-        layers: of settings, later ones winning.
-    """
+    """What a new model has where neither a preset nor a run says so; later layers of settings win."""
     models = [layer["model"] for layer in layers if isinstance(layer.get("model"), dict)]
     architectures = [model["architecture"] for model in models if "architecture" in model]
     return PRESETS["portable"] if architectures[-1:] == ["encoder-decoder"] else {}

@@ -288,6 +288,8 @@ class EncoderDecoder(Transformer):
 
 
 ParameterPart = Literal["embeddings", "attention", "cross_attention", "feed_forward", "norms", "head"]
+_PARTS: tuple[ParameterPart, ...] = ("cross_attention", "attention", "feed_forward", "head")
+"""Those that modules are named after."""
 
 
 def part_of_parameter(name: str) -> ParameterPart:
@@ -300,21 +302,15 @@ def part_of_parameter(name: str) -> ParameterPart:
         'attention'
         >>> part_of_parameter("stack.layers.0.attention_residual.norm.weight")
         'norms'
-
-    Args:
-        name: as `Transformer.named_parameters` has it.
     """
     modules = name.split(".")
     if any(module.endswith("norm") for module in modules):
         return "norms"
-    if "cross_attention" in modules:
-        return "cross_attention"
-    if "attention" in modules or "relative_bias" in modules:
+    for part in _PARTS:
+        if part in modules:
+            return part
+    if "relative_bias" in modules:
         return "attention"
-    if "feed_forward" in modules:
-        return "feed_forward"
-    if "head" in modules:
-        return "head"
     assert any(module == "positions" or module.endswith("embedding") for module in modules), name
     return "embeddings"
 
@@ -322,23 +318,16 @@ def part_of_parameter(name: str) -> ParameterPart:
 def extend_context(model: Transformer, length: int) -> None:
     """Make room for `length` positions in a model's tables. Formulas go on; ALiBi and T5's biases have no end.
 
-    What the model makes of positions it has not been trained on is another matter.
-
-    Raises:
-        UsageError: its positions are learned, and there are no vectors for others.
+    What the model makes of positions it has not been trained on is another matter; learned ones are refused.
     """
     require_extendable(model)
     for module in model.modules():
         if isinstance(module, TokenEmbedding | AttentionPositions):
-            module.extend(model.section, length)
+            module.extend(length)
 
 
 def require_extendable(model: Transformer) -> None:
-    """Refuse to go beyond the context where positions end there.
-
-    Raises:
-        UsageError: they are learned.
-    """
+    """Refuse to go beyond the context where positions end there: where they are learned."""
     if model.section.positions == "learned":
         raise UsageError(
             f"This model has learned its {model.section.max_seq_len} positions one by one, and has none beyond them",

@@ -38,10 +38,8 @@ def kind_of(recipe: Recipe) -> Kind:
 
 
 def obtain_data(recipe: Recipe, report: Report) -> tuple[Tokenizer, PreparedDataset]:
-    """The tokenizer and the dataset of a recipe, from the cache where they are there.
-
-    A source that is a folder made by `tfcli prepare` is taken as it is, with the tokenizer inside it.
-    """
+    """The tokenizer and the dataset of a recipe, from the cache where they are there; a folder made by `tfcli prepare`
+    is taken as it is, with the tokenizer inside it."""
     if (prepared := prepared_data(recipe)) is not None:
         report(StageStarted("data", str(prepared[1].path), reused=True))
         report(prepared[1].record(reused=True))
@@ -250,14 +248,9 @@ def _split_behind(run: LoadedRun, data: PreparedDataset) -> TrainValidationSplit
 def data_to_compare(
     run: LoadedRun, other: LoadedRun, data: PreparedDataset, sources: tuple[str, ...], report: Report
 ) -> PreparedDataset:
-    """`data`, which `run` is scored on, for `other`: the same documents in the same order.
-
-    Args:
-        sources: where `data` came from; none: it is the run's own validation part.
-
-    Raises:
-        UsageError: the tokenizers differ, and the text cannot be read again.
-    """
+    """`data`, which `run` is scored on, for `other`: the same documents in the same order. `sources` says where `data`
+    came from; none: it is the run's own validation part. Where the tokenizers differ, a text that cannot be read again
+    is refused."""
     if other.tokenizer.fingerprint == run.tokenizer.fingerprint:
         return data
     if sources:

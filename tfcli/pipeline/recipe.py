@@ -30,11 +30,8 @@ _WHOLE = "the whole validation part"
 
 def run_recipe(recipe: Recipe, out: Path | None, report: Report, should_stop: ShouldStop) -> list[CheckResult]:
     """Run every stage, reporting what each one makes; ends after training where that was interrupted. Return the
-    recipe's limits with what was measured; empty where it has none, or was interrupted.
-
-    Raises:
-        UsageError: before any work, where [inspect] wants a layer, a head or a position that the model will not have.
-    """
+    recipe's limits with what was measured; empty where it has none, or was interrupted. Refuse, before any work, an
+    [inspect] that wants a layer, a head or a position that the model will not have."""
     _require_showable(recipe)
     began = time.perf_counter()
     finished = train_recipe(recipe, out, report, should_stop)

@@ -85,9 +85,8 @@ def train_recipe(
     A folder that holds a run of the same recipe is continued. Of several workers the first one begins the run, and then
     all go on with it from its folder, as they do when they are started again.
 
-    Raises:
-        UsageError: the folder holds a run of another recipe (names the first setting that differs) or something else,
-            or another process trains into it; or several workers are to find a name for it.
+    Refused are a folder that holds a run of another recipe (named is the first setting that differs) or something
+    else, or that another process trains into; and several workers that are to find a name for it.
     """
     recipe = _complete(recipe, init)
     if workers.size > 1:
@@ -205,14 +204,9 @@ def resume_run(
 ) -> TrainingFinished:
     """Go on with an interrupted run; of a finished one, say so and do nothing.
 
-    Args:
-        settings: what to change from here on; with more steps, a finished run goes on too, at its last learning rate
-            unless train.schedule is named as well.
-
-    Raises:
-        UsageError: a setting may not change, or has no effect; the recipe was edited; or another process trains into
-            the run.
-        BrokenInputError: a file of the run is damaged, or does not belong to it.
+    `settings` are to change from here on; with more steps, a finished run goes on too, at its last learning rate unless
+    train.schedule is named as well. Refused are a setting that may not change or has no effect, a recipe that was
+    edited, a run that another process trains into, and files that are damaged or another run's.
     """
     run, given = existing_run(path), settings or {}
     recorded, recipe = workers.first_then_all(lambda: _changed(run, given, report))
@@ -273,14 +267,15 @@ def _changed(run: RunDirectory, settings: Settings, report: Report) -> tuple[Rec
         raise UsageError(
             f"The run {run.path} was imported, and there is no training to go on with", "begin one with --init"
         )
-    if recipe.train.epochs is not None:
-        recipe = replace(recipe, train=_in_steps(recipe, run, recorded, report))
-    return recorded, recipe
+    return recorded, _in_steps(recipe, run, recorded, report)
 
 
-def _in_steps(recipe: Recipe, run: RunDirectory, recorded: Recipe, report: Report) -> TrainSection:
-    """Epochs of the run's own text counted in steps."""
-    return with_steps(recipe, dataset_of_run(run, recorded, report), read_config(run.config).roles)
+def _in_steps(recipe: Recipe, run: RunDirectory, recorded: Recipe, report: Report) -> Recipe:
+    """Epochs, where the recipe has them, are those of the run's own text, counted in steps."""
+    if recipe.train.epochs is None:
+        return recipe
+    data, roles = dataset_of_run(run, recorded, report), read_config(run.config).roles
+    return replace(recipe, train=with_steps(recipe, data, roles))
 
 
 def _scheduled(train: TrainSection, before: TrainSection, progress: Progress, given: Mapping[str, Any]) -> TrainSection:
@@ -324,8 +319,7 @@ def _require_same_run(run: RunDirectory, recorded: Recipe, checkpoint: Checkpoin
             f"{run.recipe} and {run.config} describe different models: {key} is {_shown(ours)} and {_shown(theirs)}",
             "restore the run's own files",
         )
-    origin = checkpoint.origin
-    if origin is None:
+    if (origin := checkpoint.origin) is None:
         if checkpoint.step > recorded.train.steps:
             raise UsageError(
                 f"{checkpoint.folder} is of step {checkpoint.step}, and {run.recipe} has train.steps = "
@@ -354,12 +348,10 @@ def _require_same_run(run: RunDirectory, recorded: Recipe, checkpoint: Checkpoin
         if edit.key in ("data.source", "data.validation"):  # the same text at another place is the same text
             require_same_text(run, recorded)
         elif not may_change(edit.key) or name not in settings.get(section, {}):
-            other = f"and ask for it: --set {edit.key}={edit.after}"
+            asked, before = f"and ask for it: --set {edit.key}={edit.after}", _shown(edit.before)
             raise UsageError(
-                f"{run.recipe} was edited: {edit.key} is {_shown(edit.after)}, and the run was trained with "
-                f"{_shown(edit.before)}",
-                f"put it back to {_shown(edit.before)}, "
-                + (other if may_change(edit.key) else "or begin a new run with --init"),
+                f"{run.recipe} was edited: {edit.key} is {_shown(edit.after)}, and the run was trained with {before}",
+                f"put it back to {before}, {asked if may_change(edit.key) else 'or begin a new run with --init'}",
             )
     return [edit for edit in edits if may_change(edit.key)]
 
@@ -399,10 +391,9 @@ def _require_same_recipe(recipe: Recipe, run: RunDirectory) -> None:
         raise UsageError(f"{run.path} holds a run imported from {recorded.origin.source}", "choose another --out")
     if recipe.train.epochs is not None:  # with the run's own batches: where others are asked for, they are named
         counted = replace(recorded, train=replace(recorded.train, epochs=recipe.train.epochs))
-        steps = _in_steps(counted, run, recorded, lambda event: None).steps
+        steps = _in_steps(counted, run, recorded, lambda event: None).train.steps
         recipe = replace(recipe, train=replace(recipe.train, steps=steps, epochs=None))
-    difference = first_difference(recipe, recorded)
-    if difference is not None:
+    if (difference := first_difference(recipe, recorded)) is not None:
         key, wanted, found = difference
         steps, other_way = recipe.train.steps, "the same settings"
         longer = replace(recorded, train=replace(recorded.train, steps=steps))
@@ -425,11 +416,10 @@ def _holds_same_run(out: Path, recipe: Recipe) -> bool:
 def _drive(job: TrainingJob, report: Report, should_stop: ShouldStop) -> TrainingFinished:
     for event in train(job, should_stop):
         report(event)
-        if isinstance(event, TrainingFinished):
-            if job.workers.is_first:
-                _write_card(job.run, job.recipe, event)
-            return event
-    raise AssertionError("a training ends with TrainingFinished")
+    assert isinstance(event, TrainingFinished)
+    if job.workers.is_first:
+        _write_card(job.run, job.recipe, event)
+    return event
 
 
 def _write_card(run: RunDirectory, recipe: Recipe, event: TrainingFinished) -> None:

@@ -263,15 +263,9 @@ def _last_due(steps: Collection[int], before: int, section: TrainSection, count:
 
 
 def branch(source: RunDirectory, recipe: Recipe, checkpoint: Checkpoint, new: RunDirectory, *, asked: Settings) -> None:
-    """Write the new run, whole or not at all; the old one is only read.
-
-    Args:
-        recipe: of the old run at that checkpoint, which the new one begins with.
-        asked: what it will change at once; other changes make another id.
-
-    Raises:
-        BrokenInputError: a file is damaged, or belongs to another run.
-    """
+    """Write the new run, whole or not at all; the old one is only read. The new one begins with the old one's `recipe`
+    at that checkpoint; what it is `asked` to change at once makes its id. A file that is damaged, or belongs to another
+    run, is refused."""
     config, data, step = read_config(source.config), read_run_data(source.data), checkpoint.step
     run_id = digest(config.run_id, step, asked)
     with replacing_folder(new.path) as temporary:

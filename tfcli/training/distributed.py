@@ -188,8 +188,8 @@ def one_of_several() -> bool:
 @contextmanager
 def process_group() -> Iterator[Workers]:
     """Join the other processes, where there are several, and leave them at the end of the block. Those of one launcher
-    find each other through a file of its private folder; those of torchrun through its store, which listens and must be
-    a new one after a restart. That another one has ended is a WorkerLostError."""
+    find each other through a file of its private folder, those of torchrun through its store. That another one has
+    ended is a WorkerLostError."""
     if not one_of_several():
         yield SINGLE_PROCESS
         return
@@ -223,9 +223,8 @@ def parallelized(objective: TrainingLoss, train: TrainSection, workers: Workers,
     of the batch.
 
     ddp is `DistributedDataParallel` (Li et al. 2020). fsdp is `fully_shard` (Zhao et al. 2023): a layer's weights are
-    gathered when it is their turn, and no device ever holds all; what lies outside the layers, with the matrix that
-    embedding and head may share, is one group more. The model's parameters become parts, which is why optimizers are
-    built after this.
+    gathered when it is their turn, and no device ever holds all; what lies outside the layers is one group more. The
+    model's parameters become parts, which is why optimizers are built after this.
     """
     if workers.size == 1:
         return objective.to(device)

@@ -95,14 +95,11 @@ def require_same_model(model: ModelSection, initial: StoredRun) -> None:
         ours = replace(ours, vocab_size=theirs.vocab_size)
     if theirs.head == "none":
         ours = replace(ours, head="none", head_bias=False, scale_logits=False, tie_embeddings=theirs.tie_embeddings)
-    for setting in fields(ModelSection):
-        here, there = getattr(ours, setting.name), getattr(theirs, setting.name)
+    for name in (setting.name for setting in fields(ModelSection)):
+        here, there, run = getattr(ours, name), getattr(theirs, name), initial.directory
         if here != there:
-            raise UsageError(
-                f"The run {initial.directory.path} is another model: "
-                f"its model.{setting.name} is {there!r}, not {here!r}",
-                f"use its settings: --recipe {initial.directory.recipe}",
-            )
+            problem = f"The run {run.path} is another model: its model.{name} is {there!r}, not {here!r}"
+            raise UsageError(problem, f"use its settings: --recipe {run.recipe}")
 
 
 def _computed(model: ModelSection) -> ModelSection:
@@ -145,7 +142,6 @@ class TrainingJob:
     changes: tuple[SettingChanged, ...] = ()
     lost_lines: int = 0
     """Of metrics.jsonl: those that were there at the checkpoint and are there no more."""
-
     best_is_later: bool = False
     """Whether the best weights are of a step after the checkpoint that training goes on from."""
     without_digest: bool = False
@@ -221,10 +217,9 @@ def resume(run: RunDirectory, recipe: Recipe, data: PreparedDataset, workers: Wo
 
 def require_checkpoint(run: RunDirectory) -> Checkpoint:
     """The last checkpoint of a run; a run that has lost all is refused."""
-    last = last_checkpoint(run)
-    if last is None:
-        raise BrokenInputError(f"The run {run.path} has lost its checkpoints", "begin a new one from it with --init")
-    return last
+    if (last := last_checkpoint(run)) is not None:
+        return last
+    raise BrokenInputError(f"The run {run.path} has lost its checkpoints", "begin a new one from it with --init")
 
 
 def decide(recipe: Recipe, tokenizer: Tokenizer, data: PreparedDataset) -> Recipe:

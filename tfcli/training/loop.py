@@ -200,10 +200,8 @@ def _keeping_the_last(job: TrainingJob) -> Iterator[None]:
 def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> Iterator[TrainingEvent]:
     """Train to the last step, evaluating, saving and reporting as the recipe says.
 
-    `should_stop` is asked after every step; once it says yes, the step is saved and the loop ends.
-
-    Raises:
-        TfcliError: the loss is no longer finite, or a file cannot be written; the last good checkpoint is kept.
+    `should_stop` is asked after every step; once it says yes, the step is saved and the loop ends. A loss that is no
+    longer finite, or a file that cannot be written, is a TfcliError; the last good checkpoint is kept.
     """
     section, progress = job.recipe.train, job.progress
     meter, spikes = Meter(progress, job.device), SpikeWatch(read_metrics(job.run.metrics))
@@ -251,10 +249,8 @@ def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> 
 
 
 def _ended_step(job: TrainingJob, meter: Meter, *, stop: bool = False) -> Generator[TrainingEvent, None, Reason | None]:
-    """What is due behind a step: a checkpoint, and then an evaluation, so that one that dies loses nothing.
-
-    Returns: why training ends here, if it does.
-    """
+    """What is due behind a step: a checkpoint, and then an evaluation, so that one that dies loses nothing. Returns why
+    training ends here, if it does."""
     section, progress = job.recipe.train, job.progress
     last = progress.step == section.steps
     saved, due = progress.unevaluated, progress.unevaluated or last or _due(progress.step, section.evaluate_every)

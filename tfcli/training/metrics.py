@@ -20,10 +20,7 @@ from tfcli.runs.weights import full_tensor
 
 class Meter:
     """Throughput, and sums over the steps since the last report. Losses and norms stay on the device until they are
-    asked for.
-
-    `steps` and `steps_tokens` are those of this process alone, for they go with its time; all else outlives it.
-    """
+    asked for. `steps` and `steps_tokens` are those of this process alone, for they go with its time."""
 
     def __init__(self, progress: Progress, device: torch.device) -> None:
         """Begin with what the checkpoint had not reported yet."""
@@ -117,21 +114,16 @@ def weight_groups(model: Transformer) -> dict[str, list[Tensor]]:
 
 
 class UpdateSizes:
-    """A block around an update of a model's weights, which measures it. Of parameters that several processes share out,
-    all of them enter it together.
-
-    It holds a copy of the weights while it lasts, when the step's activations are gone. What it finds stays on the
-    device until `norms` or `ratios` ask for it.
-    """
+    """A block around an update of a model's weights, which measures it and holds a copy of them while it lasts. Of
+    parameters that several processes share out, all of them enter it together. What it finds stays on the device until
+    `norms` or `ratios` ask for it."""
 
     def __init__(self, model: Transformer) -> None:
-        self._model = model
-        self._groups: dict[str, list[Tensor]] = {}
+        self._groups = weight_groups(model)
         self._before: dict[str, list[Tensor]] = {}
         self._sizes = torch.empty(0)
 
     def __enter__(self) -> "UpdateSizes":
-        self._groups = weight_groups(self._model)
         self._before = {name: [p.detach().clone() for p in group] for name, group in self._groups.items()}
         return self
 

@@ -24,10 +24,8 @@ def optimizer_step(
     workers: Workers = SINGLE_PROCESS,
     measured: UpdateSizes | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Accumulate the micro-batches' gradients and update the weights once.
-
-    The loss is the mean over the target tokens of all micro-batches together, so that accumulation changes nothing
-    but memory.
+    """Accumulate the micro-batches' gradients and update the weights once. The loss is the mean over the target tokens
+    of all micro-batches together, so that accumulation changes nothing but memory.
 
     Args:
         objective: gives the summed losses of a batch, plain and to be minimised, as `TrainingLoss` does.

@@ -21,30 +21,11 @@ PROJECT = "tfcli"
 
 @dataclass(frozen=True)
 class Tracker:
-    """A service that has been opened for one run. Either call may fail in any way."""
+    """A service that has been opened for one run: keeps figures of a step, and brings all of them to where they belong.
+    Either call may fail in any way."""
 
     log: Callable[[int, Mapping[str, float]], None]
-    """Keeps some figures of a step."""
     close: Callable[[], None]
-    """Brings everything to where it belongs."""
-
-
-@dataclass(frozen=True)
-class TrackedRun:
-    """A run as a tracker knows it: `step` is 0 for a new one, else where a resumed one goes on behind.
-
-    `key` is the same for a run at every resume, and another one for any other run.
-    """
-
-    folder: Path
-    step: int
-    key: str
-    recipe: Mapping[str, Any]
-
-    @property
-    def name(self) -> str:
-        """The folder's own name."""
-        return self.folder.resolve().name
 
 
 def figures_of(event: StepsDone | Evaluated) -> dict[str, float]:
@@ -107,7 +88,8 @@ class _Tracked:
         self._report(event)
         if isinstance(event, TrainingStarted) and not self._given_up:
             with self._giving_up():
-                self._tracker = _opened(self._service, _tracked_run(Path(event.run), event.step))
+                run = Path(event.run)
+                self._tracker = _OPENED[self._service](run, event.step, read_toml(run / "recipe.toml"))
         elif isinstance(event, StepsDone | Evaluated) and self._tracker is not None:
             with self._giving_up():
                 self._tracker.log(event.step, figures_of(event))
@@ -129,27 +111,21 @@ class _Tracked:
             )
 
 
-def _opened(service: Service, run: TrackedRun) -> Tracker:
-    """The service's tracker, whose package is loaded here and not before."""
-    return {"tensorboard": _tensorboard, "trackio": _trackio, "wandb": _wandb}[service](run)
+def run_key(run: Path) -> str:
+    """The same for a run at every resume, and another one for any other: made of config.json, which no run changes: its
+    id, and when it was written, for the same recipe may be trained twice."""
+    config = run / "config.json"
+    return digest(read_json(config)["run_id"], config.stat().st_mtime_ns)
 
 
-def _tracked_run(folder: Path, step: int) -> TrackedRun:
-    """The run in `folder`. Its key is made of config.json, which no run changes: its id, and when it was written, for
-    the same recipe may be trained twice."""
-    config = folder / "config.json"
-    key = digest(read_json(config)["run_id"], config.stat().st_mtime_ns)
-    return TrackedRun(folder, step, key, read_toml(folder / "recipe.toml"))
-
-
-def _tensorboard(run: TrackedRun) -> Tracker:
+def _tensorboard(run: Path, step: int, recipe: Mapping[str, Any]) -> Tracker:
     """A resumed run goes on with what it has, and what came after the checkpoint is taken back (purge_step)."""
     from torch.utils.tensorboard import SummaryWriter
 
-    writer = SummaryWriter(run.folder / "tensorboard", purge_step=run.step + 1 if run.step else None)
-    if not run.step:
-        recipe = json.dumps(run.recipe, indent=2, ensure_ascii=False, default=str)
-        writer.add_text("recipe", f"```json\n{recipe}\n```")
+    writer = SummaryWriter(run / "tensorboard", purge_step=step + 1 if step else None)
+    if not step:
+        text = json.dumps(recipe, indent=2, ensure_ascii=False, default=str)
+        writer.add_text("recipe", f"```json\n{text}\n```")
 
     def log(step: int, figures: Mapping[str, float]) -> None:
         for name, value in figures.items():
@@ -159,16 +135,16 @@ def _tensorboard(run: TrackedRun) -> Tracker:
     return Tracker(log, writer.close)
 
 
-def _trackio(run: TrackedRun) -> Tracker:
+def _trackio(run: Path, step: int, recipe: Mapping[str, Any]) -> Tracker:
     """A resumed run goes on with the last one of its name. What trackio says to stdout is kept from it."""
     import trackio
 
     with redirect_stdout(io.StringIO()):
         trackio.init(
             project=PROJECT,
-            name=run.name,
-            config=dict(run.recipe),
-            resume="allow" if run.step else "never",
+            name=run.resolve().name,
+            config=dict(recipe),
+            resume="allow" if step else "never",
             embed=False,
             auto_log_gpu=False,
             auto_log_cpu=False,
@@ -182,21 +158,29 @@ def _trackio(run: TrackedRun) -> Tracker:
     return Tracker(lambda step, figures: trackio.log(dict(figures), step=step), close)
 
 
-def _wandb(run: TrackedRun) -> Tracker:
-    """A resumed run goes on under its own id; steps that the service has already are passed over by it."""
+def _wandb(run: Path, step: int, recipe: Mapping[str, Any]) -> Tracker:
+    """A resumed run goes on under its own key; steps that the service has already are passed over by it."""
     import wandb
 
     # console="off": what the terminal shows stays the program's own; silent: so do stdout and stderr.
     settings: Any = wandb.Settings(silent=True, console="off")
     opened = wandb.init(
         project=PROJECT,
-        name=run.name,
-        id=run.key,
-        dir=str(run.folder),
-        config=dict(run.recipe),
+        name=run.resolve().name,
+        id=run_key(run),
+        dir=str(run),
+        config=dict(recipe),
         resume="allow",
         # None is what WANDB_MODE says; without it, online for who has logged in, and never a question.
         mode=None if os.environ.get("WANDB_MODE") or wandb.login(prompt=False, verify=False) else "offline",
         settings=settings,
     )
     return Tracker(lambda step, figures: opened.log(dict(figures), step=step), opened.finish)
+
+
+_OPENED: dict[Service, Callable[[Path, int, Mapping[str, Any]], Tracker]] = {
+    "tensorboard": _tensorboard,
+    "trackio": _trackio,
+    "wandb": _wandb,
+}
+"""Open the service for the run in a folder. The step is 0 for a new one, else where a resumed one goes on behind."""

@@ -29,6 +29,12 @@ _AXIS_LINES = 3
 _FIRST = ("loss", "speed", "time left", "step", "validation", "best")  # where there is no room for all
 _SPIKE = "▲"
 _LEAST_CURVE = 4
+_CURVES = {
+    "training loss": ("cyan", ""),
+    "validation loss": ("bold yellow", "●"),
+    "whole part": ("bold green", "◆"),
+    "spike": ("bold red", _SPIKE),
+}
 
 
 class TrainingView:
@@ -39,12 +45,8 @@ class TrainingView:
         self._last: StepsDone | None = None
         self._best: Evaluated | None = None
         self._evaluated: Evaluated | None = None
-        self._saved: CheckpointSaved | None = None
         self._finished: TrainingFinished | None = None
-        self._losses: list[tuple[int, float]] = []
-        self._spikes: list[tuple[int, float]] = []
-        self._validation: list[tuple[int, float]] = []
-        self._whole: list[tuple[int, float]] = []
+        self._losses: dict[str, list[tuple[int, float]]] = {name: [] for name in _CURVES}
         self._notes: list[str] = []
 
     def update(self, event: TrainingEvent) -> None:
@@ -57,15 +59,15 @@ class TrainingView:
                 self._notes.append(_change(event))
             case StepsDone():
                 self._last = event
-                self._losses.append((event.step, event.loss))
-                self._spikes += [(event.step, event.loss)] if event.spike else []
+                for name in ("training loss", "spike") if event.spike else ("training loss",):
+                    self._losses[name].append((event.step, event.loss))
             case Evaluated():
                 self._evaluated = event
                 self._best = event if event.best else self._best
                 ended = event.part == "whole" and self._started is not None and self._started.evaluate_tokens
-                (self._whole if ended else self._validation).append((event.of_step or event.step, event.loss))
-            case CheckpointSaved():
-                self._saved = event
+                name = "whole part" if ended else "validation loss"
+                self._losses[name].append((event.of_step or event.step, event.loss))
+                self._losses["whole part"].sort()
             case TrainingFinished():
                 self._finished = event
 
@@ -81,7 +83,7 @@ class TrainingView:
         figures = self._figures(self._started, options.max_width, left)
         yield figures
         height = min(_CURVE_LINES, left - figures.row_count - _AXIS_LINES)
-        if len(self._losses) > 1 and height >= _LEAST_CURVE:
+        if len(self._losses["training loss"]) > 1 and height >= _LEAST_CURVE:
             yield self._curve(self._started, height)
         if self._finished:
             yield Text(finished_sentence(self._finished), style="bold")
@@ -135,7 +137,7 @@ class TrainingView:
             right[2] = ("best", f"{best.loss:.4f}, {_SCORED[best.of]}")
         if last and (last.padding or last.skipped):
             left.append(("padding", f"{percent(last.padding)} of places"))
-            right.append(("left out", _left_out(last)))
+            right.append(("left out", plural(last.skipped, "step")))
         names, others = (max(len(name) for name, _ in half) for half in (left, right))
         # So wide from the first step on that the figures stay where they are.
         least, most = (max(22, *(cell_len(value) for _, value in half)) for half in (left, right))
@@ -157,16 +159,10 @@ class TrainingView:
         return grid
 
     def _curve(self, started: TrainingStarted, height: int) -> Group:
-        drawn = (
-            ("training loss", self._losses, "cyan", ""),
-            ("validation loss", self._validation, "bold yellow", "●"),
-            ("whole part", sorted(self._whole), "bold green", "◆"),
-            ("spike", self._spikes, "bold red", _SPIKE),
-        )
-        end = max(self._losses[-1][0], started.total_steps)
+        end = max(self._losses["training loss"][-1][0], started.total_steps)
         series = [
-            Series(name, [step for step, _ in points], [loss for _, loss in points], style, sign)
-            for name, points, style, sign in drawn
+            Series(name, [step for step, _ in points], [loss for _, loss in points], *_CURVES[name])
+            for name, points in self._losses.items()
             if points
         ]
         return Group(Plot(tuple(series), "step", height, (0.0, float(end))))
@@ -203,7 +199,7 @@ def event_line(event: TrainingEvent) -> str:
                 f"{speed(event.tokens_per_second):>15}",
                 f"{duration(event.seconds_left):>13} left",
                 *((f"{percent(event.padding)} padding",) if event.padding else ()),
-                *((f"{_left_out(event)} left out",) if event.skipped else ()),
+                *((f"{plural(event.skipped, 'step')} left out",) if event.skipped else ()),
                 *((f"{_SPIKE} spike",) if event.spike else ()),
             )
         case Evaluated():
@@ -225,10 +221,6 @@ def _loss(event: StepsDone) -> str:
     if event.objective is not None:  # longer than any other figure; the curve says what the mark means
         return f"{event.loss:.4f}, smoothed {event.objective:.4f}{f' {_SPIKE}' if event.spike else ''}"
     return f"{event.loss:.4f}{f'  {_SPIKE} spike' if event.spike else ''}"
-
-
-def _left_out(event: StepsDone) -> str:
-    return plural(event.skipped, "step")
 
 
 def _change(event: SettingChanged) -> str:
@@ -277,10 +269,9 @@ def _columns(name: str, *told: str) -> str:
 
 def _start(event: TrainingStarted) -> str:
     notes = "".join(f"; {note}" for note in _begun_with(event))
-    most = "" if event.batch_tokens is None else f"micro-batches of up to {exact(event.batch_tokens)}"
-    sample = "" if event.evaluate_tokens is None else f"evaluated on {exact(event.evaluate_tokens)}"
-    batches = ", ".join(filter(None, (most, sample)))
-    batches = f" ({batches})" if batches else ""
+    limits = [] if event.batch_tokens is None else [f"micro-batches of up to {exact(event.batch_tokens)}"]
+    limits += [] if event.evaluate_tokens is None else [f"evaluated on {exact(event.evaluate_tokens)}"]
+    batches = f" ({', '.join(limits)})" if limits else ""
     return (
         f"{event.architecture}, {short(event.parameters)} parameters, {event.device} {event.precision}, "
         f"{plural(event.threads, 'thread')}, "
