@@ -106,11 +106,7 @@ def cached_dataset(
     used(folder)
     report(StageStarted("data", ", ".join(names), reused=folder.is_dir()))
     require_writable_cache()
-
-    def progress(documents: int, tokens: int) -> None:
-        report(StageProgress("data", documents, tokens))
-
-    record = prepare(split, tokenizer, folder, progress=progress)
+    record = prepare(split, tokenizer, folder, progress=lambda *done: report(StageProgress("data", *done)))
     used(folder)
     data = PreparedDataset.open(folder).called(names)
     report(replace(data.record(reused=record.reused), only=only))

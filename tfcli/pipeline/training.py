@@ -71,6 +71,8 @@ ShouldStop = Callable[[], bool]
 _OF_THE_RATE = ("steps", "learning_rate", "schedule", "final_learning_rate", "schedule_steps")
 """Keys of [train] that the learning rate depends on, of those that a resume may change."""
 
+_FOREIGN = "one of the two is not this run's own: restore it"
+
 
 def train_recipe(
     recipe: Recipe,
@@ -320,12 +322,9 @@ def _require_same_run(run: RunDirectory, recorded: Recipe, checkpoint: Checkpoin
             "restore the run's own files",
         )
     if (origin := checkpoint.origin) is None:
-        if checkpoint.step > recorded.train.steps:
-            raise UsageError(
-                f"{checkpoint.folder} is of step {checkpoint.step}, and {run.recipe} has train.steps = "
-                f"{recorded.train.steps}",
-                "one of the two is not this run's own: restore it",
-            )
+        if (steps := recorded.train.steps) < checkpoint.step:
+            problem = f"{checkpoint.folder} is of step {checkpoint.step}, and {run.recipe} has train.steps = {steps}"
+            raise UsageError(problem, _FOREIGN)
         return []
     roles = json.loads(json.dumps(asdict(config.roles)))
     for path, found, wanted in (
@@ -337,7 +336,7 @@ def _require_same_run(run: RunDirectory, recorded: Recipe, checkpoint: Checkpoin
         if found != wanted:
             raise BrokenInputError(
                 f"{path} has {shortened(repr(found))}, and {checkpoint.folder} belongs to {shortened(repr(wanted))}",
-                "one of the two is not this run's own: restore it",
+                _FOREIGN,
             )
     # A change that was asked for is a line of the metrics before it is in the recipe, and then in the next checkpoint.
     logged = [(line.get("key"), line.get("to")) for line in lines if line["step"] >= checkpoint.step]

@@ -49,6 +49,7 @@ from tfcli.training.distributed import SINGLE_PROCESS, Workers
 from tfcli.training.muon import Muon
 from tfcli.training.schedule import decay_begin
 
+_RESTORE = "restore the run's own file"
 _CPU, _ACCELERATOR = "random.cpu", "random.accelerator"
 _DRAWN = (torch.float32, torch.float64)
 """The CPU's generator keeps half a pair of normal numbers of each."""
@@ -90,7 +91,7 @@ def restore_random_state(
 def _tried(tensors: Mapping[str, Tensor], name: str, path: Path, device: torch.device) -> Tensor:
     """A state that a generator takes, and draws finite numbers from."""
     if name not in tensors:
-        raise BrokenInputError(f"{path} lacks the tensor {name!r}", "restore the run's own file")
+        raise BrokenInputError(f"{path} lacks the tensor {name!r}", _RESTORE)
     kinds = _DRAWN if device.type == "cpu" else _DRAWN[:1]
     try:
         generator = torch.Generator(device)
@@ -101,7 +102,7 @@ def _tried(tensors: Mapping[str, Tensor], name: str, path: Path, device: torch.d
         reason = "it draws numbers that are not finite"
     except (RuntimeError, TypeError) as error:
         reason = first_lines(error)
-    raise BrokenInputError(f"{path}: the random state is damaged ({reason})", "restore the run's own file")
+    raise BrokenInputError(f"{path}: the random state is damaged ({reason})", _RESTORE)
 
 
 _LAST_COUNTED = 1 << 24
@@ -229,12 +230,10 @@ def _require_updates(tensors: Mapping[str, Tensor], updates: int, path: Path) ->
     """Refuse moments of another number of updates than the counters tell, and squares below zero."""
     for name, tensor in tensors.items():
         if name.startswith("step.") and tensor.item() != min(updates, _LAST_COUNTED):
-            raise BrokenInputError(
-                f"{path}: {name!r} counts another number of updates than the {updates} of state.json",
-                "restore the run's own file",
-            )
+            problem = f"{path}: {name!r} counts another number of updates than the {updates} of state.json"
+            raise BrokenInputError(problem, _RESTORE)
         if name.startswith("exp_avg_sq.") and bool((local_shard(tensor) < 0).any()):
-            raise BrokenInputError(f"{path}: {name!r}, a mean of squares, is below zero", "restore the run's own file")
+            raise BrokenInputError(f"{path}: {name!r}, a mean of squares, is below zero", _RESTORE)
 
 
 def checkpoints_to_keep(steps: Collection[int], section: TrainSection) -> set[int]:
