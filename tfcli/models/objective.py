@@ -1,4 +1,4 @@
-"""Cross-entropy of causal, masked and seq2seq models: the logits at labelled positions, some tokens at a time.
+"""Cross-entropy of causal, masked and sequence-to-sequence (seq2seq) models: the logits at labelled positions.
 
 The logits of 8,192 tokens over 50,257 words take 1.6 GB in float32, and their softmax as much again.
 
