@@ -17,9 +17,8 @@ from tfcli.recipe.recipe import GenerateSection
 from tfcli.recipe.train import TrainSection
 from tfcli.training.metrics import UpdateSizes
 from tfcli.training.objective import TrainingLoss
-from tfcli.training.optimizer import build_optimizers
+from tfcli.training.optimizer import build_optimizers, optimizer_step
 from tfcli.training.schedule import learning_rate_factor
-from tfcli.training.step import optimizer_step
 
 KINDS = ["decoder", "encoder", "encoder-decoder"]
 SAMPLED = GenerateSection(temperature=0.9, top_k=6, top_p=0.95, num_samples=4, max_new_tokens=6, seed=3)

@@ -15,7 +15,7 @@ FOUND = """
 import sys, site
 site.addsitedir(sys.argv[1])
 import tfcli
-from tfcli.recipe.loading import recipes_folder, shipped_recipes
+from tfcli.recipe.shipped import recipes_folder, shipped_recipes
 print(tfcli.__file__)
 print(recipes_folder())
 print(*sorted(path.name for path in shipped_recipes().values()))

@@ -13,8 +13,8 @@ from tests.cli.commands import tfcli
 from tfcli.cli.candidates import answer, candidates
 from tfcli.corpora.open import KINDS, PREFIX
 from tfcli.models.presets import PRESETS
-from tfcli.recipe.loading import shipped_recipes
 from tfcli.recipe.recipe import known_keys
+from tfcli.recipe.shipped import shipped_recipes
 
 NAMES = [f"{PREFIX}{name}" for name in KINDS]
 

@@ -18,9 +18,9 @@ import pytest
 from tests.cli.commands import tfcli
 from tests.support.explorer import explore_headless
 from tfcli.errors import TfcliError
-from tfcli.explorer import View
 from tfcli.explorer import scene as reading_module
 from tfcli.explorer.scene import ReadText, Scene, TextReader, export, folded, plain_command, plain_words
+from tfcli.explorer.state import View
 from tfcli.inspection import passes as inputs_module
 from tfcli.inspection.heads import Head
 from tfcli.inspection.heads import statistics as copies_module

@@ -11,8 +11,9 @@ from tests.cli.commands import PLAIN, SHRUNK, snapshot, tfcli
 from tests.support.runs import stop_after
 from tfcli.console.settings import Asked, recipe_from
 from tfcli.pipeline.training import earlier_run, train_recipe
-from tfcli.recipe.loading import read_toml, shipped_recipes
+from tfcli.recipe.loading import read_toml
 from tfcli.recipe.recipe import known_keys
+from tfcli.recipe.shipped import shipped_recipes
 from tfcli.runs.directory import RunDirectory, held
 
 PAIRS = [(f"O gato {n} dorme.", f"Cat {n} sleeps.") for n in range(60)]

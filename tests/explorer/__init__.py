@@ -1,1 +1,1 @@
-"""Tests of tfcli.explorer."""
+"""Tests of tfcli.explorer.state."""

@@ -6,9 +6,9 @@ import time
 import pytest
 
 from tests.support.explorer import decoder_reading, explorer, play, record, translation_reading
-from tfcli.explorer import View
 from tfcli.explorer.map import AttentionMap
 from tfcli.explorer.scene import ReadText, Scene
+from tfcli.explorer.state import View
 from tfcli.inspection.heads import Head
 
 SMALL = """\

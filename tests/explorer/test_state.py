@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from tests.support.explorer import decoder_reading, translation_reading
-from tfcli.explorer import View
+from tfcli.explorer.state import View
 from tfcli.inspection.heads import Head
 
 DECODER = decoder_reading("<s>", "a", "b", "c")

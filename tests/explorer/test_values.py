@@ -6,8 +6,8 @@ from typing import cast
 import numpy as np
 import pytest
 
-from tfcli.explorer import Combined, View
 from tfcli.explorer.scene import ReadText, map_values
+from tfcli.explorer.state import Combined, View
 from tfcli.inspection.attention import AttentionRecord
 from tfcli.inspection.heads import Head
 from tfcli.records.arrays import frozen

@@ -12,7 +12,6 @@ from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.recipe import loading
 from tfcli.recipe.loading import (
     build_recipe,
-    find_recipe,
     load_recorded,
     parse_assignments,
     parse_toml,
@@ -21,6 +20,7 @@ from tfcli.recipe.loading import (
     to_toml,
 )
 from tfcli.recipe.recipe import Recipe, known_keys
+from tfcli.recipe.shipped import find_recipe
 
 
 def refusal(*layers: dict[str, Any]) -> str:

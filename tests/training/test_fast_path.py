@@ -15,9 +15,8 @@ from tfcli.models.transformer import Transformer
 from tfcli.recipe.model import ModelSection
 from tfcli.recipe.train import TrainSection
 from tfcli.training.objective import TrainingLoss
-from tfcli.training.optimizer import build_optimizers
+from tfcli.training.optimizer import build_optimizers, optimizer_step
 from tfcli.training.schedule import learning_rate_factor
-from tfcli.training.step import optimizer_step
 
 STEPS, LENGTH = 200, 48
 SECTION = ModelSection(vocab_size=128, max_seq_len=LENGTH, d_model=64, num_layers=2, num_heads=4, dropout=0.0)

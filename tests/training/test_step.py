@@ -13,8 +13,7 @@ from tfcli.data.batch import IGNORED, Batch
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.train import TrainSection
 from tfcli.training.objective import TrainingLoss
-from tfcli.training.optimizer import build_optimizers
-from tfcli.training.step import optimizer_step
+from tfcli.training.optimizer import build_optimizers, optimizer_step
 
 
 def small(architecture: str) -> Transformer:

@@ -76,7 +76,7 @@ def _values(option: str, place: str, word: str, keys: dict[str, Any], places: li
 
             yield from ((name, "") for name in PRESETS)
         elif part in ("RECIPE", "--recipe"):
-            from tfcli.recipe.loading import shipped_recipes
+            from tfcli.recipe.shipped import shipped_recipes
 
             yield from ((name, "") for name in shipped_recipes())
             yield from _paths(word, ".toml")

@@ -187,7 +187,7 @@ def _said(layers: "Sequence[Settings]", section: str, key: str) -> Any:
 def _require_text(names: Sequence[str]) -> None:
     """Refuse a source that is no text, but something else that is known."""
     from tfcli.corpora.open import is_there
-    from tfcli.recipe.loading import shipped_recipes
+    from tfcli.recipe.shipped import shipped_recipes
     from tfcli.runs.directory import is_run
 
     if len(names) > 1 and any(name[0] == "," or name[-1] == "," for name in names if name):
@@ -227,7 +227,8 @@ def _is_pairs(source: Any, columns: Any) -> bool:
 
 def require_own_text(name: str | None, recipe: "Recipe") -> None:
     """Refuse a shipped recipe that needs a text of your own, where its file is not there."""
-    from tfcli.recipe.loading import read_toml, shipped_recipes
+    from tfcli.recipe.loading import read_toml
+    from tfcli.recipe.shipped import shipped_recipes
 
     shipped = shipped_recipes()
     written = read_toml(shipped[name]).get("data", {}) if name in shipped else {}

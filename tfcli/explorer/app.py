@@ -10,9 +10,9 @@ from textual.binding import Binding, BindingType
 from textual.worker import get_current_worker
 
 from tfcli.errors import TfcliError
-from tfcli.explorer import View, following
 from tfcli.explorer.panels import CSS, KEYS, THEMES, HelpScreen, Panels, Prompt
 from tfcli.explorer.scene import Look, ReadText, Scene, export, plain_command
+from tfcli.explorer.state import View, following
 
 Read = Callable[[str, str | None], ReadText]
 """Runs the model on a text and a target."""

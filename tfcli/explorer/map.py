@@ -26,8 +26,8 @@ from tfcli.draw.heatmap import (
 )
 from tfcli.draw.numbers import weight
 from tfcli.draw.safe import fit, shortened, widest
-from tfcli.explorer import View
 from tfcli.explorer.scene import BOLD, DIM, Drawn, Map, Scene, cursor_style, map_brush, mark_style, weights_brush
+from tfcli.explorer.state import View
 from tfcli.inspection.attention import AttentionRecord
 from tfcli.inspection.attention.matrix_view import small_map
 

@@ -27,7 +27,6 @@ from tfcli.draw.heatmap import Line
 from tfcli.draw.numbers import weight
 from tfcli.draw.safe import fit, printable, widest
 from tfcli.draw.tables import bar, columns
-from tfcli.explorer import View
 from tfcli.explorer.map import AttentionMap, Thumbnails, around, cell_number
 from tfcli.explorer.scene import (
     BOLD,
@@ -41,6 +40,7 @@ from tfcli.explorer.scene import (
     mark_style,
     plain_words,
 )
+from tfcli.explorer.state import View
 from tfcli.inspection.attention.matrix_view import KIND_NAMES
 
 

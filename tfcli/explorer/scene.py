@@ -21,7 +21,7 @@ from tfcli.draw.colors import SIGNED, VIRIDIS, WEIGHTS, Brush
 from tfcli.draw.heatmap import Line
 from tfcli.draw.svg import captioned
 from tfcli.errors import TfcliError, UsageError
-from tfcli.explorer import View
+from tfcli.explorer.state import View
 from tfcli.inspection.attention import (
     AttentionDifference,
     AttentionEdges,

@@ -16,8 +16,7 @@ from tfcli.files import claimed, replacing_folder, write_json, write_text
 from tfcli.generation.sampling import never_generated
 from tfcli.interop import Exportable, ExportedRun
 from tfcli.interop.families import KNOWN_FAMILIES
-from tfcli.interop.families.layout import CheckpointFamily
-from tfcli.interop.families.settings import UnsupportedVariantError, written_tokens
+from tfcli.interop.families.layout import CheckpointFamily, UnsupportedVariantError, written_tokens
 from tfcli.interop.tensors import Parameters, checkpoint_of_parameters, precision_of, same_functions
 from tfcli.interop.token_roles import framing_template, prefix_token_ids
 from tfcli.interop.tokenizer_files import CHAT_FILE, CHAT_FOLDER

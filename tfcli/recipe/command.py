@@ -25,7 +25,8 @@ def list_recipes(terminal: Terminal, json: Json = False) -> None:
 
       tfcli recipes list
     """
-    from tfcli.recipe.loading import read_toml, shipped_recipes
+    from tfcli.recipe.loading import read_toml
+    from tfcli.recipe.shipped import shipped_recipes
 
     for name, path in shipped_recipes().items():
         settings = read_toml(path)
@@ -53,7 +54,8 @@ def show_recipe(
 
       tfcli recipes show quickstart > mine.toml
     """
-    from tfcli.recipe.loading import build_recipe, find_recipe, read_toml
+    from tfcli.recipe.loading import build_recipe, read_toml
+    from tfcli.recipe.shipped import find_recipe
 
     path = find_recipe(name)
     settings = read_toml(path)

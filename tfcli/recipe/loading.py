@@ -9,12 +9,12 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-import tfcli
-from tfcli.errors import BrokenInputError, Misnamed, UsageError, near, shortened
+from tfcli.errors import BrokenInputError, UsageError, shortened
 from tfcli.files import type_adapter
 from tfcli.outputs import reading_from
 from tfcli.recipe.keys import key_meant
 from tfcli.recipe.recipe import DECISIVE, SECTIONS, Change, GenerateSection, Recipe, changes_between, known_keys
+from tfcli.recipe.shipped import find_recipe
 
 Settings = Mapping[str, Any]
 """Nested settings as TOML reads them: ``{"model": {"d_model": 64}}``."""
@@ -31,40 +31,6 @@ _WORDS = re.compile(
     r"""\#[^\n]*|"{3}(?:[^"\\]|\\[\s\S]?|"(?!""))*+"{0,5}|'{3}(?:[^']|'(?!''))*+'{0,5}"""  # comments and long texts
     r"""|(?P<part>[\w-]+|"(?:[^"\\\n]|\\.)*"?|'[^'\n]*'?)|(?P<dot>[ \t]*\.[ \t]*)|[^\w]"""
 )
-
-
-def recipes_folder() -> Path:
-    """The folder of the shipped recipes: inside the package, where a wheel carries it; else the repository's own."""
-    package = Path(tfcli.__file__).parent
-    packaged = package / "recipes"
-    return packaged if packaged.is_dir() else package.parent / "recipes"
-
-
-def shipped_recipes() -> dict[str, Path]:
-    """Name and path of every shipped recipe, in order."""
-    return {path.stem: path for path in sorted(recipes_folder().glob("*.toml"))}
-
-
-def find_recipe(name_or_path: str) -> Path:
-    """A TOML file by its path, or a shipped recipe by its name; a UsageError where neither is there, which is Misnamed
-    for a run, whose recipe is meant, and for a file without its ending."""
-    shipped = shipped_recipes()
-    if name_or_path in shipped:
-        return shipped[name_or_path]
-    path = Path(name_or_path)
-    if path.is_file():
-        return path
-    for run in (path, Path("runs", path)):
-        if (run / "recipe.toml").is_file():
-            recipe = str(run / "recipe.toml")
-            raise Misnamed(f"{name_or_path!r} is a run, and no recipe", f"its recipe is {recipe}", name_or_path, recipe)
-    if path.suffix == ".toml" or len(path.parts) > 1:
-        raise UsageError(f"There is no recipe file {name_or_path!r}", "check the path, or see `tfcli recipes list`")
-    if (own := path.with_name(f"{path.name}.toml")).is_file():
-        raise Misnamed(f"There is no recipe {name_or_path!r}", f"there is {own}", name_or_path, str(own))
-    guess = near(name_or_path, shipped)
-    remedy = f"did you mean {guess[0]!r}" if guess else f"choose one of {', '.join(shipped)}"
-    raise UsageError(f"There is no recipe {name_or_path!r}", remedy)
 
 
 def build_recipe(*layers: Settings) -> Recipe:

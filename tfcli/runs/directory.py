@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tfcli.errors import Misnamed, TfcliError, UsageError, shortened
 from tfcli.files import Taken, claimed, is_locked, patient_lock
-from tfcli.recipe.loading import shipped_recipes
+from tfcli.recipe.shipped import shipped_recipes
 
 RUNS = Path("runs")  # where runs are put, and looked for, that nothing else is said of
 

@@ -37,10 +37,9 @@ from tfcli.training.checkpoint import checkpoints_to_keep, load_checkpoint, orig
 from tfcli.training.distributed import SINGLE_PROCESS, Workers, parallelized, require_work_for_all
 from tfcli.training.memory import require_memory, synthetic_batches
 from tfcli.training.objective import TrainingLoss
-from tfcli.training.optimizer import build_optimizers
+from tfcli.training.optimizer import build_optimizers, optimizer_step
 from tfcli.training.precision import choose_attention, choose_compile, choose_precision, compile_layers
 from tfcli.training.schedule import learning_rate_factor
-from tfcli.training.step import optimizer_step
 
 
 def resolve_for_machine(recipe: Recipe) -> Recipe:

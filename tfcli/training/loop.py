@@ -42,8 +42,8 @@ from tfcli.training.checkpoint import checkpoints_to_average, checkpoints_to_kee
 from tfcli.training.distributed import gathered
 from tfcli.training.job import TrainingJob
 from tfcli.training.metrics import Meter, UpdateSizes
+from tfcli.training.optimizer import optimizer_step
 from tfcli.training.schedule import learning_rate, learning_rate_factor
-from tfcli.training.step import optimizer_step
 
 
 def asking_is_free(device: torch.device) -> bool:

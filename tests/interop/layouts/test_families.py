@@ -13,7 +13,7 @@ from tfcli.errors import BrokenInputError, UsageError
 from tfcli.interop.checkpoint import read_checkpoint
 from tfcli.interop.exporting import AUTO_CLASSES
 from tfcli.interop.families import KNOWN_FAMILIES, layout_of
-from tfcli.interop.families.settings import UnsupportedVariantError
+from tfcli.interop.families.layout import UnsupportedVariantError
 from tfcli.interop.tensors import canonical_names, parameters_of_checkpoint, settled_section
 from tfcli.models.build import build_model
 

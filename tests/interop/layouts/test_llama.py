@@ -13,9 +13,8 @@ from tests.support.checkpoints import save_checkpoint
 from tfcli.generation.kv_cache import DecodingCache
 from tfcli.interop.checkpoint import CheckpointConfig
 from tfcli.interop.exporting import export_run
-from tfcli.interop.families.layout import CheckpointFamily
+from tfcli.interop.families.layout import CheckpointFamily, UnsupportedVariantError
 from tfcli.interop.families.llama import LLAMA
-from tfcli.interop.families.settings import UnsupportedVariantError
 from tfcli.interop.importing import import_run
 from tfcli.interop.tensors import canonical_names, parameters_of_checkpoint
 from tfcli.models.transformer import extend_context

@@ -10,15 +10,7 @@ from torch.nn import functional as F
 from tfcli.errors import UsageError
 from tfcli.inspection.explain import Explanation, Measure, NotationName, Step
 from tfcli.inspection.explain.positions import entrance
-from tfcli.inspection.explain.scoring import (
-    masking,
-    of_heads,
-    projection,
-    projections,
-    score_formula,
-    scoring,
-    split,
-)
+from tfcli.inspection.explain.scoring import masking, of_heads, projection, projections, score_formula, scoring, split
 from tfcli.inspection.explain.subject import PAIRS, Notation, Subject, notation
 from tfcli.inspection.passes import record_attention
 from tfcli.layers.attention import causal_mask, dot_scores, explicit_attention

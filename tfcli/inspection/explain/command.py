@@ -8,17 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tfcli.console.options import (
-    Checkpoint,
-    Kind,
-    Outputs,
-    Target,
-    Weights,
-    command,
-    first_given,
-    present,
-    use_threads,
-)
+from tfcli.console.options import Checkpoint, Kind, Outputs, Target, Weights, command, first_given, present, use_threads
 from tfcli.console.settings import flag_of
 from tfcli.console.stdin import read_text
 from tfcli.console.terminal import Terminal

@@ -14,8 +14,19 @@ from typing import Any
 from torch import Tensor
 
 from tfcli.interop.checkpoint import CheckpointConfig
-from tfcli.interop.families.layout import BIASED, CheckpointFamily, TensorMap, affine, full_form, layers, named
-from tfcli.interop.families.settings import BOTH_SIDES, TARGET_TOKENS, Fields, Setting
+from tfcli.interop.families.layout import (
+    BIASED,
+    BOTH_SIDES,
+    TARGET_TOKENS,
+    CheckpointFamily,
+    Fields,
+    Setting,
+    TensorMap,
+    affine,
+    full_form,
+    layers,
+    named,
+)
 from tfcli.layers.positions import sinusoidal_encoding
 from tfcli.recipe.model import ModelSection
 

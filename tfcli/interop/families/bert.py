@@ -11,15 +11,18 @@ from typing import Any
 from tfcli.interop.checkpoint import CheckpointConfig
 from tfcli.interop.families.layout import (
     BIASED,
+    TOKENS,
     CheckpointFamily,
+    Fields,
+    Setting,
     TensorMap,
+    UnsupportedVariantError,
     affine,
     full_form,
     layers,
     logit_bias,
     named,
 )
-from tfcli.interop.families.settings import TOKENS, Fields, Setting, UnsupportedVariantError
 from tfcli.recipe.model import ModelSection
 from tfcli.records.roles import TokenRoles
 

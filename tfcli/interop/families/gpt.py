@@ -7,9 +7,19 @@ import math
 
 from tfcli.interop.checkpoint import CheckpointConfig
 from tfcli.interop.families.bart import LAYER
-from tfcli.interop.families.layout import BIASED, CheckpointFamily, TensorMap, affine, full_form, layers, named
+from tfcli.interop.families.layout import (
+    BIASED,
+    TOKENS,
+    CheckpointFamily,
+    Fields,
+    Setting,
+    TensorMap,
+    affine,
+    full_form,
+    layers,
+    named,
+)
 from tfcli.interop.families.llama import ROTARY, alike_biases, read_rotation, write_rotation
-from tfcli.interop.families.settings import TOKENS, Fields, Setting
 from tfcli.recipe.model import Activation, ModelSection
 
 _WITHOUT_EFFECT = (

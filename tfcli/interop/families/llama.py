@@ -14,8 +14,7 @@ from functools import partial
 from typing import Any, get_args
 
 from tfcli.interop.checkpoint import CheckpointConfig
-from tfcli.interop.families.layout import CheckpointFamily, TensorMap, full_form, gain, named
-from tfcli.interop.families.settings import TOKENS, Fields, Setting
+from tfcli.interop.families.layout import TOKENS, CheckpointFamily, Fields, Setting, TensorMap, full_form, gain, named
 from tfcli.recipe.model import Activation, ModelSection, PositionScaling
 
 _WITHOUT_EFFECT = ("is_llama_config", "max_sequence_length")

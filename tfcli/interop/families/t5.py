@@ -8,8 +8,19 @@ of its own and a gate in the feed-forward. mT5 is version 1.1 with a large vocab
 from collections.abc import Sequence
 
 from tfcli.interop.checkpoint import CheckpointConfig
-from tfcli.interop.families.layout import CheckpointFamily, TensorMap, full_form, gain, named
-from tfcli.interop.families.settings import ACTIVATIONS, BOTH_SIDES, TARGET_TOKENS, WRITTEN, Fields, Setting
+from tfcli.interop.families.layout import (
+    ACTIVATIONS,
+    BOTH_SIDES,
+    TARGET_TOKENS,
+    WRITTEN,
+    CheckpointFamily,
+    Fields,
+    Setting,
+    TensorMap,
+    full_form,
+    gain,
+    named,
+)
 from tfcli.recipe.model import Activation, ModelSection
 
 _GATED: dict[Activation, Activation] = {"gelu_tanh": "geglu_tanh", "silu": "swiglu", "gelu": "geglu"}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.interop.layouts.family import RUN, Family, Tensors
 from tfcli.interop.families.bert import BERT
-from tfcli.interop.families.settings import ACTIVATIONS
+from tfcli.interop.families.layout import ACTIVATIONS
 
 PUBLISHED: dict[str, Any] = {
     "architectures": ["BertForMaskedLM"],

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.interop.layouts.families import bert
 from tests.interop.layouts.family import Family, Tensors
 from tfcli.interop.families.bert import DISTILBERT
-from tfcli.interop.families.settings import ACTIVATIONS
+from tfcli.interop.families.layout import ACTIVATIONS
 
 PUBLISHED: dict[str, Any] = {
     "activation": "gelu",

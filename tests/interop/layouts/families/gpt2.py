@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.interop.layouts.family import RUN, Family, Tensors
 from tfcli.interop.families.gpt import GPT2
-from tfcli.interop.families.settings import ACTIVATIONS
+from tfcli.interop.families.layout import ACTIVATIONS
 
 PUBLISHED: dict[str, Any] = {
     "activation_function": "gelu_new",

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.interop.layouts.families.llama import SCALINGS
 from tests.interop.layouts.family import RUN, Family, Tensors
 from tfcli.interop.families.gpt import GPT_NEOX
-from tfcli.interop.families.settings import ACTIVATIONS
+from tfcli.interop.families.layout import ACTIVATIONS
 
 PUBLISHED: dict[str, Any] = {
     "architectures": ["GPTNeoXForCausalLM"],

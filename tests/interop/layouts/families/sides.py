@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tfcli.interop.families.settings import ACTIVATIONS
+from tfcli.interop.families.layout import ACTIVATIONS
 
 SMALL: dict[str, Any] = {
     "vocab_size": 11,

@@ -1,0 +1,135 @@
+"""What the explorer shows at a moment, and the moves from there to the next moment."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeVar
+
+from tfcli.inspection.attention import AttentionRecord
+from tfcli.inspection.attention.choice import AttentionChoice
+from tfcli.inspection.heads import Head
+
+Scale = Literal["linear", "log", "row"]
+Palette = Literal["cividis", "viridis"]
+Quantity = Literal["weights", "scores"]
+Combined = Literal["head", "mean", "rollout"]
+"""One head, the mean of a layer's heads, or the rollout through all layers up to that one."""
+
+SCALES: tuple[Scale, ...] = ("linear", "log", "row")
+PALETTES: tuple[Palette, ...] = ("cividis", "viridis")
+COMBINED: tuple[Combined, ...] = ("head", "mean", "rollout")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class View:
+    """What is looked at and how.
+
+    Args:
+        row, column: the cursor, a query and a key.
+        scale: how a value becomes a colour; "row" gives every row the whole range.
+        marked: the head that others are compared with; `compared`: whether they are.
+        zoomed: a map that is too large is cropped around the cursor, not pooled.
+        one_scale: the small maps of all heads share a colour scale; else each head has its own.
+        sorted: the bars come with the largest first, not in the order of the keys.
+    """
+
+    place: Head
+    row: int = 0
+    column: int = 0
+    scale: Scale = "linear"
+    palette: Palette = "cividis"
+    quantity: Quantity = "weights"
+    combined: Combined = "head"
+    marked: Head | None = None
+    compared: bool = False
+    one_scale: bool = False
+    zoomed: bool = False
+    sorted: bool = False
+
+    @property
+    def against(self) -> Head | None:
+        """The head from which the map is the difference; the marked one itself is shown as it is."""
+        return self.marked if self.compared and self.marked != self.place else None
+
+    @property
+    def signed(self) -> bool:
+        """Whether values are on both sides of 0: differences and raw scores."""
+        return self.against is not None or self.quantity == "scores"
+
+    @property
+    def choice(self) -> AttentionChoice:
+        """What is looked at, as `tfcli inspect attention` is asked for it."""
+        layer, head = self.place.layer, self.place.head
+        if self.combined == "mean":
+            return AttentionChoice(layer=layer, average="layer")
+        if self.combined == "rollout":
+            return AttentionChoice(layer=layer, rollout=True)
+        if self.against is not None:
+            return AttentionChoice(layer=layer, head=head, against_head=f"{self.against.layer}.{self.against.head}")
+        return AttentionChoice(layer=layer, head=head, scores=self.quantity == "scores")
+
+    def at(self, record: AttentionRecord, row: int, column: int) -> "View":
+        """The cursor on a cell; outside of the map, on the nearest one."""
+        rows, columns = record.weights.shape[2:]
+        return replace(self, row=_within(row, rows), column=_within(column, columns))
+
+    def moved(self, record: AttentionRecord, rows: int, columns: int) -> "View":
+        """The cursor so many cells further down and to the right."""
+        return self.at(record, self.row + rows, self.column + columns)
+
+    def to_layer(self, record: AttentionRecord, layer: int) -> "View":
+        """Another layer; behind the last comes the first."""
+        return replace(self, place=replace(self.place, layer=layer % record.weights.shape[0]))._scaled()
+
+    def to_head(self, record: AttentionRecord, head: int) -> "View":
+        """Another head; behind the last comes the first of the same layer."""
+        place = replace(self.place, head=head % record.weights.shape[1])
+        return replace(self, place=place, combined="head")._scaled()
+
+    def to_kind(self, record: AttentionRecord) -> "View":
+        """Another kind of attention, on the head that says most; heads of two kinds are not compared."""
+        place = Head(record.kind, *record.focus)
+        return replace(self, place=place, marked=None, compared=False, combined="head").at(
+            record, self.row, self.column
+        )
+
+    def rescaled(self) -> "View":
+        """The next scale; what is below 0 has no logarithm."""
+        scales = [scale for scale in SCALES if scale != "log" or not self.signed]
+        return replace(self, scale=following(scales, self.scale))
+
+    def recolored(self) -> "View":
+        return replace(self, palette=following(PALETTES, self.palette))
+
+    def requantified(self) -> "View":
+        """Scores in the place of weights, and back; of this head, for scores are not compared."""
+        quantity: Quantity = "weights" if self.quantity == "scores" else "scores"
+        return replace(self, quantity=quantity, combined="head", compared=False)._scaled()
+
+    def recombined(self) -> "View":
+        """The mean of the layer's heads, then the rollout, then the head again."""
+        ways = [way for way in COMBINED if way != "rollout" or self.place.kind != "cross"]
+        combined = following(ways, self.combined)
+        return replace(self, combined=combined, quantity="weights", marked=None, compared=False)
+
+    def differing(self) -> "View":
+        """The first time this head is marked; the second time the difference from the mark is shown; then neither."""
+        if self.marked is None:
+            return replace(self, marked=self.place, combined="head")
+        if not self.compared and self.marked != self.place:
+            return replace(self, compared=True, quantity="weights", combined="head")._scaled()
+        return replace(self, marked=None, compared=False)
+
+    def _scaled(self) -> "View":
+        return replace(self, scale="linear") if self.signed and self.scale == "log" else self
+
+
+def following(choices: Sequence[T], current: T) -> T:
+    """The choice behind the current one; behind the last, the first."""
+    places = [number for number, choice in enumerate(choices) if choice == current]
+    return choices[(places[0] + 1) % len(choices)] if places else choices[0]
+
+
+def _within(index: int, count: int) -> int:
+    return max(0, min(index, count - 1))
