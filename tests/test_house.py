@@ -15,16 +15,13 @@ MODULES = {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): pat
 
 # Under 60 lines and imported by one file alone: each with its reason.
 SMALL = {
-    "doctor/command.py": "the doctor's command",
     "inspection/attribution/command.py": "a picture's command, as every picture has one",
     "inspection/gradients/command.py": "a picture's command, as every picture has one",
     "inspection/model/command.py": "a picture's command, as every picture has one",
     "inspection/scaling/command.py": "a picture's command, as every picture has one",
 }
 # Above 500 lines: each is one idea.
-LARGE = {
-    "tokenization/tokenizer.py": "the tokenizer: text to ids and back, whatever the library's pipeline",
-}
+LARGE: dict[str, str] = {}
 MOST_LARGE = 12
 
 

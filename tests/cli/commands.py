@@ -11,7 +11,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner, Result
 
-from tfcli.cli.main import app
+from tests.support.app import app
 
 # Whatever terminal the tests run in, commands see one of 80 columns without colour.
 PLAIN = {"COLUMNS": "80", "NO_COLOR": "1", "FORCE_COLOR": None, "PY_COLORS": None}

@@ -9,10 +9,10 @@ import pytest
 import typer
 
 from tests.cli.commands import shell
+from tests.support.app import app
 from tests.support.bench import measure_here
 from tests.support.explorer import explore_headless
 from tests.support.runs import Settings, tiny_recipe, train_tiny
-from tfcli.cli.main import app
 from tfcli.interop.exporting import export_run
 from tfcli.interop.importing import import_run
 from tfcli.runs.load import load_run

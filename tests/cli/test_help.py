@@ -10,7 +10,8 @@ import pytest
 import typer
 
 from tests.cli.commands import tfcli
-from tfcli.cli.main import app
+from tests.support.app import app
+from tfcli.cli import main
 from tfcli.recipe.model import ModelSection
 from tfcli.recipe.recipe import DataSection, TokenizerSection
 
@@ -151,6 +152,16 @@ def test_help_leaves_everything_heavy_unloaded(arguments: list[str]):
     # Typer itself takes pydantic to read a command's parameters, and for nothing else.
     assert (HEAVY - {"pydantic"} if arguments else HEAVY).isdisjoint(done.stderr.split())
     assert "tfcli.cli.main" in done.stderr.split()
+
+
+def test_help_that_loads_no_command_is_that_of_all_commands(capsys: pytest.CaptureFixture[str]):
+    shown = []
+    for wanted in (None, "", "train"):
+        with pytest.raises(SystemExit):
+            main.commands(wanted)(["--help"], prog_name="tfcli")
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1] == shown[2]
+    assert "Score a run: loss" in shown[0]
 
 
 def test_help_takes_at_most_twice_the_time_of_importing_what_draws_it(tmp_path: Path):

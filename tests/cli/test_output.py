@@ -17,7 +17,7 @@ import pytest
 import typer
 
 from tests.cli.commands import SHRUNK, process, snapshot, tfcli
-from tfcli.cli.main import app
+from tests.support.app import app
 from tfcli.console.terminal import Terminal
 from tfcli.draw.numbers import short
 from tfcli.tokenization.tokenizer import load_tokenizer

@@ -143,7 +143,7 @@ def test_where_there_is_no_run_it_is_said_how_to_make_one(tmp_path: Path, monkey
 )
 def test_a_wrong_name_is_answered_before_pytorch_is_loaded(command: str, tmp_path: Path):
     code = (
-        "import sys\nfrom tfcli.cli.main import app\ntry:\n    app(sys.argv[1:])\n"
+        "import sys\nfrom tfcli.cli.main import commands\napp = commands()\ntry:\n    app(sys.argv[1:])\n"
         "except SystemExit as end:\n    print(end.code, 'torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code, *command.split()], capture_output=True, text=True, cwd=tmp_path)

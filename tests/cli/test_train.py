@@ -12,8 +12,8 @@ import pytest
 import typer
 
 from tests.cli.commands import snapshot, tfcli
+from tests.support.app import app
 from tests.support.runs import tiny_recipe, train_tiny
-from tfcli.cli.main import app
 from tfcli.console.settings import LENGTH, MACHINE, PACE, SHAPE, SIZES, Asked, recipe_from
 from tfcli.data.dataset import PreparedDataset
 from tfcli.errors import Remark, UsageError

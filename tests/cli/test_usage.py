@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from tests.cli.commands import tfcli
-from tfcli.cli.main import app
+from tests.support.app import app
 from tfcli.console.usage import ways_to_write
 from tfcli.recipe.keys import SYNONYMS, Meant
 from tfcli.recipe.loading import build_recipe, parse_assignments

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import typer
 
-from tfcli.cli.main import app
+from tests.support.app import app
 from tfcli.recipe.keys import RecipeKey, recipe_keys
 from tfcli.recipe.recipe import SECTIONS
 
@@ -63,7 +63,7 @@ def recipes_page() -> str:
 
 def cli_page() -> str:
     """docs/cli.md, by typer's own generator. Its first line names the version, for layouts differ."""
-    words = ["typer", "tfcli.cli.main", "utils", "docs", "--name", "tfcli", "--title", "Commands"]
+    words = ["typer", "tests.support.app", "utils", "docs", "--name", "tfcli", "--title", "Commands"]
     environment = {**os.environ, "COLUMNS": "80", "TERM": "dumb", "NO_COLOR": "1"}
     done = subprocess.run(
         [sys.executable, "-m", *words], capture_output=True, text=True, check=True, cwd=ROOT, env=environment

@@ -12,7 +12,7 @@ import typer
 
 from tests.docs.generate import DOCS, ROOT
 from tests.docs.pages import PAGES, blocks, commands, links
-from tfcli.cli.main import app
+from tests.support.app import app
 from tfcli.corpora.pt_en import DEFAULT_DOCUMENTS, PATTERNS, pairs
 from tfcli.corpora.split import open_split
 from tfcli.corpora.stories import PLOTS, stories

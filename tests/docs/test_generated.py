@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from tests.docs.generate import DOCS, PAGES, made_with_typer
-from tfcli.cli.main import app
+from tests.support.app import app
 from tfcli.recipe.keys import field_docstrings
 from tfcli.recipe.recipe import SECTIONS
 

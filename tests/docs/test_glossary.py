@@ -10,7 +10,7 @@ import typer
 
 import tfcli
 from tests.docs.pages import DOCS
-from tfcli.cli.main import app
+from tests.support.app import app
 from tfcli.recipe.recipe import known_keys
 
 PACKAGE = Path(tfcli.__file__).parent

@@ -7,9 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.pipeline.corpora import contents
+from tests.support.app import app
 from tests.support.left import what_is_left
 from tests.support.runs import Events, Settings, one_thread, resume_tiny, same, tiny_recipe, train_tiny, weights
-from tfcli.cli.main import app
 from tfcli.errors import UsageError
 from tfcli.files import read_json
 from tfcli.pipeline.training import branch_run, resume_run

@@ -9,7 +9,7 @@ import pytest
 
 import tfcli
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
-from tfcli.recipe import loading
+from tfcli.recipe import shipped
 from tfcli.recipe.loading import (
     build_recipe,
     load_recorded,
@@ -253,7 +253,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (folder / f"{name}.toml").write_text(f'name = "{name}"\n', encoding="utf-8")
     work = tmp_path / "work"
     work.mkdir()
-    monkeypatch.setattr(loading, "recipes_folder", lambda: folder)
+    monkeypatch.setattr(shipped, "recipes_folder", lambda: folder)
     monkeypatch.chdir(work)
     return folder
 
@@ -261,7 +261,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_shipped_recipe_is_found_by_its_name(shelf: Path):
     assert find_recipe("pt-en") == shelf / "pt-en.toml"
     assert read_recipe("pt-en") == {"name": "pt-en"}
-    assert [*loading.shipped_recipes()] == ["pt-en", "quickstart", "shakespeare-char"]
+    assert [*shipped.shipped_recipes()] == ["pt-en", "quickstart", "shakespeare-char"]
 
 
 def test_a_file_is_found_by_its_path(shelf: Path):

@@ -1,28 +1,19 @@
 """The entry point: the commands under their names."""
 
+import json
 import os
 import re
 import sys
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from tfcli.cli.run import run
-from tfcli.cli.train import train
 from tfcli.console.options import argument, command
 from tfcli.console.signals import exit_codes
 from tfcli.console.terminal import Lossy, Named, Terminal
 from tfcli.console.usage import Commands, group, leave_out_what_help_never_draws
-from tfcli.data.command import prepare
-from tfcli.doctor.command import doctor
-from tfcli.evaluation.command import evaluate
-from tfcli.explorer.command import explore
-from tfcli.generation.command import generate
-from tfcli.inspection.embeddings.command import embed
-from tfcli.interop.command import export, import_
-from tfcli.planning.command import plan
-from tfcli.verification.command import verify
 
 _HELP = """Transformers from the terminal: train, generate, score and look inside.
 
@@ -33,17 +24,6 @@ Begin with one of these:
   tfcli explain attention "It fell"   every matrix, without a model
 """
 
-app = typer.Typer(
-    name="tfcli",
-    cls=Commands,
-    help=_HELP,
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
 
 def _show_version(wanted: bool) -> None:
     if wanted:
@@ -53,7 +33,6 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Show the version."),
 ) -> None:
@@ -78,40 +57,60 @@ def completion(
     terminal.write(Path(__file__).with_name(f"completion.{shell}").read_text(encoding="utf-8"))
 
 
-_COMMANDS: dict[str, Any] = {
-    "run": run,
+_COMMANDS: dict[str, str | typer.Typer] = {
+    "run": "tfcli.cli.run:run",
     "recipes": group("tfcli.recipe.command:recipes_app", "List and show the shipped recipes."),
     "runs": group("tfcli.runs.command:runs_app", "List runs, show one with its curves, compare several."),
     "tokenize": group(
         "tfcli.tokenization.command:tokenize_app", "Train a tokenizer; turn text into token ids and back."
     ),
-    "prepare": prepare,
-    "train": train,
-    "plan": plan,
-    "generate": generate,
-    "evaluate": evaluate,
-    "embed": embed,
+    "prepare": "tfcli.data.command:prepare",
+    "train": "tfcli.cli.train:train",
+    "plan": "tfcli.planning.command:plan",
+    "generate": "tfcli.generation.command:generate",
+    "evaluate": "tfcli.evaluation.command:evaluate",
+    "embed": "tfcli.inspection.embeddings.command:embed",
     "inspect": group("tfcli.cli.inspect:inspect_app", "Look inside a model, with or without a run."),
     "explain": group(
         "tfcli.inspection.explain.command:attention masking positions layer decoding",
         "Go through a computation step by step, with every matrix.",
     ),
-    "explore": explore,
-    "doctor": doctor,
+    "explore": "tfcli.explorer.command:explore",
+    "doctor": "tfcli.doctor.command:doctor",
     "cache": group(
         "tfcli.data.command:cache_app", "Prepared datasets and tokenizers that runs share: list them, remove them."
     ),
     "bench": group("tfcli.bench.command:bench_app", "Measure speed on this machine."),
-    "verify": verify,
-    "import": import_,
-    "export": export,
-    "completion": completion,
+    "verify": "tfcli.verification.command:verify",
+    "import": "tfcli.interop.command:import_",
+    "export": "tfcli.interop.command:export",
+    "completion": "tfcli.cli.main:completion",
 }
-for _name, _found in _COMMANDS.items():
-    if isinstance(_found, typer.Typer):
-        app.add_typer(_found, name=_name)
-    else:
-        app.command(_name)(_found)
+
+
+def commands(wanted: str | None = None) -> typer.Typer:
+    """The commands under their names. Where one is `wanted`, the others are not loaded: their help has one line."""
+    app = typer.Typer(
+        name="tfcli",
+        cls=Commands,
+        help=_HELP,
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_root)
+    known = {} if wanted is None else json.loads(Path(__file__).with_name("commands.json").read_text(encoding="utf-8"))
+    for name, found in _COMMANDS.items():
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=name)
+        elif wanted in (None, name):
+            module, _, function = found.partition(":")
+            app.command(name)(getattr(import_module(module), function))
+        else:
+            app.command(name, help=known["commands"][name]["help"])(lambda: None)
+    return app
 
 
 def main() -> None:
@@ -129,4 +128,4 @@ def main() -> None:
     if sys.argv[1:] in (["--help"], ["-h"], []):
         leave_out_what_help_never_draws()
     with exit_codes(Terminal()):
-        app(prog_name="tfcli")
+        commands(next((word for word in sys.argv[1:] if word in _COMMANDS), ""))(prog_name="tfcli")

@@ -1,0 +1,5 @@
+"""The whole command line."""
+
+from tfcli.cli.main import commands
+
+app = commands()
