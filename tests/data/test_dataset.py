@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from tests.support.fakes import FakeDivision, FakeTokenizer, as_any, pairs
 from tfcli.corpora import PARTS
 from tfcli.data import shards
-from tfcli.data.cache import prepare
 from tfcli.data.dataset import PreparedDataset, TokenStreamView
+from tfcli.data.prepare import prepare
 from tfcli.errors import BrokenInputError, UsageError
 
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.fakes import pairs
-from tfcli.data.cache import Piece, batched, document_pieces
+from tfcli.data.prepare import Piece, batched, document_pieces
 
 
 @given(st.lists(st.text(alphabet="ab \n", max_size=40), max_size=4), st.integers(1, 12))

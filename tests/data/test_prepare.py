@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from tests.support.fakes import ROLES, FakeDivision, FakeTokenizer, as_any, pairs
-from tfcli.data import cache as pieces
-from tfcli.data.cache import prepare
+from tfcli.data import prepare as pieces
 from tfcli.data.dataset import PreparedDataset
+from tfcli.data.prepare import prepare
 from tfcli.errors import TfcliError, UsageError
 from tfcli.records.dataset import DatasetRecord, PartCounts
 

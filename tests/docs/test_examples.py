@@ -16,7 +16,7 @@ from tests.support.app import app
 from tfcli.corpora.pt_en import DEFAULT_DOCUMENTS, PATTERNS, pairs
 from tfcli.corpora.split import open_split
 from tfcli.corpora.stories import PLOTS, stories
-from tfcli.data.cache import prepare
+from tfcli.data.prepare import prepare
 from tfcli.recipe.loading import build_recipe, parse_assignments
 from tfcli.recipe.recipe import DataSection, TokenizerSection
 from tfcli.runs.directory import RunDirectory

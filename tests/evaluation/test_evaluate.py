@@ -15,9 +15,9 @@ from tests.pipeline.corpora import write_pairs, write_text
 from tests.support.checkpoints import save_checkpoint
 from tests.support.fakes import FakeDivision, as_any, pairs
 from tests.support.runs import ARCHITECTURES, Events, tiny_recipe, train_tiny
-from tfcli.data.cache import prepare
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.loader import build_batches
+from tfcli.data.prepare import prepare
 from tfcli.errors import UsageError
 from tfcli.evaluation import translation as module
 from tfcli.evaluation.evaluate import buckets, evaluate

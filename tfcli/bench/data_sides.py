@@ -9,7 +9,7 @@ from typing import Any
 
 from tfcli.bench.measure import Answer, Side
 from tfcli.corpora.split import open_split
-from tfcli.data.cache import prepare
+from tfcli.data.prepare import prepare
 from tfcli.machine import temporary_folder
 from tfcli.recipe.recipe import DataSection
 from tfcli.tokenization.tokenizer import load_tokenizer

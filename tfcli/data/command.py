@@ -56,7 +56,7 @@ def prepare(
     """
     from tfcli.console.reporting import reporting
     from tfcli.corpora.split import open_split
-    from tfcli.data.cache import prepare as prepare_dataset
+    from tfcli.data.prepare import prepare as prepare_dataset
     from tfcli.data.shards import MANIFEST_NAME
     from tfcli.files import claimed
     from tfcli.recipe.loading import build_recipe, parse_assignments

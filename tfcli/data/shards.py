@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -202,6 +202,7 @@ class PartWriter(AbstractContextManager["PartWriter"]):
         self._folder, self._part, self._sides = folder, part, sides
         self._dtype, self._shard_tokens = dtype, shard_tokens
         self._open: dict[str, _GrowingArray] = {}
+        self._ended: dict[str, int] = {}
 
     def __exit__(self, *error: object) -> None:
         for array in self._open.values():
@@ -215,12 +216,29 @@ class PartWriter(AbstractContextManager["PartWriter"]):
                 self._open_array(array_name(each, "offsets"), OFFSETS).append([0])
         self._open[array_name(side, "tokens")].append(ids)
 
-    def end_document(self, side: str) -> None:
-        """The document on `side` is complete."""
-        self._open[array_name(side, "offsets")].append([self._open[array_name(side, "tokens")].length])
-        written = sum(self._open[array_name(each, "tokens")].length for each in self._sides)
-        if side == self._sides[-1] and written >= self._shard_tokens:
-            self.finish_shard()
+    def write(self, sides: Mapping[str, tuple[NDArray[Any], NDArray[np.int64]]]) -> None:
+        """Go on with the ids of each side, and where documents end in them. Of a pair the source may end in the call
+        before the one in which its target does."""
+        places = dict.fromkeys(self._sides, (0, 0))
+        held = sum(len(ids) for ids, _ in sides.values())
+        while True:
+            side = min(self._sides, key=lambda each: self._ended.get(each, 0))
+            (ids, ends), (place, number) = sides[side], places[side]
+            if place == len(ids) and number == len(ends):
+                return
+            # Documents that cannot fill the shard are written at once; of pairs, one after the other.
+            written = sum(self._open[array_name(each, "tokens")].length for each in self._sides) if self._open else 0
+            many = len(self._sides) == 1 and written + held < self._shard_tokens
+            some = ends[number:] if many else ends[number : number + 1]
+            stop = len(ids) if many or not len(some) else int(some[0])
+            self.append(side, ids[place:stop])
+            if len(some):
+                array = self._open[array_name(side, "tokens")]
+                self._open[array_name(side, "offsets")].append(array.length - (stop - some))
+                self._ended[side] = self._ended.get(side, 0) + len(some)
+                if side == self._sides[-1] and written + stop - place >= self._shard_tokens:
+                    self.finish_shard()
+            places[side] = stop, number + len(some)
 
     def finish_shard(self) -> None:
         """Close the shard that is being written, if there is one."""

@@ -12,8 +12,9 @@ from typing import Any, Literal
 from tfcli.corpora import Kind, Pair, Source, Text, texts
 from tfcli.corpora.open import expanded, is_there, open_source
 from tfcli.corpora.split import TrainValidationSplit, evaluation_only, open_split
-from tfcli.data.cache import dataset_fingerprint, prepare, used
+from tfcli.data.cache import used
 from tfcli.data.dataset import PreparedDataset
+from tfcli.data.prepare import dataset_fingerprint, prepare
 from tfcli.data.shards import MANIFEST_NAME
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import cache_folder, digest, require_writable, write_json, write_text

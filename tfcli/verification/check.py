@@ -30,8 +30,8 @@ from torch import Tensor, nn
 
 from tfcli.corpora import Document, Pair, Source
 from tfcli.corpora.split import TrainValidationSplit
-from tfcli.data.cache import prepare
 from tfcli.data.dataset import PreparedDataset, SequencesView
+from tfcli.data.prepare import prepare
 from tfcli.errors import TfcliError, first_lines
 from tfcli.files import digest
 from tfcli.machine import temporary_folder
