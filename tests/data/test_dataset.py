@@ -94,10 +94,10 @@ def test_what_is_no_dataset_is_refused(tmp_path: Path) -> None:
         PreparedDataset.open(tmp_path / "file")
 
 
-@pytest.mark.parametrize("version", [0, 3, "1", None])
+@pytest.mark.parametrize("version", [0, 4, "1", None])
 def test_another_format_version_is_refused(folder: Path, version: Any) -> None:
     _edit(folder, lambda manifest: manifest.update(format_version=version))
-    with pytest.raises(UsageError, match=f"has format version {version!r}, and this tfcli reads 2 or 1"):
+    with pytest.raises(UsageError, match=f"has format version {version!r}, and this tfcli reads 3 or 2 or 1"):
         PreparedDataset.open(folder)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.support.fakes import ROLES, FakeDivision, FakeTokenizer, as_any, pairs
-from tfcli.data import prepare as pieces
+from tfcli.data import chunks as pieces
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.prepare import prepare
 from tfcli.errors import TfcliError, UsageError

@@ -48,6 +48,7 @@ class FakeDivision:
     validation: Sequence[Document]
     split: str = "hash"
     name: str = "fake.txt"
+    mixture: Sequence[Any] = ()
 
     @property
     def source(self) -> Source:

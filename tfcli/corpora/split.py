@@ -24,6 +24,16 @@ _HASH_BYTES = 8
 
 
 @dataclass(frozen=True)
+class WeightedSplit:
+    """A source of a mixture, divided, with its share of the training tokens (in any unit) and the most times that it is
+    read."""
+
+    split: "TrainValidationSplit"
+    weight: float
+    max_epochs: int | None = None
+
+
+@dataclass(frozen=True)
 class TrainValidationSplit:
     """A source divided into a training part and a validation part.
 
@@ -37,6 +47,8 @@ class TrainValidationSplit:
     validation_fraction: float
     validation: Source | None = None
     """The validation part, where `split` is "file"."""
+    mixture: tuple["WeightedSplit", ...] = ()
+    """The sources, where they have weights: each divided on its own."""
 
     def parts(self) -> Iterator[tuple[Part, Document]]:
         """Every document once, or every piece of one, with its part; afresh at each call. UsageError at the end, when a
@@ -60,11 +72,15 @@ class TrainValidationSplit:
     @cached_property
     def fingerprint(self) -> str:
         """Of the content and of how it is divided."""
+        if self.mixture:
+            return digest("mixture", [(one.split.fingerprint, one.weight, one.max_epochs) for one in self.mixture])
         fraction = self.validation_fraction if self.split in ("hash", "tail") else None
         held_out = self.validation.fingerprint() if self.validation else None
         return digest(_FORMAT_VERSION, self.source.fingerprint(), self.split, fraction, held_out)
 
     def _divided(self) -> Iterator[tuple[Part, Document]]:
+        if self.mixture:
+            return chain.from_iterable(one.split.parts() for one in self.mixture)
         if self.split == "own":
             assert self.source.divided is not None
             return self.source.divided()

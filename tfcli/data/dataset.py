@@ -153,14 +153,16 @@ class PreparedDataset:
         self._shards = shards
 
     @classmethod
-    def open(cls, path: Path) -> PreparedDataset:
-        """Read the manifest and the header of every file.
+    def open(cls, path: Path, fingerprint: str | None = None) -> PreparedDataset:
+        """Read the manifest and the header of every file; of a dataset that was appended to, as it was when it had this
+        `fingerprint`, if it ever had it.
 
         Raises:
             UsageError: there is no prepared dataset, or its format is not read here.
             BrokenInputError: the manifest or a file is missing, truncated or damaged, or they contradict each other.
         """
         manifest = read_manifest(path)
+        manifest = manifest.edition(fingerprint or "") or manifest
         return cls(path, manifest, _open_shards(path, manifest))
 
     def called(self, sources: Sequence[str]) -> PreparedDataset:

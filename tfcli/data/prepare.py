@@ -8,40 +8,36 @@ chunk, and what is killed goes on with the chunks that are missing.
 from __future__ import annotations
 
 import json
-import math
-import os
 import re
 import shutil
 import sys
 import threading
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
-from itertools import chain, count, pairwise
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zipfile import BadZipFile
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tfcli.corpora import PARTS, PIECE_CHARACTERS, Document, Kind, Pair, Part, Text, pieces
-from tfcli.data.dataset import PreparedDataset
-from tfcli.data.shards import (
-    MANIFEST_NAME,
-    SHARD_TOKENS,
-    SIDES,
-    Manifest,
-    PartManifest,
-    PartWriter,
-    token_dtype,
-    write_manifest,
+from tfcli.corpora import PARTS, Kind
+from tfcli.data.chunks import (
+    SUMS,
+    TOKENIZER_NAME,
+    ChunkWriter,
+    EncodedChunk,
+    Weighted,
+    chunks_of,
+    document_pieces,
+    opened_chunk,
 )
+from tfcli.data.dataset import PreparedDataset
+from tfcli.data.shards import MANIFEST_NAME, SHARD_TOKENS, read_manifest, write_manifest
 from tfcli.errors import BrokenInputError, TfcliError, UsageError, shortened
-from tfcli.files import digest, read_versioned, replacing_folder, require_writable, validated, write_json
+from tfcli.files import Lock, digest, read_versioned, replacing_folder, require_writable, validated, write_json
 from tfcli.machine import PIPE, child, cores
-from tfcli.records.dataset import DatasetRecord, PartCounts
+from tfcli.records.dataset import DatasetRecord
 from tfcli.tokenization.tokenizer import load_tokenizer
 
 if TYPE_CHECKING:
@@ -49,57 +45,13 @@ if TYPE_CHECKING:
     from tfcli.recipe.recipe import DataSection
     from tfcli.tokenization.tokenizer import Tokenizer
 
-BATCH_CHARACTERS = 2**20
-"""Pieces are encoded together until they hold so many characters: work for all cores in some 100 MB."""
-_GROWTH = 64
-"""A chunk is a batch; behind every so many chunks, one batch more: 11,000 chunks of a terabyte."""
-TOKENIZER_NAME = "tokenizer.json"
 _VERSION = 1
 """Of what is stored: a number that changes would make every dataset anew."""
 _SHARE_NAME = "share.json"
+_NEW = ".appended"
 
 Progress = Callable[[int, int], None]
 """Receives the documents and tokens done so far."""
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A stretch of one side of a document; `side` is "" for text, else "source" or "target"."""
-
-    part: Part
-    side: str
-    text: str
-    first: bool
-    last: bool
-
-
-def document_pieces(documents: Iterable[tuple[Part, Document]], limit: int = PIECE_CHARACTERS) -> Iterator[Piece]:
-    """The pieces of every document in order; of a pair the source before the target.
-
-    A document of more than `limit` characters is cut where a line ends, as in training a tokenizer.
-    """
-    for part, document in documents:
-        sides: dict[str, Text] = vars(document) if isinstance(document, Pair) else {"": document}
-        for side, text in sides.items():
-            stretches: Iterator[str | None] = chain(pieces(text, limit), [None])
-            for number, (piece, after) in enumerate(pairwise(stretches)):
-                assert piece is not None
-                yield Piece(part, side, piece, first=number == 0, last=after is None)
-
-
-def batched(stream: Iterable[Piece], characters: int = BATCH_CHARACTERS) -> Iterator[list[Piece]]:
-    """Group pieces into lists of about `characters`, at most one piece over."""
-    batch: list[Piece] = []
-    held = 0
-    for piece in stream:
-        batch.append(piece)
-        # An empty text counts as well: a list of them must end, too.
-        held += len(piece.text) + 1
-        if held >= characters:
-            yield batch
-            batch, held = [], 0
-    if batch:
-        yield batch
 
 
 @dataclass(frozen=True)
@@ -170,8 +122,8 @@ def prepare(
             else:
                 chunks = encode_share(division, tokenizer, folder, Share(), progress)
             with replacing_folder(out) as made:
-                writer = _Writer(division.source.kind, tokenizer, made, shard_tokens)
-                writer.write(folder / _chunk_name(number) for number in range(chunks))
+                writer = ChunkWriter(division.source.kind, tokenizer, made, shard_tokens)
+                writer.write(_chunk_paths([folder], chunks), _weights(division))
                 manifest = writer.finish(division.source.names, division.split, fingerprint)
     except (TfcliError, FileNotFoundError):
         # Of two processes that prepare the same for a shared cache, the later one takes what the other made.
@@ -198,11 +150,61 @@ def prepare_share(
         with replacing_folder(out) as made:
             tokenizer.save(made / TOKENIZER_NAME)
             about = _ShareManifest(
-                fingerprint, tokenizer.fingerprint, source.kind, tuple(source.names), division.split, share, chunks
+                fingerprint=fingerprint,
+                tokenizer_fingerprint=tokenizer.fingerprint,
+                kind=source.kind,
+                sources=tuple(source.names),
+                split=division.split,
+                share=share,
+                chunks=chunks,
+                mixture=_weights(division),
             )
             write_json(made / _SHARE_NAME, {"format_version": _VERSION, **asdict(about)})
-            for number in range(share.number, chunks, share.of):
-                (folder / _chunk_name(number)).rename(made / _chunk_name(number))
+            for file in folder.glob("*.npz"):
+                file.rename(made / file.name)
+
+
+def append(
+    division: TrainValidationSplit, tokenizer: Tokenizer, folder: Path, progress: Progress | None = None
+) -> DatasetRecord:
+    """Add documents to a dataset, which gets a new fingerprint. Its shards stay as they are, and so do the trainings
+    that have begun on them: they go on with what the dataset was then. What is killed changes nothing.
+
+    Raises:
+        UsageError: the dataset, or the division of what is added, is not by hash; it was made with another tokenizer,
+            is of the other kind, or is a mixture; or another process appends to it.
+    """
+    dataset = PreparedDataset.open(folder)
+    dataset.require_tokenizer(tokenizer)
+    dataset.require_kind(division.source.kind)
+    for what, split in ((str(folder), dataset.manifest.split), (", ".join(division.source.names), division.split)):
+        if split != "hash":
+            problem = f"{what} is divided by {split}, where documents that are added would move others"
+            raise UsageError(problem, "divide both by hash: --split hash")
+    if dataset.manifest.mixture or division.mixture:
+        raise UsageError("A mixture cannot be added to, nor added", "prepare the whole mixture again")
+    try:
+        lock = Lock(folder)
+    except OSError as error:
+        raise UsageError(f"{folder} is in use by another process", "wait until that one has ended") from error
+    try:
+        old, added = read_manifest(folder), dataset_fingerprint(division, tokenizer)
+        if old.earlier and old.fingerprint == digest("appended", old.earlier[-1].fingerprint, added):
+            return dataset.record(reused=True)
+        shutil.rmtree(folder / _NEW, ignore_errors=True)  # of one that was killed
+        with _chunk_folder(folder, added) as chunks, replacing_folder(folder / _NEW) as made:
+            numbers = encode_share(division, tokenizer, chunks, Share(), progress)
+            first = {part: len(old.part(part).shards) for part in PARTS}
+            writer = ChunkWriter(old.kind, tokenizer, made, SHARD_TOKENS, first)
+            writer.write(_chunk_paths([chunks], numbers))
+            manifest = writer.appended(old, division.source.names, digest("appended", old.fingerprint, added))
+            for file in made.iterdir():
+                file.replace(folder / file.name)
+        (folder / _NEW).rmdir()
+        write_manifest(folder, manifest)
+        return manifest.record(folder)
+    finally:
+        lock.release()
 
 
 @dataclass(frozen=True)
@@ -215,7 +217,8 @@ class _ShareManifest:
     sources: tuple[str, ...]
     split: str
     share: Share
-    chunks: int
+    chunks: tuple[int, ...]
+    mixture: tuple[Weighted, ...]
 
 
 def merge(shares: Sequence[Path], out: Path, *, shard_tokens: int = SHARD_TOKENS) -> DatasetRecord:
@@ -240,16 +243,16 @@ def merge(shares: Sequence[Path], out: Path, *, shard_tokens: int = SHARD_TOKENS
     tokenizer = load_tokenizer(first / TOKENIZER_NAME)
     if tokenizer.fingerprint != wanted.tokenizer_fingerprint:
         raise BrokenInputError(f"{first / TOKENIZER_NAME} has changed", "prepare the share again")
-    chunks = [by_number[number % of] / _chunk_name(number) for number in range(wanted.chunks)]
-    for chunk in chunks:
+    chunks = _chunk_paths([by_number[number] for number in range(of)], wanted.chunks)
+    for chunk in chain.from_iterable(chunks):
         if not chunk.is_file():
             raise BrokenInputError(f"{chunk} is missing", f"prepare the share {chunk.parent} again")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"{out} is there already", "choose another output folder")
     require_writable(out)
     with replacing_folder(out) as made:
-        writer = _Writer(wanted.kind, tokenizer, made, shard_tokens)
-        writer.write(chunks)
+        writer = ChunkWriter(wanted.kind, tokenizer, made, shard_tokens)
+        writer.write(chunks, wanted.mixture)
         return writer.finish(wanted.sources, wanted.split, wanted.fingerprint).record(out)
 
 
@@ -310,18 +313,17 @@ def _chunk_folder(out: Path, name: str) -> Iterator[Path]:
         raise
 
 
-def _chunk_name(number: int) -> str:
-    return f"chunk-{number:06d}.npz"
+def _chunk_paths(folders: Sequence[Path], chunks: Sequence[int]) -> list[list[Path]]:
+    """The files of each source's chunks, of which every folder has one in turn."""
+    return [
+        [folders[number % len(folders)] / f"{source}-{number:06d}.npz" for number in range(numbers)]
+        for source, numbers in enumerate(chunks)
+    ]
 
 
-def _chunks(stream: Iterable[Piece]) -> Iterator[list[list[Piece]]]:
-    """The batches of each chunk, which do not depend on who encodes it."""
-    batches = batched(stream)
-    for number in count():
-        chunk = [batch for _, batch in zip(range(1 + number // _GROWTH), batches, strict=False)]
-        if not chunk:
-            return
-        yield chunk
+def _weights(division: TrainValidationSplit) -> tuple[Weighted, ...]:
+    mixture = division.mixture
+    return tuple(Weighted(", ".join(one.split.source.names), float(one.weight), one.max_epochs) for one in mixture)
 
 
 def encode_share(
@@ -330,170 +332,28 @@ def encode_share(
     folder: Path,
     share: Share,
     progress: Progress | None = None,
-) -> int:
-    """Encode the chunks of a share that are not in `folder` yet; returns the number of all chunks. The text is read to
-    its end whatever the share, since a chunk begins where the one before it has ended."""
-    documents = tokens = number = 0
-    for number, chunk in enumerate(_chunks(document_pieces(division.parts())), start=1):
-        if (number - 1) % share.of != share.number:
-            continue
-        path = folder / _chunk_name(number - 1)
-        if not path.exists():
-            encoded = _Chunk(division.source.kind, tokenizer)
-            for batch in chunk:
-                encoded.add(batch)
-            encoded.save(path)
-        if progress:
-            counts = read_counts(path)
-            documents += sum(one["documents"] for one in counts.values())
-            tokens += sum(one["tokens"] for one in counts.values())
-            progress(documents, tokens)
-    return number
-
-
-_COUNTED = ("documents", "tokens", "bytes", "characters", "unknown")
-_SUMS = (*_COUNTED, "pieces", "words", "squares", "products", "word_squares")
-
-
-class _Chunk:
-    """The ids of some batches, where documents end in them, and their counts."""
-
-    def __init__(self, kind: Kind, tokenizer: Tokenizer) -> None:
-        self._tokenizer, self._dtype = tokenizer, token_dtype(tokenizer.vocab_size)
-        places = [(part, side) for part in PARTS for side in SIDES[kind]]
-        self._ids = {place: array("H" if self._dtype.itemsize == 2 else "I") for place in places}
-        self._ends: dict[tuple[Part, str], list[int]] = {place: [] for place in places}
-        self._counts = {part: dict.fromkeys(_SUMS, 0) for part in PARTS}
-
-    def add(self, batch: Sequence[Piece]) -> None:
-        """Encode a batch."""
-        roles = self._tokenizer.roles
-        end = list(roles.end)
-        for piece, ids in zip(batch, self._tokenizer.encode_batch([piece.text for piece in batch]), strict=True):
-            place = piece.part, piece.side
-            stored, counts = self._ids[place], self._counts[piece.part]
-            if piece.first:
-                stored.fromlist(list(roles.stored_start(piece.side)))
-            stored.fromlist(ids)
-            size, data = len(ids), piece.text.encode()
-            words = _count_words(piece.text, data)
-            counts["pieces"] += size
-            counts["words"] += words
-            counts["squares"] += size * size
-            counts["products"] += size * words
-            counts["word_squares"] += words * words
-            counts["tokens"] += size
-            counts["unknown"] += self._tokenizer.count_unknown(ids)
-            if piece.last:
-                stored.fromlist(end)
-                counts["tokens"] += len(end)
-                self._ends[place].append(len(stored))
-            if piece.side != "source":
-                counts["characters"] += len(piece.text)
-                counts["bytes"] += len(data)
-                counts["documents"] += piece.last
-
-    def save(self, path: Path) -> None:
-        """Write it, whole or not at all."""
-        arrays: dict[str, NDArray[Any]] = {}
-        for (part, side), ids in self._ids.items():
-            arrays[f"{part}.{side}.ids"] = np.frombuffer(ids, self._dtype)
-            arrays[f"{part}.{side}.ends"] = np.array(self._ends[part, side], np.int64)
-        for part, counts in self._counts.items():
-            arrays[f"{part}.counts"] = np.array(list(counts.values()), np.int64)
-        temporary = path.with_suffix(f".{os.getpid()}.tmp")
-        with temporary.open("wb") as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type]
-        temporary.replace(path)  # the system may lose it with its power: its checksum is compared
-
-
-_SPACE = np.zeros(128, bool)
-_SPACE[[ord(one) for one in map(chr, range(128)) if one.isspace()]] = True
-
-
-def _count_words(text: str, data: bytes) -> int:
-    """``len(text.split())``, in a tenth of its time where the text is ASCII."""
-    if not data or not text.isascii():
-        return len(text.split())
-    space = _SPACE[np.frombuffer(data, np.uint8)]
-    return int(not space[0]) + int(np.count_nonzero(space[:-1] & ~space[1:]))
-
-
-def read_counts(path: Path) -> dict[Part, dict[str, int]]:
-    """What a chunk counts, a part at a time."""
-    with _opened(path) as arrays:
-        return {part: dict(zip(_SUMS, arrays[f"{part}.counts"].tolist(), strict=True)) for part in PARTS}
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            yield arrays
-    except (ValueError, KeyError, EOFError, BadZipFile) as error:
-        path.unlink(missing_ok=True)
-        raise BrokenInputError(f"{path} is damaged ({error})", "give the command again: it makes this anew") from error
-
-
-class _Writer:
-    """Chunks as the shards of a dataset."""
-
-    def __init__(self, kind: Kind, tokenizer: Tokenizer, folder: Path, shard_tokens: int) -> None:
-        self._kind, self._tokenizer, self._folder = kind, tokenizer, folder
-        self._sums = {part: dict.fromkeys(_SUMS, 0) for part in PARTS}
-        dtype = token_dtype(tokenizer.vocab_size)
-        self._writers = {part: PartWriter(folder, part, SIDES[kind], dtype, shard_tokens) for part in PARTS}
-
-    def write(self, chunks: Iterable[Path]) -> None:
-        """Append chunks, in their order."""
-        with ExitStack() as stack:
-            for writer in self._writers.values():
-                stack.enter_context(writer)
-            for path in chunks:
-                with _opened(path) as arrays:
-                    for part, writer in self._writers.items():
-                        for name, value in zip(_SUMS, arrays[f"{part}.counts"].tolist(), strict=True):
-                            self._sums[part][name] += value
-                        names = {side: f"{part}.{side}" for side in SIDES[self._kind]}
-                        writer.write({side: (arrays[f"{n}.ids"], arrays[f"{n}.ends"]) for side, n in names.items()})
-            for part, sums in self._sums.items():
-                if sums["characters"]:
-                    self._writers[part].finish_shard()
-
-    def finish(self, sources: Sequence[str], split: str, fingerprint: str) -> Manifest:
-        """The manifest, written. A part without text is a UsageError."""
-        for part, sums in self._sums.items():
-            if not sums["characters"]:
-                names = ", ".join(sources)
-                problem = f"The {part} part of {names} has no text (split {split}, {sums['documents']} documents)"
-                raise UsageError(problem, "give more text, or change data.split or data.validation_fraction")
-        self._tokenizer.save(self._folder / TOKENIZER_NAME)
-        parts = {
-            part: PartManifest(_part_counts(self._sums[part]), tuple(writer.shards))
-            for part, writer in self._writers.items()
-        }
-        tokenizer = self._tokenizer
-        manifest = Manifest(
-            kind=self._kind,
-            sources=tuple(sources),
-            split=split,
-            fingerprint=fingerprint,
-            tokenizer_fingerprint=tokenizer.fingerprint,
-            vocab_size=tokenizer.vocab_size,
-            roles=tokenizer.roles,
-            **parts,
-        )
-        write_manifest(self._folder, manifest)
-        return manifest
-
-
-def _part_counts(sums: dict[str, int]) -> PartCounts:
-    counted = PartCounts(**{name: sums[name] for name in _COUNTED})
-    if not sums["words"]:
-        return counted
-    mean = sums["pieces"] / sums["words"]
-    deviations = sums["squares"] - 2 * mean * sums["products"] + mean**2 * sums["word_squares"]
-    return replace(counted, words=sums["words"], spread=round(math.sqrt(max(0.0, deviations) / sums["words"]), 4))
+) -> tuple[int, ...]:
+    """Encode the chunks of a share that are not in `folder` yet; returns the number of all chunks of each source. The
+    text is read to its end whatever the share, since a chunk begins where the one before it has ended."""
+    done = np.zeros(len(SUMS), np.int64)
+    numbers = []
+    for source, split in enumerate([one.split for one in division.mixture] or [division]):
+        number = -1
+        for number, chunk in enumerate(chunks_of(document_pieces(split.parts()))):
+            if number % share.of != share.number:
+                continue
+            path = folder / f"{source}-{number:06d}.npz"
+            if not path.exists():
+                encoded = EncodedChunk(division.source.kind, tokenizer)
+                for batch in chunk:
+                    encoded.add(batch)
+                encoded.save(path)
+            with opened_chunk(path) as arrays:
+                done += sum(arrays[f"{part}.sums"].sum(axis=0) for part in PARTS)
+            if progress:
+                progress(*done[:2].tolist())
+        numbers.append(number + 1)
+    return tuple(numbers)
 
 
 class WorkerError(TfcliError):
@@ -508,8 +368,8 @@ class _Request:
     workers: int
 
 
-def _encode_by_workers(request: _Request, progress: Progress | None) -> int:
-    """Have each worker encode its share; returns the number of all chunks."""
+def _encode_by_workers(request: _Request, progress: Progress | None) -> tuple[int, ...]:
+    """Have each worker encode its share; returns the number of all chunks of each source."""
     asked = {
         "data": {name: value for name, value in asdict(request.origin.section).items() if value is not None},
         "kind": request.kind,
@@ -547,7 +407,7 @@ def _encode_by_workers(request: _Request, progress: Progress | None) -> int:
             if process.wait() or "chunks" not in heard[number]:
                 problem = f"Worker {number + 1} of {request.workers} ended (exit code {process.returncode})"
                 raise WorkerError(problem, "give the command again: it goes on with what is done")
-    return int(heard[0]["chunks"])
+    return tuple(heard[0]["chunks"])
 
 
 def _work(asked: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 from tfcli.corpora import PARTS, Kind, Part
 from tfcli.errors import BrokenInputError, UsageError, shortened
 from tfcli.files import file_digest, read_versioned, validated, write_json
-from tfcli.records.dataset import DatasetRecord, PartCounts
+from tfcli.records.dataset import DatasetRecord, MixedSource, PartCounts
 from tfcli.records.roles import TokenRoles
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
+_BEFORE_MIXTURES = 2
+"""What neither a mixture nor an earlier edition is in, and is written still where there is none."""
 _BEFORE_TEXT_START = 1
 """Where every text begins with bos, even where that is the end of another one."""
 MANIFEST_NAME = "manifest.json"
@@ -57,6 +59,17 @@ class PartManifest:
 
 
 @dataclass(frozen=True)
+class Edition:
+    """An earlier state of a dataset: the counts and the number of the first shards of each part, which stay as they
+    are."""
+
+    fingerprint: str
+    sources: tuple[str, ...]
+    train: tuple[PartCounts, int]
+    validation: tuple[PartCounts, int]
+
+
+@dataclass(frozen=True)
 class Manifest:
     """The whole of ``manifest.json`` but its format version."""
 
@@ -69,6 +82,26 @@ class Manifest:
     roles: TokenRoles
     train: PartManifest
     validation: PartManifest
+    mixture: tuple[MixedSource, ...] = ()
+    """The sources of the training part, where they have weights."""
+    earlier: tuple["Edition", ...] = ()
+    """What the dataset was before each time that documents were appended, the first one first."""
+
+    def edition(self, fingerprint: str) -> "Manifest | None":
+        """The dataset as it was known by a fingerprint, which is that of today or an earlier one."""
+        if fingerprint == self.fingerprint:
+            return self
+        for number, one in enumerate(self.earlier):
+            if one.fingerprint == fingerprint:
+                return replace(
+                    self,
+                    fingerprint=fingerprint,
+                    sources=one.sources,
+                    train=PartManifest(one.train[0], self.train.shards[: one.train[1]]),
+                    validation=PartManifest(one.validation[0], self.validation.shards[: one.validation[1]]),
+                    earlier=self.earlier[:number],
+                )
+        return None
 
     def part(self, part: Part) -> PartManifest:
         """One of the two parts."""
@@ -77,13 +110,15 @@ class Manifest:
     def record(self, path: Path, *, reused: bool = False) -> DatasetRecord:
         """The numbers that travel up to whoever shows them."""
         shown = {**vars(self), "train": self.train.counts, "validation": self.validation.counts}
-        del shown["roles"]
+        del shown["roles"], shown["earlier"]
         return DatasetRecord(str(path), **shown, reused=reused)
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write ``manifest.json`` into `folder`."""
-    write_json(folder / MANIFEST_NAME, {"format_version": FORMAT_VERSION, **asdict(manifest)})
+    values = {name: value for name, value in asdict(manifest).items() if value or name not in ("mixture", "earlier")}
+    version = FORMAT_VERSION if {"mixture", "earlier"} & values.keys() else _BEFORE_MIXTURES
+    write_json(folder / MANIFEST_NAME, {"format_version": version, **values})
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -99,7 +134,9 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST_NAME
     if not path.exists():
         raise UsageError(f"{folder} is no prepared dataset, it has no {MANIFEST_NAME}", "make one with `tfcli prepare`")
-    values = read_versioned(path, FORMAT_VERSION, _BEFORE_TEXT_START, remedy=_RESTORE, refusal=UsageError)[1]
+    values = read_versioned(
+        path, FORMAT_VERSION, _BEFORE_MIXTURES, _BEFORE_TEXT_START, remedy=_RESTORE, refusal=UsageError
+    )[1]
     manifest: Manifest = validated(Manifest, values, path, _RESTORE)
     for problem in _contradictions(manifest):
         raise BrokenInputError(f"{path} {problem}", _RESTORE)
@@ -196,11 +233,17 @@ class PartWriter(AbstractContextManager["PartWriter"]):
     """
 
     def __init__(
-        self, folder: Path, part: str, sides: tuple[str, ...], dtype: np.dtype[Any], shard_tokens: int
+        self,
+        folder: Path,
+        part: str,
+        sides: tuple[str, ...],
+        dtype: np.dtype[Any],
+        shard_tokens: int,
+        first: int = 0,
     ) -> None:
         self.shards: list[dict[str, StoredArray]] = []
         self._folder, self._part, self._sides = folder, part, sides
-        self._dtype, self._shard_tokens = dtype, shard_tokens
+        self._dtype, self._shard_tokens, self._first = dtype, shard_tokens, first
         self._open: dict[str, _GrowingArray] = {}
         self._ended: dict[str, int] = {}
 
@@ -247,7 +290,7 @@ class PartWriter(AbstractContextManager["PartWriter"]):
             self._open = {}
 
     def _open_array(self, name: str, dtype: np.dtype[Any]) -> _GrowingArray:
-        path = self._folder / file_name(self._part, len(self.shards), name)
+        path = self._folder / file_name(self._part, self._first + len(self.shards), name)
         self._open[name] = _GrowingArray(path, dtype)
         return self._open[name]
 

@@ -163,7 +163,7 @@ def require_same_text(
         return None
     found: PreparedDataset | tuple[TrainValidationSplit, Tokenizer]
     if folder is not None:
-        found = PreparedDataset.open(folder)
+        found = PreparedDataset.open(folder, trained_on.fingerprint)
         fingerprint = found.record().fingerprint
     else:
         found = open_split(recipe.data, kind_of(recipe)), load_run_tokenizer(run, read_config(run.config))

@@ -1,5 +1,6 @@
 """What a dataset and a tokenizer are said to be: manifest, text statistics, vocabulary, comparison."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -36,10 +37,35 @@ class PartCounts:
     words: int = 0
     spread: float = 0.0
 
+    def joined(self, more: "PartCounts") -> "PartCounts":
+        """The counts of both texts together. The spread is that of both about their own means, which is close where
+        these are close."""
+        words = self.words + more.words if self.words and more.words else 0
+        spread = math.sqrt((self.spread**2 * self.words + more.spread**2 * more.words) / words) if words else 0.0
+        sums = {name: getattr(self, name) + getattr(more, name) for name in ("documents", "tokens", "bytes")}
+        characters, unknown = self.characters + more.characters, self.unknown + more.unknown
+        return PartCounts(**sums, characters=characters, unknown=unknown, words=words, spread=round(spread, 4))
+
     def pieces_per_word(self, ends: int) -> float | None:
         """Tokens a word, less the `ends` of each document, or pair, which are of no word; None where words were not
         counted."""
         return (self.tokens - ends * self.documents) / self.words if self.words else None
+
+
+@dataclass(frozen=True)
+class MixedSource:
+    """What a source has of a mixture: its weight, its share of the training tokens, and how often it is read.
+    `max_epochs`: the most times that it may be. `retired_at`: tokens of the stream when it had been read so often, and
+    the others took over its share."""
+
+    source: str
+    weight: float
+    documents: int
+    tokens: int
+    share: float
+    epochs: float
+    max_epochs: int | None = None
+    retired_at: int | None = None
 
 
 @dataclass(frozen=True)
@@ -57,6 +83,7 @@ class DatasetRecord:
     validation: PartCounts
     reused: bool = False
     only: Literal["whole", "validation"] | None = None  # what both parts are of their source, where both are the same
+    mixture: tuple[MixedSource, ...] = ()  # the sources of the training part, where they have weights
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,92 @@
+"""Mixing sources by weight: which document comes next, so that every source has its share of the tokens at every point.
+
+Weighted fair queueing (WF²Q; Bennett and Zhang 1996): of the sources that are not ahead of their share, the one whose
+next document would be due first. No source is ever more than one document ahead of its share or behind it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """One pass over a mixture.
+
+    Shape: order (documents,): the source of each document, which is always that source's next one.
+    """
+
+    order: NDArray[np.int32]
+    documents: tuple[int, ...]
+    """Documents of each source."""
+    tokens: tuple[int, ...]
+    """Tokens of each source."""
+    retired: tuple[int | None, ...]
+    """The tokens of the stream when a source had been read `caps` times; None: it is read on."""
+
+
+def mixed_order(
+    lengths: Sequence[NDArray[np.int64]], weights: Sequence[float], caps: Sequence[int | None] | None = None
+) -> Mixed:
+    """The order of one pass: until the source of most tokens has been read once, or every source as often as it may be.
+
+    A source begins again where it ends. One that has been read `caps` times gives its share to the others, as they
+    share the rest.
+
+    Args:
+        lengths: tokens of each document of each source, all at least 1; a source has one document at least.
+        weights: shares of tokens, in any unit.
+
+    Shape: lengths[source] (documents,)
+
+    >>> lengths = [np.full(4, 10), np.full(2, 5)]
+    >>> mixed_order(lengths, [2, 1]).order.tolist(), mixed_order(lengths, [2, 1], [None, 1]).order.tolist()
+    ([0, 1, 0, 1, 0, 1, 0], [0, 1, 0, 1, 0, 0])
+    """
+    totals = [int(one.sum()) for one in lengths]
+    largest = max(range(len(totals)), key=totals.__getitem__)
+    limits = [
+        None if cap is None else cap * len(one) for cap, one in zip(caps or [None] * len(lengths), lengths, strict=True)
+    ]
+    documents, tokens = [0] * len(lengths), [0] * len(lengths)
+    retired: list[int | None] = [None] * len(lengths)
+    total_weight, clock, written = float(sum(weights)), 0.0, 0
+    # Tags are times of a clock that goes on by one while every source gets its weight in tokens.
+    waiting = [(0.0, source) for source in range(len(lengths))]  # by the time at which a document may begin
+    ready: list[tuple[float, int]] = []  # by the time at which it is due
+    heapify(waiting)
+    order = []
+    while documents[largest] < len(lengths[largest]) and (waiting or ready):
+        if not ready:
+            clock = max(clock, waiting[0][0])
+        while waiting and waiting[0][0] <= clock:
+            begin, source = heappop(waiting)
+            length = int(lengths[source][documents[source] % len(lengths[source])])
+            heappush(ready, (begin + length / weights[source], source))
+        due, source = heappop(ready)
+        length = int(lengths[source][documents[source] % len(lengths[source])])
+        order.append(source)
+        documents[source] += 1
+        tokens[source] += length
+        written += length
+        clock += length / total_weight
+        if documents[source] == limits[source]:
+            retired[source] = written
+            total_weight -= weights[source]
+        else:
+            heappush(waiting, (due, source))
+    return Mixed(np.array(order, np.int32), tuple(documents), tuple(tokens), tuple(retired))
+
+
+def deviations(lengths: Sequence[NDArray[np.int64]], weights: Sequence[float], order: Sequence[int]) -> Iterator[float]:
+    """How many tokens the source farthest from its share is away from it, behind each document of an order in which no
+    source is retired."""
+    shares = np.array(weights, float) / sum(weights)
+    tokens, documents = np.zeros(len(lengths)), [0] * len(lengths)
+    for source in order:
+        tokens[source] += lengths[source][documents[source] % len(lengths[source])]
+        documents[source] += 1
+        yield float(np.abs(tokens - shares * tokens.sum()).max())
