@@ -1,15 +1,14 @@
 """``tfcli prepare`` and ``tfcli cache``: text to a dataset of token ids, and what the cache of them holds."""
 
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from tfcli.console.options import Json, TextSeed, command
 from tfcli.console.terminal import Terminal
-from tfcli.errors import TfcliError, UsageError
+from tfcli.errors import TfcliError, UsageError, shortened
 
 Sources = Annotated[
     list[str],
@@ -21,64 +20,145 @@ Sources = Annotated[
 ]
 
 
+_WORK, _SOURCES = "Division of labour", "Sources"
+
+
 @command
 def prepare(
     terminal: Terminal,
     sources: Sources,
-    tokenizer: Annotated[Path, typer.Option(metavar="FILE|RUN", help="A tokenizer.json or a run.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="The folder to make.")],
-    pairs: Annotated[bool, typer.Option("--pairs", help="The source is pairs of sentences.")] = False,
+    tokenizer: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE|RUN", help="A tokenizer.json or a run.", show_default="with --append, its own"),
+    ] = None,
+    pairs: Annotated[
+        bool, typer.Option("--pairs", help="The source is pairs of sentences.", rich_help_panel=_SOURCES)
+    ] = False,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N,N",
+            help="Shares of the training tokens, in the order of the sources.",
+            rich_help_panel=_SOURCES,
+        ),
+    ] = None,
     split: Annotated[
         Literal["hash", "tail", "file"] | None,
         typer.Option(
             help="How to hold out the validation part.",
             show_default="the source's own, else hash; tail below 100 documents",
+            rich_help_panel=_SOURCES,
         ),
     ] = None,
     validation: Annotated[
-        str | None, typer.Option(metavar="SOURCE", help="The validation part, for --split file.")
+        str | None,
+        typer.Option(metavar="SOURCE", help="The validation part, for --split file.", rich_help_panel=_SOURCES),
     ] = None,
     assignments: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Set a key of the data section, such as data.columns."),
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Set a key of the data section, such as data.columns.",
+            rich_help_panel=_SOURCES,
+        ),
     ] = None,
     seed: TextSeed = None,
+    append: Annotated[
+        bool, typer.Option("--append", help="Add the sources to the dataset in DIR.", rich_help_panel=_WORK)
+    ] = False,
+    workers: Annotated[
+        int, typer.Option(metavar="N", min=1, max=1024, help="Processes that encode.", rich_help_panel=_WORK)
+    ] = 1,
+    shard: Annotated[
+        str | None,
+        typer.Option(metavar="I/N", help="Encode the share of machine I of N alone.", rich_help_panel=_WORK),
+    ] = None,
+    merge: Annotated[
+        bool, typer.Option("--merge", help="The sources are the folders of all shares.", rich_help_panel=_WORK)
+    ] = False,
     json: Json = False,
 ) -> None:
     """Turn text into a dataset of token ids on disk.
 
     Any number of trainings read it, memory-mapped: tfcli train --data DIR.
+    What is killed goes on where it was when the same command is given again.
 
     Examples:
 
       tfcli prepare books/*.txt --tokenizer tokenizer.json --out data/books
       tfcli prepare train.tsv --pairs --tokenizer runs/translator --out data/pairs --split hash
+      tfcli prepare web.jsonl wiki.jsonl --weights 3,1 --tokenizer tokenizer.json --out data/mix
+      tfcli prepare web.jsonl --tokenizer tokenizer.json --shard 2/8 --out shares/2
+      tfcli prepare shares/* --merge --out data/web
     """
     from tfcli.console.reporting import reporting
     from tfcli.corpora.split import open_split
-    from tfcli.data.prepare import prepare as prepare_dataset
+    from tfcli.data import prepare as preparing
     from tfcli.data.shards import MANIFEST_NAME
     from tfcli.files import claimed
     from tfcli.recipe.loading import build_recipe, parse_assignments
     from tfcli.records.runs import StageProgress, StageStarted
     from tfcli.tokenization.tokenizer import load_tokenizer
 
-    names = sources[0] if len(sources) == 1 else sources
-    given = {"source": names, "split": split, "validation": validation, "seed": seed}
+    ways = {"--append": append, "--merge": merge, "--shard": shard, "--workers": workers > 1}
+    if len(used := [name for name, value in ways.items() if value]) > 1:
+        raise UsageError(f"{used[0]} and {used[1]} do not go together", "leave one of them out")
+    # A dataset that is there may be the very same, and is then taken as it is.
+    claim = nullcontext() if append or (out / MANIFEST_NAME).is_file() else claimed(out)
+    if merge:
+        given = {"--tokenizer": tokenizer, "--pairs": pairs, "--weights": weights, "--split": split}
+        for name, value in {**given, "--validation": validation, "--set": assignments, "--seed": seed}.items():
+            if value not in (None, False):
+                raise UsageError(f"{name} says how to prepare, and --merge has it from the shares", f"leave {name} out")
+        with claim, reporting(terminal, json=json) as reporter:
+            reporter.result(preparing.merge([Path(source) for source in sources], out))
+        return
+    if tokenizer is None and not append:
+        raise UsageError("--tokenizer names none", "give a tokenizer.json or a run, as in --tokenizer runs/mine")
     settings = parse_assignments(assignments or [])
     for name in settings.keys() - {"data"}:
         problem = f"--set {name!r} is no setting of a dataset"
         raise UsageError(problem, "set keys that begin with data, such as data.columns")
-    flags = {key: value for key, value in given.items() if value is not None}  # another one would take a --set away
+    named = {"source": sources[0] if len(sources) == 1 else sources} if weights is None else _weighted(sources, weights)
+    flags = {**named, "split": split, "validation": validation, "seed": seed}
+    flags = {key: value for key, value in flags.items() if value is not None}  # another one would take a --set away
     section = build_recipe(settings, {"data": flags}).data
-    # A dataset that is there may be the very same, and is then taken as it is.
-    claim = nullcontext() if (out / MANIFEST_NAME).is_file() else claimed(out)
+    share = None if shard is None else preparing.Share.of_text(shard)
     with claim, reporting(terminal, json=json) as reporter:
         division = open_split(section, "pairs" if pairs else "text")
-        loaded = load_tokenizer(tokenizer)
+        loaded = load_tokenizer(tokenizer or out)
         reporter(StageStarted("data", ", ".join(sources)))
-        progress = partial(StageProgress, "data")
-        reporter.result(prepare_dataset(division, loaded, out, progress=lambda *done: reporter(progress(*done))))
+
+        def progress(documents: int, tokens: int) -> None:
+            reporter(StageProgress("data", documents, tokens))
+
+        if share is not None:
+            preparing.prepare_share(division, loaded, out, share, progress)
+            reporter.hint([["tfcli", "prepare", "SHARES", "--merge", "--out", "DIR"]])
+        elif append:
+            reporter.result(preparing.append(division, loaded, out, progress))
+        else:
+            if workers > 1 and "-" in sources:
+                problem = f"{workers} workers cannot read standard input"
+                raise UsageError(problem, "write it to a file, or leave --workers out")
+            origin = preparing.Origin(section, tokenizer or out)
+            reporter.result(preparing.prepare(division, loaded, out, progress=progress, workers=workers, origin=origin))
+
+
+def _weighted(sources: list[str], weights: str) -> dict[str, Any]:
+    """`data.sources` of --weights."""
+    from tfcli.draw.numbers import plural
+
+    try:
+        numbers = [float(one) for one in weights.split(",")]
+    except ValueError as error:
+        raise UsageError(f"--weights {shortened(weights)!r} is no list of numbers", "write --weights 3,1") from error
+    if len(numbers) != len(sources):
+        problem = f"--weights has {plural(len(numbers), 'number')} for {plural(len(sources), 'source')}"
+        raise UsageError(problem, "give one number a source, joined by commas")
+    return {"sources": [{"source": name, "weight": one} for name, one in zip(sources, numbers, strict=True)]}
 
 
 cache_app = typer.Typer()

@@ -7,7 +7,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from tfcli.draw import View
-from tfcli.draw.numbers import duration, exact, percent, short
+from tfcli.draw.numbers import duration, exact, percent, plural, short
 from tfcli.draw.safe import printable
 from tfcli.draw.tables import columns, dim, grid, heading
 from tfcli.records.dataset import CacheEntry, DatasetRecord, PartCounts
@@ -31,6 +31,17 @@ class DatasetView(View[DatasetRecord]):
             table.add_row(name, *(exact(getattr(part, field)) for part in parts.values()))
         table.add_row("unknown tokens", *map(_unknown, parts.values()))
         yield table
+        if record.mixture:
+            mixed = grid("source", ">weight", ">share of tokens", ">tokens", ">times read")
+            for one in record.mixture:
+                times = f"{one.epochs:.2f}" + (f" (its {one.max_epochs})" if one.retired_at is not None else "")
+                mixed.add_row(printable(one.source), f"{one.weight:g}", percent(one.share), exact(one.tokens), times)
+            yield Text()
+            yield mixed
+            for one in record.mixture:
+                if one.retired_at is not None:
+                    gave = f"{printable(one.source)} was read {plural(one.max_epochs or 0, 'time')} by token"
+                    yield Text(f"{gave} {exact(one.retired_at)}; the others share its part from there on.")
         split = "" if record.only else f"split by {record.split} · "
         about = f"{split}vocabulary {exact(record.vocab_size)} · {record.fingerprint[:12]}"
         yield from dim(about, printable(record.path))
