@@ -2,9 +2,9 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tfcli.data.chunks import Piece, batched, document_pieces
 
 from tests.support.fakes import pairs
+from tfcli.data.chunks import Piece, batched, document_pieces
 
 
 @given(st.lists(st.text(alphabet="ab \n", max_size=40), max_size=4), st.integers(1, 12))
