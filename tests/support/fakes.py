@@ -60,6 +60,9 @@ class FakeDivision:
     def fingerprint(self) -> str:
         return digest([repr(document) for document in (*self.train, "|", *self.validation)])
 
+    def divided(self) -> Iterator[tuple[Part, Document]]:
+        return self.parts()
+
     def parts(self) -> Iterator[tuple[Part, Document]]:
         for index in range(max(len(self.train), len(self.validation))):
             if index < len(self.train):

@@ -58,6 +58,7 @@ _option("sources", "data.source", list[str], panel=None, help=_SOURCE, default=_
 _option("recipe", "", str, None, "A TOML file or a name from `tfcli recipes list`.", metavar="FILE|NAME")
 _option("assignments", "", list[str], None, _SET, metavar="KEY=VALUE")
 _option("data", "data.source", str, DATA, "The same as SOURCE.", metavar="SOURCE|DIR")
+_option("weights", "", str, DATA, "Shares of the training tokens, in the order of the sources.", metavar="N,N")
 _option("vocab_size", "tokenizer.vocab_size", int, panel=DATA, help=_VOCABULARY, default="2048", metavar="N", min=6)
 _option("arch", "model.architecture", _ARCHITECTURES, panel=MODEL, help=_ARCH, default=_BY_TEXT, metavar="ARCH")
 _option("preset", "", str, MODEL, "A named shape: gpt2, bert, t5, modern …", metavar="NAME")
@@ -115,7 +116,11 @@ class Asked:
             (shlex.join(self.words(name)), key, value[0] if name == "sources" and len(value) == 1 else value)
             for name, value in given.items()
             for key in _OPTIONS[name][0]
+            if name != "sources" or "weights" not in given
         ]
+        if "weights" in given:
+            words = shlex.join(self.words("weights"))
+            options.append((words, "data.sources", weighted_sources(given.get("sources", []), given["weights"])))
         self.settings, self.typed = typed_settings(given.get("assignments", ()), options)
 
     def words(self, *names: str) -> list[str]:
@@ -127,6 +132,18 @@ class Asked:
                 found += [] if name == "sources" else [flag_of(name)]
                 found.append(str(value).removesuffix(".0") if isinstance(value, float) else str(value))
         return found
+
+
+def weighted_sources(sources: Sequence[str], weights: str) -> list[dict[str, Any]]:
+    """`data.sources` of the sources and --weights."""
+    try:
+        numbers = [float(one) for one in weights.split(",")]
+    except ValueError as error:
+        raise UsageError(f"--weights {shortened(weights)!r} is no list of numbers", "write --weights 3,1") from error
+    if len(numbers) != len(sources):
+        problem = f"--weights {weights} has {len(numbers)} numbers, and there are {len(sources)} sources"
+        raise UsageError(problem, "give one number a source, joined by commas")
+    return [{"source": name, "weight": one} for name, one in zip(sources, numbers, strict=True)]
 
 
 def flag_of(name: str) -> str:
@@ -153,7 +170,11 @@ def layers_of(asked: Asked, recipe: str | None = None, init: Path | None = None)
         {"model": {"num_decoder_layers": None}} if "layers" in asked.given else {},  # both stacks
         asked.settings,
     ]
-    source = _said(layers, "data", "source")
+    source = _said(layers, "data", "source") or [
+        one["source"]
+        for one in _said(layers, "data", "sources") or ()
+        if isinstance(one, Mapping) and isinstance(one.get("source"), str)
+    ]
     if source and not _said(layers, "model", "architecture") and _is_pairs(source, _said(layers, "data", "columns")):
         layers.insert(0, {"model": {"architecture": "encoder-decoder"}})
         shown = shortened(source if isinstance(source, str) else " ".join(source))

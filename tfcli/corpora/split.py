@@ -1,8 +1,8 @@
 """Train/validation split: which documents train and which are held out."""
 
 import hashlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import chain, islice
@@ -12,7 +12,7 @@ from tfcli.corpora import PARTS, Document, Kind, Pair, Part, Source, is_blank, s
 from tfcli.corpora.open import DEFAULT, open_source
 from tfcli.errors import UsageError
 from tfcli.files import digest
-from tfcli.recipe.recipe import DataSection
+from tfcli.recipe.recipe import DataSection, WeightedSource
 
 SplitMethod = Literal["hash", "tail", "file", "own"]
 
@@ -54,7 +54,7 @@ class TrainValidationSplit:
         """Every document once, or every piece of one, with its part; afresh at each call. UsageError at the end, when a
         part holds no text."""
         seen: set[Part] = set()
-        for part, document in self._divided():
+        for part, document in self.divided():
             if part not in seen and not all(is_blank(text) for text in texts(document)):
                 seen.add(part)
             yield part, document
@@ -78,9 +78,10 @@ class TrainValidationSplit:
         held_out = self.validation.fingerprint() if self.validation else None
         return digest(_FORMAT_VERSION, self.source.fingerprint(), self.split, fraction, held_out)
 
-    def _divided(self) -> Iterator[tuple[Part, Document]]:
+    def divided(self) -> Iterator[tuple[Part, Document]]:
+        """As `parts`, also where one holds no text."""
         if self.mixture:
-            return chain.from_iterable(one.split.parts() for one in self.mixture)
+            return chain.from_iterable(one.split.divided() for one in self.mixture)
         if self.split == "own":
             assert self.source.divided is not None
             return self.source.divided()
@@ -112,7 +113,10 @@ def evaluation_only(source: Source) -> TrainValidationSplit:
 
 
 def open_split(section: DataSection, kind: Kind) -> TrainValidationSplit:
-    """Open the source of a recipe's data section, or the built-in one of that kind, and divide it; errors as there."""
+    """Open the source of a recipe's data section, or the built-in one of that kind, and divide it; of a mixture each
+    source on its own. Errors as there."""
+    if section.sources is not None:
+        return _open_mixture(section, section.sources, kind)
     source = open_source(
         section.source or DEFAULT[kind],
         kind,
@@ -121,6 +125,26 @@ def open_split(section: DataSection, kind: Kind) -> TrainValidationSplit:
         seed=section.seed,
     )
     return split_source(source, section, kind)
+
+
+def _open_mixture(section: DataSection, sources: Sequence[WeightedSource], kind: Kind) -> TrainValidationSplit:
+    """Every source divided on its own; a file of validation is held out once."""
+    shares: list[WeightedSplit] = []
+    for one in sources:
+        columns = section.columns if one.text_field is None else (one.text_field,)
+        split = open_split(replace(section, source=one.source, sources=None, columns=columns), kind)
+        if split.validation is not None and shares:
+            split = replace(split, validation=Source((), kind, lambda: iter(()), lambda: ""))
+        shares.append(WeightedSplit(split, one.weight, one.max_epochs))
+    splits = [share.split for share in shares]
+    joined = Source(
+        tuple(one.source for one in sources),
+        kind,
+        lambda: chain.from_iterable(split.source.documents() for split in splits),
+        lambda: digest([split.source.fingerprint() for split in splits]),
+    )
+    method = splits[0].split if len({split.split for split in splits}) == 1 else "own"
+    return TrainValidationSplit(joined, method, section.validation_fraction, mixture=tuple(shares))
 
 
 def split_source(source: Source, section: DataSection, kind: Kind) -> TrainValidationSplit:

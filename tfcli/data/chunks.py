@@ -187,7 +187,8 @@ class ChunkWriter:
         dtype = token_dtype(tokenizer.vocab_size)
         first = first or dict.fromkeys(PARTS, 0)
         self._writers = {
-            part: PartWriter(folder, part, SIDES[kind], dtype, shard_tokens, first[part]) for part in PARTS
+            part: PartWriter(folder, part, SIDES[kind], dtype=dtype, shard_tokens=shard_tokens, first=first[part])
+            for part in PARTS
         }
         self._mixture: tuple[MixedSource, ...] = ()
 

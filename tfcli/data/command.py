@@ -1,5 +1,6 @@
 """``tfcli prepare`` and ``tfcli cache``: text to a dataset of token ids, and what the cache of them holds."""
 
+import shlex
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -8,16 +9,14 @@ import typer
 
 from tfcli.console.options import Json, TextSeed, command
 from tfcli.console.terminal import Terminal
-from tfcli.errors import TfcliError, UsageError, shortened
+from tfcli.errors import TfcliError, UsageError
 
-Sources = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="SOURCE",
-        help="Files, globs, -, builtin:NAME or hf:owner/name\\[:config]\\[@split].",
-        show_default=False,
-    ),
-]
+_SOURCE = typer.Argument(
+    metavar="SOURCE",
+    help="Files, globs, -, builtin:NAME or hf:owner/name\\[:config]\\[@split].",
+    show_default=False,
+)
+Sources = Annotated[list[str], _SOURCE]
 
 
 _WORK, _SOURCES = "Division of labour", "Sources"
@@ -26,8 +25,8 @@ _WORK, _SOURCES = "Division of labour", "Sources"
 @command
 def prepare(
     terminal: Terminal,
-    sources: Sources,
     out: Annotated[Path, typer.Option(metavar="DIR", help="The folder to make.")],
+    sources: Annotated[list[str] | None, _SOURCE] = None,
     tokenizer: Annotated[
         Path | None,
         typer.Option(metavar="FILE|RUN", help="A tokenizer.json or a run.", show_default="with --append, its own"),
@@ -94,6 +93,7 @@ def prepare(
       tfcli prepare shares/* --merge --out data/web
     """
     from tfcli.console.reporting import reporting
+    from tfcli.console.settings import weighted_sources
     from tfcli.corpora.split import open_split
     from tfcli.data import prepare as preparing
     from tfcli.data.shards import MANIFEST_NAME
@@ -102,6 +102,7 @@ def prepare(
     from tfcli.records.runs import StageProgress, StageStarted
     from tfcli.tokenization.tokenizer import load_tokenizer
 
+    sources = sources or []
     ways = {"--append": append, "--merge": merge, "--shard": shard, "--workers": workers > 1}
     if len(used := [name for name, value in ways.items() if value]) > 1:
         raise UsageError(f"{used[0]} and {used[1]} do not go together", "leave one of them out")
@@ -121,7 +122,14 @@ def prepare(
     for name in settings.keys() - {"data"}:
         problem = f"--set {name!r} is no setting of a dataset"
         raise UsageError(problem, "set keys that begin with data, such as data.columns")
-    named = {"source": sources[0] if len(sources) == 1 else sources} if weights is None else _weighted(sources, weights)
+    named: dict[str, Any] = {"source": sources[0] if len(sources) == 1 else sources}
+    if weights is not None:
+        named = {"sources": weighted_sources(sources, weights)}
+    elif "sources" in settings.get("data", {}):
+        if sources:
+            problem = f"{shlex.join(sources)} and --set data.sources both name the text"
+            raise UsageError(problem, "leave one of them out")
+        named = {}
     flags = {**named, "split": split, "validation": validation, "seed": seed}
     flags = {key: value for key, value in flags.items() if value is not None}  # another one would take a --set away
     section = build_recipe(settings, {"data": flags}).data
@@ -129,7 +137,7 @@ def prepare(
     with claim, reporting(terminal, json=json) as reporter:
         division = open_split(section, "pairs" if pairs else "text")
         loaded = load_tokenizer(tokenizer or out)
-        reporter(StageStarted("data", ", ".join(sources)))
+        reporter(StageStarted("data", ", ".join(section.names)))
 
         def progress(documents: int, tokens: int) -> None:
             reporter(StageProgress("data", documents, tokens))
@@ -145,20 +153,6 @@ def prepare(
                 raise UsageError(problem, "write it to a file, or leave --workers out")
             origin = preparing.Origin(section, tokenizer or out)
             reporter.result(preparing.prepare(division, loaded, out, progress=progress, workers=workers, origin=origin))
-
-
-def _weighted(sources: list[str], weights: str) -> dict[str, Any]:
-    """`data.sources` of --weights."""
-    from tfcli.draw.numbers import plural
-
-    try:
-        numbers = [float(one) for one in weights.split(",")]
-    except ValueError as error:
-        raise UsageError(f"--weights {shortened(weights)!r} is no list of numbers", "write --weights 3,1") from error
-    if len(numbers) != len(sources):
-        problem = f"--weights has {plural(len(numbers), 'number')} for {plural(len(sources), 'source')}"
-        raise UsageError(problem, "give one number a source, joined by commas")
-    return {"sources": [{"source": name, "weight": one} for name, one in zip(sources, numbers, strict=True)]}
 
 
 cache_app = typer.Typer()

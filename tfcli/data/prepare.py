@@ -193,7 +193,7 @@ def append(
             return dataset.record(reused=True)
         shutil.rmtree(folder / _NEW, ignore_errors=True)  # of one that was killed
         with _chunk_folder(folder, added) as chunks, replacing_folder(folder / _NEW) as made:
-            numbers = encode_share(division, tokenizer, chunks, Share(), progress)
+            numbers = encode_share(division, tokenizer, chunks, Share(), progress, is_whole=False)
             first = {part: len(old.part(part).shards) for part in PARTS}
             writer = ChunkWriter(old.kind, tokenizer, made, SHARD_TOKENS, first)
             writer.write(_chunk_paths([chunks], numbers))
@@ -332,14 +332,18 @@ def encode_share(
     folder: Path,
     share: Share,
     progress: Progress | None = None,
+    *,
+    is_whole: bool = True,
 ) -> tuple[int, ...]:
     """Encode the chunks of a share that are not in `folder` yet; returns the number of all chunks of each source. The
-    text is read to its end whatever the share, since a chunk begins where the one before it has ended."""
+    text is read to its end whatever the share, since a chunk begins where the one before it has ended. `is_whole`:
+    both parts must hold text."""
     done = np.zeros(len(SUMS), np.int64)
     numbers = []
-    for source, split in enumerate([one.split for one in division.mixture] or [division]):
+    streams = [one.split.divided for one in division.mixture] or [division.parts if is_whole else division.divided]
+    for source, documents in enumerate(streams):
         number = -1
-        for number, chunk in enumerate(chunks_of(document_pieces(split.parts()))):
+        for number, chunk in enumerate(chunks_of(document_pieces(documents()))):
             if number % share.of != share.number:
                 continue
             path = folder / f"{source}-{number:06d}.npz"
@@ -415,17 +419,21 @@ def _work(asked: dict[str, Any]) -> None:
     from tfcli.corpora.split import open_split
     from tfcli.recipe.loading import build_recipe
 
+    def tell(**answer: Any) -> None:
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+
     def progress(documents: int, tokens: int) -> None:
-        print(json.dumps({"documents": documents, "tokens": tokens}), flush=True)
+        tell(documents=documents, tokens=tokens)
 
     try:
         division = open_split(build_recipe({"data": asked["data"]}).data, asked["kind"])
         tokenizer = load_tokenizer(Path(asked["tokenizer"]))
         share = Share(asked["number"], asked["of"])
         chunks = encode_share(division, tokenizer, Path(asked["folder"]), share, progress)
-        print(json.dumps({"chunks": chunks}))
+        tell(chunks=chunks)
     except TfcliError as error:
-        print(json.dumps({"problem": error.problem, "remedy": error.remedy, "exit_code": error.exit_code}))
+        tell(problem=error.problem, remedy=error.remedy, exit_code=error.exit_code)
 
 
 if __name__ == "__main__":

@@ -191,9 +191,12 @@ def with_absolute_paths(recipe: Recipe) -> Recipe:
     source = data.source
     if source is not None:
         source = _absolute(source, kind) if isinstance(source, str) else tuple(_absolute(name, kind) for name in source)
+    sources = data.sources and tuple(replace(one, source=_absolute(one.source, kind)) for one in data.sources)
     return replace(
         recipe,
-        data=replace(data, source=source, validation=data.validation and _absolute(data.validation, kind)),
+        data=replace(
+            data, source=source, sources=sources, validation=data.validation and _absolute(data.validation, kind)
+        ),
         tokenizer=replace(tokenizer, path=tokenizer.path and _absolute_run(tokenizer.path)),
         train=replace(recipe.train, init=recipe.train.init and _absolute_run(recipe.train.init)),
     )

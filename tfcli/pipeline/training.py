@@ -141,18 +141,13 @@ def require_trainable(recipe: Recipe, out: Path | None, init: Path | None) -> To
     recipe, initial = _with_initial(recipe)
     if (prepared := prepared_data(recipe)) is not None:
         return prepared[0]
-    if not any(name.startswith("hf:") for name in _sources(recipe)):
+    if not any(name.startswith("hf:") for name in recipe.data.names):
         split = open_split(recipe.data, kind_of(recipe))
         if kind_of(recipe) == "pairs" and not any(name.startswith(PREFIX) for name in split.source.names):
             for _ in split.parts():  # one file may be longer than the other
                 pass
     path = recipe.tokenizer.path
     return initial.tokenizer if initial is not None else None if path is None else load_tokenizer(Path(path))
-
-
-def _sources(recipe: Recipe) -> Sequence[str]:
-    source = recipe.data.source
-    return (source,) if isinstance(source, str) else source or ()
 
 
 def _with_initial(recipe: Recipe) -> tuple[Recipe, StoredRun | None]:
@@ -168,7 +163,7 @@ def earlier_run(recipe: Recipe) -> tuple[RunDirectory, Reason | None] | None:
     """The newest run below `runs/` that this recipe began, on the same text, and why it ended, if it did. A text from
     standard input can be compared with none. A run that another process trains into now is refused."""
     recipe = _complete(recipe, None)
-    if "-" in _sources(recipe):
+    if "-" in recipe.data.names:
         return None
     for run in newest_first():
         try:

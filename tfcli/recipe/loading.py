@@ -12,6 +12,7 @@ from typing import Any
 from tfcli.errors import BrokenInputError, UsageError, shortened
 from tfcli.files import type_adapter
 from tfcli.outputs import reading_from
+from tfcli.recipe import Section
 from tfcli.recipe.keys import key_meant
 from tfcli.recipe.recipe import DECISIVE, SECTIONS, Change, GenerateSection, Recipe, changes_between, known_keys
 from tfcli.recipe.shipped import find_recipe
@@ -48,6 +49,10 @@ def build_recipe(*layers: Settings) -> Recipe:
                         merged.get("train", {}).pop(other, None)
                 if {"steps", "epochs"} <= given.keys():
                     raise _twice(f"train.{name} = {shortened(repr(given[name]))}" for name in ("steps", "epochs"))
+            if key == "data" and isinstance(value, Mapping):
+                for name, other in (("source", "sources"), ("sources", "source")):
+                    if value.get(name) is not None and value.get(other) is None:
+                        merged.get("data", {}).pop(other, None)
             _put(merged, key, value)
     _refuse_unknown_keys(merged)
     for key, value in merged.items():
@@ -136,7 +141,7 @@ def load_recorded(path: Path) -> Recipe:
         recipe = build_recipe(settings)
     except UsageError as error:
         raise BrokenInputError(f"{path} cannot be read ({error.problem})", _RESTORE) from error
-    for source in filter(None, (*recipe.data.sources, recipe.data.validation)):
+    for source in filter(None, (*recipe.data.names, recipe.data.validation)):
         reading_from(source)
     return recipe
 
@@ -288,6 +293,9 @@ def to_toml(recipe: Recipe) -> str:
 
 
 def _value(value: Any) -> str:
+    if isinstance(value, Section):
+        written = {name: one for name, one in vars(value).items() if one is not None}
+        return "{" + ", ".join(f"{name} = {_value(one)}" for name, one in written.items()) + "}"
     if isinstance(value, tuple):
         return "[" + ", ".join(_value(item) for item in value) + "]"
     if isinstance(value, float):

@@ -51,11 +51,33 @@ class TokenizerSection(Section):
 
 
 @dataclass(frozen=True)
+class WeightedSource(Section):
+    """A source of a mixture."""
+
+    source: Annotated[str, MinLen(1)]
+    """As `data.source` names one."""
+
+    weight: Annotated[float, Gt(0)] = 1.0
+    """Its share of the training tokens, in any unit."""
+
+    max_epochs: Annotated[int, Ge(1), Unit("times")] | None = None
+    """The most times that it is read while the largest source is read once; then the others share its part. None: as
+    often as its weight asks for."""
+
+    text_field: Annotated[str, MinLen(1)] | None = None
+    """The column of its text, where it is a table. None: `data.columns`."""
+
+
+@dataclass(frozen=True)
 class DataSection(Section):
     """Where the text comes from and how it is divided into training and validation."""
 
     source: str | tuple[str, ...] | None = None
     """Paths, globs, `-`, builtin:NAME or hf:owner/name. None: builtin:stories, or builtin:pt-en for pairs."""
+
+    sources: Annotated[tuple[WeightedSource, ...], MinLen(1)] | None = None
+    """Sources mixed by weight, each with source, weight, max_epochs and text_field; instead of `source`. At every point
+    each has its share of the tokens. A pass ends when the source of most tokens has been read once. None: `source`."""
 
     validation: Annotated[str, MinLen(1)] | None = None
     """The source of the validation part, where `split` is "file"."""
@@ -79,14 +101,19 @@ class DataSection(Section):
     """Seed of the built-in generators."""
 
     def __post_init__(self) -> None:
-        if not all(name.strip() for name in self.sources):
+        if self.source and self.sources:
+            problem = "data.source and data.sources both name the text"
+            raise UsageError(problem, "leave data.source out, or name its weights in data.sources alone")
+        if not all(name.strip() for name in self.names):
             raise UsageError("data.source has an empty name", "name a source, or leave data.source out")
         if self.source == ():
             raise UsageError("data.source = [] names no source", "name one, or leave data.source out")
 
     @property
-    def sources(self) -> tuple[str, ...]:
-        """Those that `source` names."""
+    def names(self) -> tuple[str, ...]:
+        """The sources, by the names that are written."""
+        if self.sources:
+            return tuple(one.source for one in self.sources)
         return (self.source,) if isinstance(self.source, str) else self.source or ()
 
 
@@ -316,7 +343,8 @@ class Recipe(Section):
         """
         pairs = self.model.architecture == "encoder-decoder"
         smoothing = (0.1 if pairs else 0.0) if self.train.label_smoothing is None else self.train.label_smoothing
-        data = replace(self.data, source=self.data.source or ("builtin:pt-en" if pairs else "builtin:stories"))
+        usual = None if self.data.sources else "builtin:pt-en" if pairs else "builtin:stories"
+        data = replace(self.data, source=self.data.source or usual)
         train = replace(self.train, context=self.context, label_smoothing=smoothing)
         return replace(self, name=self.name or self.model.architecture, data=data, train=train)
 

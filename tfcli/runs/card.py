@@ -28,12 +28,12 @@ _END = {
 
 def run_card(recipe: Recipe, finished: TrainingFinished, exportable: Exportable, mask: str = "<mask>") -> str:
     """The page of a trained run, as Markdown; `mask` is the mask token's name."""
-    model, source = recipe.model, recipe.data.source
+    model = recipe.model
     best = "not evaluated yet"
     if finished.best_loss is not None:
         best = f"{finished.best_loss:.4f} nats a token, at step {finished.best_step}"
     facts = {
-        "text": ", ".join(map(_name, (source,) if isinstance(source, str) else source or ())),
+        "text": ", ".join(map(_name, recipe.data.names)),
         "training": f"{finished.step} steps, {finished.tokens} tokens",
         "best validation loss": best,
         "exports as": str(exportable),
