@@ -12,14 +12,16 @@ from tests.support.fakes import FakeDivision, FakeTokenizer, as_any, pairs
 from tfcli.corpora import Document, Pair
 from tfcli.corpora.split import WeightedSplit
 from tfcli.data import chunks
+from tfcli.data.chunks import Share
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.mixture import deviations, mixed_order
-from tfcli.data.prepare import Share, merge, prepare, prepare_share
+from tfcli.data.prepare import merge, prepare, prepare_share
 from tfcli.errors import UsageError
 
 SOURCES = some.lists(some.lists(some.integers(1, 60), min_size=1, max_size=30), min_size=1, max_size=5)
 
 
+@settings(deadline=None)
 @given(SOURCES, some.data())
 def test_every_source_is_within_one_document_of_its_share_at_every_point(
     lengths: list[list[int]], data: some.DataObject

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from array import array
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from io import BytesIO
 from itertools import chain, count, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,10 +25,11 @@ from numpy.typing import NDArray
 from tfcli.corpora import PARTS, PIECE_CHARACTERS, Document, Kind, Pair, Part, Text, pieces
 from tfcli.data.mixture import mixed_order
 from tfcli.data.shards import SIDES, Edition, Manifest, PartManifest, PartWriter, token_dtype, write_manifest
-from tfcli.errors import BrokenInputError, UsageError
+from tfcli.errors import BrokenInputError, UsageError, shortened
 from tfcli.records.dataset import MixedSource, PartCounts
 
 if TYPE_CHECKING:
+    from tfcli.corpora.split import TrainValidationSplit
     from tfcli.tokenization.tokenizer import Tokenizer
 
 BATCH_CHARACTERS = 2**20
@@ -34,6 +37,9 @@ BATCH_CHARACTERS = 2**20
 _GROWTH = 64
 """A chunk is a batch; behind every so many chunks, one batch more: 11,000 chunks of a terabyte."""
 TOKENIZER_NAME = "tokenizer.json"
+
+Progress = Callable[[int, int], None]
+"""Receives the documents and tokens done so far."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +93,71 @@ def chunks_of(stream: Iterable[Piece]) -> Iterator[list[list[Piece]]]:
 
 
 @dataclass(frozen=True)
+class Share:
+    """The chunks of one of several processes or machines: of every `of` chunks the one at place `number`, from 0."""
+
+    number: int = 0
+    of: int = 1
+
+    @classmethod
+    def of_text(cls, text: str) -> Share:
+        """The share that a text such as "2/8" names, counted from 1.
+
+        >>> Share.of_text("2/8")
+        Share(number=1, of=8)
+        """
+        found = re.fullmatch(r"(\d{1,5})/(\d{1,5})", text)
+        if not found or not 1 <= int(found[1]) <= int(found[2]):
+            raise UsageError(f"--shard {shortened(text)!r} is no share", "write 1/8 to 8/8 for eight machines")
+        return cls(int(found[1]) - 1, int(found[2]))
+
+
+def encoded_chunks(
+    division: TrainValidationSplit,
+    tokenizer: Tokenizer,
+    share: Share,
+    is_there: Callable[[str], bool],
+    *,
+    is_whole: bool = True,
+) -> Iterator[tuple[str, EncodedChunk | None] | int]:
+    """The chunks of a share by their names, None for one that `is_there`; behind those of each source, how many it has
+    in all. The text is read to its end whatever the share, since a chunk begins where the one before it has ended.
+    `is_whole`: both parts must hold text."""
+    streams = [one.split.divided for one in division.mixture] or [division.parts if is_whole else division.divided]
+    for source, documents in enumerate(streams):
+        number = -1
+        for number, chunk in enumerate(chunks_of(document_pieces(documents()))):
+            if number % share.of == share.number:
+                name = f"{source}-{number:06d}.npz"
+                yield name, None if is_there(name) else EncodedChunk(division.source.kind, tokenizer).of(chunk)
+        yield number + 1
+
+
+def encode_share(
+    division: TrainValidationSplit,
+    tokenizer: Tokenizer,
+    folder: Path,
+    share: Share,
+    progress: Progress | None = None,
+    *,
+    is_whole: bool = True,
+) -> tuple[int, ...]:
+    """Encode the chunks of a share that are not in `folder` yet; returns the number of all chunks of each source."""
+    done, numbers = np.zeros(2, np.int64), []
+    for found in encoded_chunks(division, tokenizer, share, lambda name: (folder / name).exists(), is_whole=is_whole):
+        if isinstance(found, int):
+            numbers.append(found)
+            continue
+        name, chunk = found
+        if chunk is not None:
+            chunk.save(folder / name)
+        if progress:
+            done += counted(folder / name)
+            progress(*done.tolist())
+    return tuple(numbers)
+
+
+@dataclass(frozen=True)
 class Weighted:
     """A source of a mixture, as a share of a dataset knows it."""
 
@@ -132,17 +203,28 @@ class EncodedChunk:
             if piece.last and piece.side == self._last_side:
                 rows.append([0] * len(SUMS))
 
-    def save(self, path: Path) -> None:
-        """Write it, whole or not at all."""
+    def of(self, batches: Iterable[Sequence[Piece]]) -> EncodedChunk:
+        """The same, with these batches."""
+        for batch in batches:
+            self.add(batch)
+        return self
+
+    def content(self) -> bytes:
+        """The bytes of its file."""
         arrays: dict[str, NDArray[Any]] = {}
         for (part, side), ids in self._ids.items():
             arrays[f"{part}.{side}.ids"] = np.frombuffer(ids, self._dtype)
             arrays[f"{part}.{side}.ends"] = np.array(self._ends[part, side], np.int64)
         for part, rows in self._sums.items():
             arrays[f"{part}.sums"] = np.array(rows, np.int64)
+        file = BytesIO()
+        np.savez(file, **arrays)  # type: ignore[arg-type]
+        return file.getvalue()
+
+    def save(self, path: Path) -> None:
+        """Write it, whole or not at all."""
         temporary = path.with_suffix(f".{os.getpid()}.tmp")
-        with temporary.open("wb") as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type]
+        temporary.write_bytes(self.content())
         temporary.replace(path)  # the system may lose it with its power: its checksum is compared
 
 
@@ -156,6 +238,12 @@ def _count_words(text: str, data: bytes) -> int:
         return len(text.split())
     space = _SPACE[np.frombuffer(data, np.uint8)]
     return int(not space[0]) + int(np.count_nonzero(space[:-1] & ~space[1:]))
+
+
+def counted(path: Path) -> NDArray[np.int64]:
+    """The documents and the tokens of a chunk's file."""
+    with opened_chunk(path) as arrays:
+        return sum(arrays[f"{part}.sums"][:, :2].sum(axis=0) for part in PARTS)
 
 
 @contextmanager

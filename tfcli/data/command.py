@@ -70,6 +70,19 @@ def prepare(
     workers: Annotated[
         int, typer.Option(metavar="N", min=1, max=1024, help="Processes that encode.", rich_help_panel=_WORK)
     ] = 1,
+    engine: Annotated[
+        Literal["ray"] | None,
+        typer.Option(help="Encode on a Ray cluster (the extra `ray`).", rich_help_panel=_WORK, show_default=False),
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Where the cluster is, for --engine.",
+            rich_help_panel=_WORK,
+            show_default="one that is started here",
+        ),
+    ] = None,
     shard: Annotated[
         str | None,
         typer.Option(metavar="I/N", help="Encode the share of machine I of N alone.", rich_help_panel=_WORK),
@@ -96,14 +109,19 @@ def prepare(
     from tfcli.console.settings import weighted_sources
     from tfcli.corpora.split import open_split
     from tfcli.data import prepare as preparing
+    from tfcli.data.chunks import Share
     from tfcli.data.shards import MANIFEST_NAME
+    from tfcli.data.workers import Origin
+    from tfcli.draw.numbers import plural
     from tfcli.files import claimed
     from tfcli.recipe.loading import build_recipe, parse_assignments
     from tfcli.records.runs import StageProgress, StageStarted
     from tfcli.tokenization.tokenizer import load_tokenizer
 
     sources = sources or []
-    ways = {"--append": append, "--merge": merge, "--shard": shard, "--workers": workers > 1}
+    if address and not engine:
+        raise UsageError(f"--address {address} is of an engine, and there is none", "add --engine ray")
+    ways = {"--append": append, "--merge": merge, "--shard": shard, "--workers": workers > 1 or engine}
     if len(used := [name for name, value in ways.items() if value]) > 1:
         raise UsageError(f"{used[0]} and {used[1]} do not go together", "leave one of them out")
     # A dataset that is there may be the very same, and is then taken as it is.
@@ -133,7 +151,7 @@ def prepare(
     flags = {**named, "split": split, "validation": validation, "seed": seed}
     flags = {key: value for key, value in flags.items() if value is not None}  # another one would take a --set away
     section = build_recipe(settings, {"data": flags}).data
-    share = None if shard is None else preparing.Share.of_text(shard)
+    share = None if shard is None else Share.of_text(shard)
     with claim, reporting(terminal, json=json) as reporter:
         division = open_split(section, "pairs" if pairs else "text")
         loaded = load_tokenizer(tokenizer or out)
@@ -148,11 +166,21 @@ def prepare(
         elif append:
             reporter.result(preparing.append(division, loaded, out, progress))
         else:
-            if workers > 1 and "-" in sources:
-                problem = f"{workers} workers cannot read standard input"
+            if (workers > 1 or engine) and "-" in sources:
+                problem = f"{plural(workers, 'worker')} cannot read standard input"
                 raise UsageError(problem, "write it to a file, or leave --workers out")
-            origin = preparing.Origin(section, tokenizer or out)
-            reporter.result(preparing.prepare(division, loaded, out, progress=progress, workers=workers, origin=origin))
+            origin = Origin(section, tokenizer or out)
+            reporter.result(
+                preparing.prepare(
+                    division,
+                    loaded,
+                    out,
+                    progress=progress,
+                    workers=workers,
+                    origin=origin,
+                    ray=(address or "local") if engine else None,
+                )
+            )
 
 
 cache_app = typer.Typer()

@@ -7,79 +7,39 @@ chunk, and what is killed goes on with the chunks that are missing.
 
 from __future__ import annotations
 
-import json
-import re
 import shutil
-import sys
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from tfcli.corpora import PARTS, Kind
 from tfcli.data.chunks import (
-    SUMS,
     TOKENIZER_NAME,
     ChunkWriter,
-    EncodedChunk,
+    Progress,
+    Share,
     Weighted,
-    chunks_of,
-    document_pieces,
-    opened_chunk,
+    encode_share,
 )
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.shards import MANIFEST_NAME, SHARD_TOKENS, read_manifest, write_manifest
-from tfcli.errors import BrokenInputError, TfcliError, UsageError, shortened
+from tfcli.data.workers import Origin, Request, WorkerError, encode_by_ray, encode_by_workers
+from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import Lock, digest, read_versioned, replacing_folder, require_writable, validated, write_json
-from tfcli.machine import PIPE, child, cores
 from tfcli.records.dataset import DatasetRecord
 from tfcli.tokenization.tokenizer import load_tokenizer
 
 if TYPE_CHECKING:
     from tfcli.corpora.split import TrainValidationSplit
-    from tfcli.recipe.recipe import DataSection
     from tfcli.tokenization.tokenizer import Tokenizer
 
 _VERSION = 1
 """Of what is stored: a number that changes would make every dataset anew."""
 _SHARE_NAME = "share.json"
 _NEW = ".appended"
-
-Progress = Callable[[int, int], None]
-"""Receives the documents and tokens done so far."""
-
-
-@dataclass(frozen=True)
-class Share:
-    """The chunks of one of several processes or machines: of every `of` chunks the one at place `number`, from 0."""
-
-    number: int = 0
-    of: int = 1
-
-    @classmethod
-    def of_text(cls, text: str) -> Share:
-        """The share that a text such as "2/8" names, counted from 1.
-
-        >>> Share.of_text("2/8")
-        Share(number=1, of=8)
-        """
-        found = re.fullmatch(r"(\d{1,5})/(\d{1,5})", text)
-        if not found or not 1 <= int(found[1]) <= int(found[2]):
-            raise UsageError(f"--shard {shortened(text)!r} is no share", "write 1/8 to 8/8 for eight machines")
-        return cls(int(found[1]) - 1, int(found[2]))
-
-
-@dataclass(frozen=True)
-class Origin:
-    """What another process opens the same corpus and tokenizer by: the data section, and a file or a run."""
-
-    section: DataSection
-    tokenizer: Path
 
 
 def prepare(
@@ -91,6 +51,7 @@ def prepare(
     shard_tokens: int = SHARD_TOKENS,
     workers: int = 1,
     origin: Origin | None = None,
+    ray: str | None = None,
 ) -> DatasetRecord:
     """Encode a corpus into `out`, with the tokenizer beside it, or find it there already.
 
@@ -105,6 +66,7 @@ def prepare(
 
     Args:
         workers: processes that encode, which open the corpus by `origin`; 1: this one does, with a thread a core.
+        ray: the address of a Ray cluster whose processes do ("local": one that is started here).
 
     Raises:
         UsageError: `out` holds something else, or cannot be written to, or a part has no text.
@@ -116,9 +78,9 @@ def prepare(
     fingerprint = dataset_fingerprint(division, tokenizer)
     try:
         with _chunk_folder(out, fingerprint) as folder:
-            if workers > 1:
-                assert origin is not None
-                chunks = _encode_by_workers(_Request(origin, division.source.kind, folder, workers), progress)
+            if origin is not None and (workers > 1 or ray is not None):
+                request = Request(origin, division.source.kind, folder, workers)
+                chunks = encode_by_workers(request, progress) if ray is None else encode_by_ray(request, ray, progress)
             else:
                 chunks = encode_share(division, tokenizer, folder, Share(), progress)
             with replacing_folder(out) as made:
@@ -324,117 +286,3 @@ def _chunk_paths(folders: Sequence[Path], chunks: Sequence[int]) -> list[list[Pa
 def _weights(division: TrainValidationSplit) -> tuple[Weighted, ...]:
     mixture = division.mixture
     return tuple(Weighted(", ".join(one.split.source.names), float(one.weight), one.max_epochs) for one in mixture)
-
-
-def encode_share(
-    division: TrainValidationSplit,
-    tokenizer: Tokenizer,
-    folder: Path,
-    share: Share,
-    progress: Progress | None = None,
-    *,
-    is_whole: bool = True,
-) -> tuple[int, ...]:
-    """Encode the chunks of a share that are not in `folder` yet; returns the number of all chunks of each source. The
-    text is read to its end whatever the share, since a chunk begins where the one before it has ended. `is_whole`:
-    both parts must hold text."""
-    done = np.zeros(len(SUMS), np.int64)
-    numbers = []
-    streams = [one.split.divided for one in division.mixture] or [division.parts if is_whole else division.divided]
-    for source, documents in enumerate(streams):
-        number = -1
-        for number, chunk in enumerate(chunks_of(document_pieces(documents()))):
-            if number % share.of != share.number:
-                continue
-            path = folder / f"{source}-{number:06d}.npz"
-            if not path.exists():
-                encoded = EncodedChunk(division.source.kind, tokenizer)
-                for batch in chunk:
-                    encoded.add(batch)
-                encoded.save(path)
-            with opened_chunk(path) as arrays:
-                done += sum(arrays[f"{part}.sums"].sum(axis=0) for part in PARTS)
-            if progress:
-                progress(*done[:2].tolist())
-        numbers.append(number + 1)
-    return tuple(numbers)
-
-
-class WorkerError(TfcliError):
-    """A worker has ended before its share was done."""
-
-
-@dataclass(frozen=True)
-class _Request:
-    origin: Origin
-    kind: Kind
-    folder: Path
-    workers: int
-
-
-def _encode_by_workers(request: _Request, progress: Progress | None) -> tuple[int, ...]:
-    """Have each worker encode its share; returns the number of all chunks of each source."""
-    asked = {
-        "data": {name: value for name, value in asdict(request.origin.section).items() if value is not None},
-        "kind": request.kind,
-        "tokenizer": str(request.origin.tokenizer.absolute()),
-        "folder": str(request.folder.absolute()),
-        "of": request.workers,
-    }
-    threads = str(max(1, cores() // request.workers))
-    heard: list[dict[str, Any]] = [{} for _ in range(request.workers)]
-    with ExitStack() as stack:
-        listeners = []
-        for number in range(request.workers):
-            environment = {"RAYON_NUM_THREADS": threads, "TOKENIZERS_PARALLELISM": "true"}
-            worker = child("tfcli.data.prepare", stdin=PIPE, stdout=PIPE, environment=environment)
-            process = stack.enter_context(worker)
-            assert process.stdin is not None and process.stdout is not None
-            process.stdin.write(json.dumps({**asked, "number": number}))
-            process.stdin.close()
-
-            def listen(answers: Iterable[str] = process.stdout, number: int = number) -> None:
-                for line in answers:
-                    heard[number] |= json.loads(line)
-
-            listeners.append((process, threading.Thread(target=listen, daemon=True)))
-        for _, listener in listeners:
-            listener.start()
-        for number, (process, listener) in enumerate(listeners):
-            while listener.is_alive():
-                listener.join(0.2)
-                if progress:
-                    progress(sum(one.get("documents", 0) for one in heard), sum(one.get("tokens", 0) for one in heard))
-            if "problem" in heard[number]:
-                kind = {kind.exit_code: kind for kind in (TfcliError, UsageError, BrokenInputError)}
-                raise kind[heard[number]["exit_code"]](heard[number]["problem"], heard[number]["remedy"])
-            if process.wait() or "chunks" not in heard[number]:
-                problem = f"Worker {number + 1} of {request.workers} ended (exit code {process.returncode})"
-                raise WorkerError(problem, "give the command again: it goes on with what is done")
-    return tuple(heard[0]["chunks"])
-
-
-def _work(asked: dict[str, Any]) -> None:
-    """One worker's share, told of on standard output."""
-    from tfcli.corpora.split import open_split
-    from tfcli.recipe.loading import build_recipe
-
-    def tell(**answer: Any) -> None:
-        sys.stdout.write(json.dumps(answer) + "\n")
-        sys.stdout.flush()
-
-    def progress(documents: int, tokens: int) -> None:
-        tell(documents=documents, tokens=tokens)
-
-    try:
-        division = open_split(build_recipe({"data": asked["data"]}).data, asked["kind"])
-        tokenizer = load_tokenizer(Path(asked["tokenizer"]))
-        share = Share(asked["number"], asked["of"])
-        chunks = encode_share(division, tokenizer, Path(asked["folder"]), share, progress)
-        tell(chunks=chunks)
-    except TfcliError as error:
-        tell(problem=error.problem, remedy=error.remedy, exit_code=error.exit_code)
-
-
-if __name__ == "__main__":
-    _work(json.load(sys.stdin))
