@@ -414,6 +414,8 @@ WRITES_OTHERWISE = {
     "inspection/attention/command.py": "inside `writing`",
     "corpora/reading.py": "a temporary file that only this process sees",
     "data/shards.py": "inside `replacing_folder`",
+    "data/chunks.py": "inside `replacing`",
+    "data/workers.py": "inside `replacing`",
     "runs/metrics.py": "the one file that is appended to",
     "runs/weights.py": "inside `replacing`",
 }

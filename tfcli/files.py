@@ -108,9 +108,9 @@ class Taken(UsageError):  # noqa: N818 (a UsageError)
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
     """Yield a temporary file beside `path`, made for this; on success it becomes `path`, on failure nothing is left.
-    A TfcliError where the folder cannot be written to, or the disk is full."""
+    A TfcliError where the folder cannot be written to, or the disk is full. `durable`: wait until it is on the disk."""
     temporary = _temporary(path.parent, path.name)
     try:  # from before it is made: a signal that comes while the disk is waited for is heard behind that
         # The system takes the umask off; safetensors would write a file that its owner alone can read.
@@ -119,9 +119,11 @@ def replacing(path: Path) -> Iterator[Path]:
         os.close(made)
         yield temporary
         temporary.chmod(mode)
-        flush(temporary)
+        if durable:
+            flush(temporary)
         temporary.replace(path)
-        flush(path.parent)
+        if durable:
+            flush(path.parent)
     except OSError as error:
         raise _unwritable(path, error) from error
     finally:

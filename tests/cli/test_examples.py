@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from tests.cli.commands import shell
+from tests.cli.commands import shell, tfcli
 from tests.support.app import app
 from tests.support.bench import measure_here
 from tests.support.explorer import explore_headless
@@ -101,6 +101,12 @@ def workspace(trained: Callable[[str], Path], tmp_path_factory: pytest.TempPathF
     (folder / "prompts.txt").write_text("Tom\nOne day, Anna\n")
     pairs = ["pt\ten", *(f"O gato {n} dorme.\tCat {n} sleeps." for n in range(200))]
     (folder / "train.tsv").write_text("\n".join(pairs) + "\n")
+    for table in ("web", "wiki"):
+        (folder / f"{table}.jsonl").write_text("".join(f'{{"text": "{table} {n}"}}\n' for n in range(200)))
+    words = [folder / "web.jsonl", "--tokenizer", folder / "tokenizer.json"]
+    for number in (1, 2):
+        share = ("--shard", f"{number}/2", "--out", folder / "shares" / str(number))
+        assert tfcli("prepare", *words, *share).exit_code == 0
     return folder
 
 

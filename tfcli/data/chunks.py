@@ -6,26 +6,34 @@ A chunk does not depend on who encodes it. What it holds: the ids, where documen
 from __future__ import annotations
 
 import math
-import os
 import re
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from io import BytesIO
 from itertools import chain, count, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tfcli.corpora import PARTS, PIECE_CHARACTERS, Document, Kind, Pair, Part, Text, pieces
 from tfcli.data.mixture import mixed_order
-from tfcli.data.shards import SIDES, Edition, Manifest, PartManifest, PartWriter, token_dtype, write_manifest
-from tfcli.errors import BrokenInputError, UsageError, shortened
+from tfcli.data.shards import (
+    SIDES,
+    Edition,
+    Manifest,
+    PartManifest,
+    PartWriter,
+    opened_chunk,
+    token_dtype,
+    write_manifest,
+)
+from tfcli.errors import UsageError, shortened
+from tfcli.files import replacing
 from tfcli.records.dataset import MixedSource, PartCounts
 
 if TYPE_CHECKING:
@@ -223,9 +231,8 @@ class EncodedChunk:
 
     def save(self, path: Path) -> None:
         """Write it, whole or not at all."""
-        temporary = path.with_suffix(f".{os.getpid()}.tmp")
-        temporary.write_bytes(self.content())
-        temporary.replace(path)  # the system may lose it with its power: its checksum is compared
+        with replacing(path, durable=False) as temporary:  # its checksum is compared when it is read
+            temporary.write_bytes(self.content())
 
 
 _SPACE = np.zeros(128, bool)
@@ -244,18 +251,6 @@ def counted(path: Path) -> NDArray[np.int64]:
     """The documents and the tokens of a chunk's file."""
     with opened_chunk(path) as arrays:
         return sum(arrays[f"{part}.sums"][:, :2].sum(axis=0) for part in PARTS)
-
-
-@contextmanager
-def opened_chunk(path: Path) -> Iterator[Any]:
-    """The arrays of a chunk: `PART.SIDE.ids`, `PART.SIDE.ends` and `PART.sums`. A damaged one is removed, by a
-    BrokenInputError."""
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            yield arrays
-    except (ValueError, KeyError, EOFError, BadZipFile) as error:
-        path.unlink(missing_ok=True)
-        raise BrokenInputError(f"{path} is damaged ({error})", "give the command again: it makes this anew") from error
 
 
 class ChunkWriter:

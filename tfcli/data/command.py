@@ -102,8 +102,8 @@ def prepare(
       tfcli prepare books/*.txt --tokenizer tokenizer.json --out data/books
       tfcli prepare train.tsv --pairs --tokenizer runs/translator --out data/pairs --split hash
       tfcli prepare web.jsonl wiki.jsonl --weights 3,1 --tokenizer tokenizer.json --out data/mix
-      tfcli prepare web.jsonl --tokenizer tokenizer.json --shard 2/8 --out shares/2
-      tfcli prepare shares/* --merge --out data/web
+      tfcli prepare web.jsonl --tokenizer tokenizer.json --shard 2/8 --out parts/2
+      tfcli prepare shares/1 shares/2 --merge --out data/web
     """
     from tfcli.console.reporting import reporting
     from tfcli.console.settings import weighted_sources
@@ -129,7 +129,7 @@ def prepare(
     if merge:
         given = {"--tokenizer": tokenizer, "--pairs": pairs, "--weights": weights, "--split": split}
         for name, value in {**given, "--validation": validation, "--set": assignments, "--seed": seed}.items():
-            if value not in (None, False):
+            if value:
                 raise UsageError(f"{name} says how to prepare, and --merge has it from the shares", f"leave {name} out")
         with claim, reporting(terminal, json=json) as reporter:
             reporter.result(preparing.merge([Path(source) for source in sources], out))

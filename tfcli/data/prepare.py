@@ -72,10 +72,11 @@ def prepare(
         UsageError: `out` holds something else, or cannot be written to, or a part has no text.
         TfcliError: a worker has died. What is done stays, and the same call goes on with it.
     """
+    fingerprint = dataset_fingerprint(division, tokenizer)
     if found := _existing(division, tokenizer, out):
+        shutil.rmtree(_chunks_of(out, fingerprint), ignore_errors=True)  # of one that was killed at its very end
         return found
     require_writable(out)
-    fingerprint = dataset_fingerprint(division, tokenizer)
     try:
         with _chunk_folder(out, fingerprint) as folder:
             if origin is not None and (workers > 1 or ray is not None):
@@ -256,11 +257,15 @@ def _existing(division: TrainValidationSplit, tokenizer: Tokenizer, out: Path) -
     raise UsageError(problem, "choose another output folder or remove this one")
 
 
+def _chunks_of(out: Path, name: str) -> Path:
+    return out.with_name(f".{out.name[:80]}.{name}.chunks")
+
+
 @contextmanager
 def _chunk_folder(out: Path, name: str) -> Iterator[Path]:
     """The hidden folder beside `out` in which chunks lie until they are shards. A kill leaves it, and so does Ctrl-C,
     where there is something in it; an error in the text does not."""
-    folder = out.with_name(f".{out.name[:80]}.{name}.chunks")
+    folder = _chunks_of(out, name)
     made = [path for path in out.parents if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     try:

@@ -21,6 +21,7 @@ import numpy as np
 from tfcli.corpora import Kind
 from tfcli.data.chunks import Progress, Share, counted, encode_share, encoded_chunks
 from tfcli.errors import BrokenInputError, TfcliError, UsageError, first_lines
+from tfcli.files import replacing
 from tfcli.machine import PIPE, child, cores
 from tfcli.tokenization.tokenizer import load_tokenizer
 
@@ -157,9 +158,8 @@ def encode_by_ray(request: Request, address: str, progress: Progress | None) -> 
                 numbers = tuple(answer["chunks"])
                 continue
             if content:
-                temporary = request.folder / f"{name}.tmp"
-                temporary.write_bytes(content)
-                temporary.replace(request.folder / name)
+                with replacing(request.folder / name, durable=False) as temporary:
+                    temporary.write_bytes(content)
             if progress:
                 done += counted(request.folder / name)
                 progress(*done.tolist())
