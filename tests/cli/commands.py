@@ -97,7 +97,7 @@ def _shrunk(words: list[str]) -> list[str]:
         return ["83" if before == "--steps" else word for before, word in pairwise(["", *words])]
     if (words[0] in ("train", "run") or words[:2] == ["bench", "train"]) and "--dry-run" not in words:
         return [*(words if words[0] == "bench" else _without_length(words)), *SHRUNK]
-    if words[0] == "prepare":
+    if words[0] == "prepare" and "--merge" not in words:
         return [*words, "--set", "data.max_documents=300"]
     return words
 
