@@ -1,5 +1,6 @@
 """Mixed sources: shares at every point, whole passes and one prefix, caps; and the same bytes whoever encodes them."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
+from numpy.typing import NDArray
 
 from tests.support.fakes import FakeDivision, FakeTokenizer, as_any, pairs
 from tfcli.corpora import Document, Pair
@@ -14,9 +16,21 @@ from tfcli.corpora.split import WeightedSplit
 from tfcli.data import chunks
 from tfcli.data.chunks import Share
 from tfcli.data.dataset import PreparedDataset
-from tfcli.data.mixture import deviations, mixed_order
+from tfcli.data.mixture import mixed_order
 from tfcli.data.prepare import merge, prepare, prepare_share
 from tfcli.errors import UsageError
+
+
+def deviations(lengths: Sequence[NDArray[np.int64]], weights: Sequence[float], order: Sequence[int]) -> Iterator[float]:
+    """How many tokens the source farthest from its share is away from it, behind each document of an order in which no
+    source is retired."""
+    shares = np.array(weights, float) / sum(weights)
+    tokens, documents = np.zeros(len(lengths)), [0] * len(lengths)
+    for source in order:
+        tokens[source] += lengths[source][documents[source] % len(lengths[source])]
+        documents[source] += 1
+        yield float(np.abs(tokens - shares * tokens.sum()).max())
+
 
 SOURCES = some.lists(some.lists(some.integers(1, 60), min_size=1, max_size=30), min_size=1, max_size=5)
 

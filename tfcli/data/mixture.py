@@ -4,7 +4,7 @@ Weighted fair queueing (WF²Q; Bennett and Zhang 1996): of the sources that are 
 next document would be due first. No source is ever more than one document ahead of its share or behind it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
@@ -79,14 +79,3 @@ def mixed_order(
         else:
             heappush(waiting, (due, source))
     return Mixed(np.array(order, np.int32), tuple(documents), tuple(tokens), tuple(retired))
-
-
-def deviations(lengths: Sequence[NDArray[np.int64]], weights: Sequence[float], order: Sequence[int]) -> Iterator[float]:
-    """How many tokens the source farthest from its share is away from it, behind each document of an order in which no
-    source is retired."""
-    shares = np.array(weights, float) / sum(weights)
-    tokens, documents = np.zeros(len(lengths)), [0] * len(lengths)
-    for source in order:
-        tokens[source] += lengths[source][documents[source] % len(lengths[source])]
-        documents[source] += 1
-        yield float(np.abs(tokens - shares * tokens.sum()).max())
