@@ -6,21 +6,20 @@ from typing import Annotated
 
 import typer
 
-from tfcli.console.options import Checkpoint, Device, Run, Target, Threads, command, open_run, use_threads
+from tfcli.console.options import Run, Target, Weights, command
 from tfcli.console.terminal import Terminal, is_terminal
 
 
 @command
 def explore(
     terminal: Terminal,
+    *,
     run: Run,
     text: Annotated[
         str | None, typer.Argument(metavar="TEXT", help="The text to read first.", show_default="a short sentence")
     ] = None,
     target: Target = None,
-    checkpoint: Checkpoint = "best",
-    device: Device = "auto",
-    threads: Threads = 0,
+    weights: Weights,
 ) -> None:
     r"""Walk through the attention of a run: every layer and head, on any text.
 
@@ -52,15 +51,14 @@ def explore(
     from tfcli.draw.colors import has_colors
     from tfcli.explorer.scene import FIRST_TEXTS, TextReader
 
-    use_threads(threads)
-    loaded = open_run(run, checkpoint, device)
+    loaded = weights.load(run)
     reader = TextReader(loaded)
     first = reader.read(FIRST_TEXTS[loaded.architecture] if text is None else text, target)
     if terminal.color == "never":
         os.environ["NO_COLOR"] = "1"  # Textual asks for it, and for nothing else
     color_system = terminal.out.color_system if has_colors(terminal.out) else None
     light = os.environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")  # how terminals tell their background
-    explorer = Explorer(reader.read, first, str(run), checkpoint, color_system, light=light)
+    explorer = Explorer(reader.read, first, str(run), weights.checkpoint, color_system, light=light)
     last = explorer.run()
     if explorer.fault is not None:
         raise explorer.fault

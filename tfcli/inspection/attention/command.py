@@ -8,18 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tfcli.console.options import (
-    Checkpoint,
-    Device,
-    Kind,
-    Outputs,
-    Run,
-    Threads,
-    command,
-    open_run,
-    present,
-    use_threads,
-)
+from tfcli.console.options import Kind, Outputs, Run, Weights, command, present
 from tfcli.console.settings import OUTPUT
 from tfcli.console.terminal import Terminal
 
@@ -37,6 +26,7 @@ _output = partial(typer.Option, rich_help_panel=OUTPUT)
 def attention(
     terminal: Terminal,
     outputs: Outputs,
+    *,
     run: Run,
     text: Annotated[
         str | None, typer.Argument(metavar="TEXT", help="The text to read; - for stdin.", show_default=False)
@@ -113,9 +103,7 @@ def attention(
         Path | None, _output(metavar="F", help="Write all weights as a NumPy archive.", show_default=False)
     ] = None,
     find: Annotated[Literal["bank", "alignment"] | None, typer.Option("--find", hidden=True)] = None,
-    checkpoint: Checkpoint = "best",
-    device: Device = "auto",
-    threads: Threads = 0,
+    weights: Weights,
 ) -> None:
     """Show which tokens attend to which.
 
@@ -142,9 +130,8 @@ def attention(
     from tfcli.outputs import require_output
 
     if find is not None:
-        place = {"--layer": layer, "--head": None if layer is None else head, "--checkpoint": checkpoint}
-        _moved(run, find, terminal, outputs, {**place, "--device": device, "--threads": threads})
-    use_threads(threads)
+        place = {"--layer": layer, "--head": None if layer is None else head}
+        _moved(run, find, terminal, outputs, place | {f"--{name}": value for name, value in vars(weights).items()})
     if npz is not None:
         require_output(npz, "--npz")
     choice = AttentionChoice(**{field.name: typed[field.name] for field in fields(AttentionChoice)})
@@ -153,14 +140,14 @@ def attention(
     if text is None:
         raise UsageError("There is no TEXT to read", "give one, or - for stdin")
     text = read_text(text)
-    choice.require_another(run, text, checkpoint)
-    loaded = open_run(run, checkpoint, device)
+    choice.require_another(run, text, weights.checkpoint)
+    loaded = weights.load(run)
     from tfcli.inspection.attention import AttentionHeads
     from tfcli.inspection.attention.choice import strongest_edges
     from tfcli.inspection.attention.compute import inspect_attention
     from tfcli.inspection.attention.view import AttentionForms
 
-    found = inspect_attention(loaded, text, choice if npz is None else replace(choice, top_k=None), checkpoint)
+    found = inspect_attention(loaded, text, choice if npz is None else replace(choice, top_k=None), weights.checkpoint)
     listed = None
     if npz is not None and isinstance(found, AttentionHeads):
         records = found.records

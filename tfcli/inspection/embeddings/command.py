@@ -5,21 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tfcli.console.options import (
-    Checkpoint,
-    Csv,
-    Device,
-    Json,
-    Outputs,
-    Run,
-    Text,
-    Threads,
-    Words,
-    command,
-    open_run,
-    present,
-    use_threads,
-)
+from tfcli.console.options import Checkpoint, Csv, Json, Outputs, Run, Text, Weights, Words, command, present
 from tfcli.console.stdin import read_text
 from tfcli.console.terminal import Terminal
 from tfcli.outputs import require_output, writing
@@ -85,6 +71,7 @@ _BATCH = 32
 @command
 def embed(
     terminal: Terminal,
+    *,
     run: Run,
     texts: Annotated[
         list[str] | None,
@@ -100,9 +87,7 @@ def embed(
     npz: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write texts and vectors as a NumPy archive.")
     ] = None,
-    checkpoint: Checkpoint = "best",
-    device: Device = "auto",
-    threads: Threads = 0,
+    weights: Weights,
     json: Json = False,
     csv: Csv = False,
 ) -> None:
@@ -124,8 +109,7 @@ def embed(
     Outputs(csv=csv, json=json)
     if npz is not None:
         require_output(npz, "--npz")
-    use_threads(threads)
-    loaded = open_run(run, checkpoint, device)
+    loaded = weights.load(run)
 
     def require(text: str) -> None:
         text_ids(loaded, text)
