@@ -172,9 +172,9 @@ def test_what_cannot_be_carried_is_refused(encoding: str, size: int, k: int, wor
 def test_all_five_stand_side_by_side():
     run = of_run(model("decoder", positions="learned"), "mine")
     found = compared([run], 16, 8, 2, 10_000.0)
-    assert [one.encoding for one in found.tables] == ["sinusoidal", "learned", "rotary", "alibi", "t5"]
-    assert [one.origin for one in found.requirements] == ["formula", "mine", "formula", "formula", "untrained"]
-    assert found.tables[1] is run[0]
+    assert [one.encoding for one, _ in found] == ["sinusoidal", "learned", "rotary", "alibi", "t5"]
+    assert [one.origin for _, one in found] == ["formula", "mine", "formula", "formula", "untrained"]
+    assert found[1][0] is run[0]
 
 
 def test_two_runs_with_one_encoding_are_refused():
@@ -184,8 +184,8 @@ def test_two_runs_with_one_encoding_are_refused():
 
 
 def test_what_nobody_says_is_usual():
-    assert [one.length for one in compared([]).tables] == [64] * 5
-    assert [one.table.shape[1] for one in compared([]).tables] == [64, 64, 8, 8, 8]
+    assert [one.length for one, _ in compared([])] == [64] * 5
+    assert [one.table.shape[1] for one, _ in compared([])] == [64, 64, 8, 8, 8]
     assert formula("rotary", d_model=32, heads=4)[0].table.shape == (64, 8)
     assert formula("sinusoidal", 5)[0].table.shape == (5, 64)
     assert formula("alibi")[0].table.shape == (64, 8)

@@ -8,8 +8,8 @@ from tests.support.consoles import printed
 from tfcli.draw.tables import to_csv
 from tfcli.inspection.positions import (
     BeyondContext,
+    Described,
     LossBand,
-    PositionComparison,
     PositionRequirements,
     PositionsRecord,
     Requirement,
@@ -50,7 +50,7 @@ def test_requirements_as_csv() -> None:
     ]
 
 
-def comparison() -> PositionComparison:
+def comparison() -> list[Described]:
     table = frozen(np.tile([0.0, 1.0], (8, 8)))
     vectors = [
         PositionsRecord(name, None, 8, 16, table, frozen(np.linspace(1, 0, 8)))
@@ -59,8 +59,7 @@ def comparison() -> PositionComparison:
     bias = frozen(-np.arange(8.0)[:, None] * [0.5, 0.25])
     biases = [PositionsRecord(name, None, 8, None, bias, None, "distance", "head") for name in ("alibi", "t5")]
     tables = (*vectors, *biases)
-    found = tuple(PositionRequirements(one.encoding, "formula", "joined", (BOUNDED, UNIQUE)) for one in tables)
-    return PositionComparison(tables, found)
+    return [(one, PositionRequirements(one.encoding, "formula", "joined", (BOUNDED, UNIQUE))) for one in tables]
 
 
 @pytest.mark.parametrize("width", [60, 80, 140])

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from tests.support.consoles import printed
-from tfcli.draw.tables import to_csv
+from tfcli.draw.tables import to_csv, to_json
 from tfcli.inspection.embeddings import TokenRow, TokensRecord
-from tfcli.inspection.embeddings.view import TokensView, tokens_json, tokens_table
+from tfcli.inspection.embeddings.view import TokensView, tokens_table
 
 RECORD = TokensRecord(
     run="runs/e",
@@ -63,5 +63,5 @@ def test_kinds_of_token_differ_in_colour():
 
 def test_csv_and_json():
     assert to_csv(tokens_table(RECORD)).splitlines()[1] == "0,1,<s>,special,,,0,10.0,1.0,1"
-    told = tokens_json(RECORD)
+    told = to_json(RECORD)
     assert (told["fertility"], told["bytes_per_token"], told["tokens"][2]["role"]) == (1.0, 3.5, "unknown")

@@ -175,15 +175,14 @@ class TransformersGeneration(GenerationBench):
         self._all = self._batch(self.prompts)
 
     def generate(self, new_tokens: int) -> list[list[int]]:  # noqa: D102
-        return self._generated(self._all, new_tokens)
-
-    def translate(self) -> list[list[int]]:  # noqa: D102
+        if not self.work.sentences:
+            return self._generated(self._all, new_tokens)
         order = sorted(range(len(self.prompts)), key=lambda number: len(self.prompts[number]), reverse=True)
         found: dict[int, list[int]] = {}
         for first in range(0, len(order), self.work.batch):
             numbers = order[first : first + self.work.batch]
             batch = self._batch([self.prompts[number] for number in numbers])
-            found |= zip(numbers, self._generated(batch, self.work.new_tokens), strict=True)
+            found |= zip(numbers, self._generated(batch, new_tokens), strict=True)
         return [found[number] for number in range(len(self.prompts))]
 
     def _batch(self, prompts: list[list[int]]) -> dict[str, Tensor]:

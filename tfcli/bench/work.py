@@ -87,20 +87,15 @@ class GenerationBench(ModelSide):
     def step(self) -> Answer:
         """All texts once, under "ids"; before that, how long one new token takes, under "prefill"."""
         began = time.perf_counter()
-        if self.work.sentences:
-            texts = self.translate()
-            return {"prefill": None, "seconds": time.perf_counter() - began, "ids": texts}
-        self.generate(1)
+        if not self.work.sentences:
+            self.generate(1)
         first = time.perf_counter()
         ids = self.generate(self.work.new_tokens)
-        return {"prefill": first - began, "seconds": time.perf_counter() - first, "ids": ids}
+        prefill = None if self.work.sentences else first - began
+        return {"prefill": prefill, "seconds": time.perf_counter() - first, "ids": ids}
 
     def generate(self, new_tokens: int) -> list[list[int]]:
-        """So many new ids of every prompt."""
-        raise NotImplementedError
-
-    def translate(self) -> list[list[int]]:
-        """The new ids of every source of a corpus."""
+        """So many new ids of every prompt, or of every source of a corpus."""
         raise NotImplementedError
 
 
@@ -188,11 +183,10 @@ class TfcliGeneration(GenerationBench):
         prepare_for_inference(self.model, precision)
         self.settings = GenerateSection(temperature=0.0, beam=work.beam, max_new_tokens=work.new_tokens)
 
-    def translate(self) -> list[list[int]]:  # noqa: D102
-        at_once = self.work.batch * self.work.beam
-        return translate(self.model, self.prompts, ROLES, self.settings, batch_size=at_once)
-
     def generate(self, new_tokens: int) -> list[list[int]]:  # noqa: D102
         settings = replace(self.settings, max_new_tokens=new_tokens)
+        if self.work.sentences:
+            at_once = self.work.batch * self.work.beam
+            return translate(self.model, self.prompts, ROLES, settings, batch_size=at_once)
         found = continuations(self.model, self.prompts, ROLES, settings)
         return [list(best.token_ids) for best, *_ in found]

@@ -26,7 +26,7 @@ from tfcli.draw.heatmap import (
 )
 from tfcli.draw.numbers import weight
 from tfcli.draw.safe import fit, shortened, widest
-from tfcli.explorer.scene import BOLD, DIM, Drawn, Map, Scene, cursor_style, map_brush, mark_style, weights_brush
+from tfcli.explorer.scene import BOLD, DIM, Drawn, Map, Scene, cursor_style, map_brush, mark_style
 from tfcli.explorer.state import View
 from tfcli.inspection.attention import AttentionRecord
 from tfcli.inspection.attention.matrix_view import small_map
@@ -342,7 +342,7 @@ class Thumbnails(Drawn):
         layers, heads = scene.record.weights.shape[:2]
         place = scene.view.place
         layout = self._layout_drawn = thumbnail_layout(layers, heads, (width, height), (place.layer, place.head))
-        brush = weights_brush(scene.view, scene.color_system)
+        brush = map_brush(scene.view, scene.color_system, small=True)
         most = float(scene.record.weights.max()) if scene.view.one_scale else None
         shown = range(layout.first_head, layout.first_head + layout.heads)
         lines: list[Line] = [[Segment(" " * _GUTTER), Segment("".join(f"{h:<{layout.side + 1}}" for h in shown), DIM)]]

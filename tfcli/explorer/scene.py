@@ -222,14 +222,9 @@ _COLORMAPS = {"cividis": WEIGHTS, "viridis": VIRIDIS}
 _brush = cache(Brush)
 
 
-def map_brush(view: View, color_system: str | None) -> Brush:
-    """The brush of the main map: of two sides for what is signed."""
-    return _brush(SIGNED if view.signed else _COLORMAPS[view.palette], color_system)
-
-
-def weights_brush(view: View, color_system: str | None) -> Brush:
-    """The brush of weights."""
-    return _brush(_COLORMAPS[view.palette], color_system)
+def map_brush(view: View, color_system: str | None, *, small: bool = False) -> Brush:
+    """The brush of the main map, of two sides for what is signed; and that of the small maps, which show weights."""
+    return _brush(SIGNED if view.signed and not small else _COLORMAPS[view.palette], color_system)
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,6 +50,7 @@ class TokensRecord:
     """A text and its tokens. `words` is what stands between white space; `context` how many tokens the model can
     read; `scale` what it multiplies rows of E with."""
 
+    json_keys: ClassVar[tuple[Any, ...]] = (..., "fertility", "bytes_per_token")
     run: str
     algorithm: str
     vocab_size: int

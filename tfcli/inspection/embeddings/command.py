@@ -33,7 +33,7 @@ def tokens(
 
     text = read_text(text)
     record = compute.tokens(load_run(run, checkpoint), text, words=words)
-    present(terminal, outputs, view.TokensView(record), record, view.tokens_table, json=view.tokens_json)
+    present(terminal, outputs, view.TokensView(record), record, view.tokens_table)
 
 
 @command

@@ -113,11 +113,6 @@ def _figures(record: TokensRecord) -> Iterator[Facts | Text]:
     )
 
 
-def tokens_json(record: TokensRecord) -> dict[str, Any]:
-    """The record and its rates."""
-    return {**to_json(record), "fertility": record.fertility, "bytes_per_token": record.bytes_per_token}
-
-
 def tokens_table(record: TokensRecord) -> CsvTable:
     """A row a token."""
     names = ("position", "token_id", "token", "role", "first", "end", "bytes", "norm", "position_norm", "pieces")

@@ -81,12 +81,8 @@ class PositionRequirements:
     requirements: tuple[Requirement, ...]
 
 
-@dataclass(frozen=True)
-class PositionComparison:
-    """Encodings side by side: a table and the requirements of each."""
-
-    tables: tuple[PositionsRecord, ...]
-    requirements: tuple[PositionRequirements, ...]
+Described = tuple[PositionsRecord, PositionRequirements]
+"""An encoding's table, and what it should be."""
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from tfcli.errors import TfcliError, UsageError
 from tfcli.inspection.positions import HEADS, SIZE
 
 if TYPE_CHECKING:
-    from tfcli.inspection.positions import BeyondContext
-    from tfcli.inspection.positions.comparison import Described
+    from tfcli.inspection.positions import BeyondContext, Described
 
 
 @command
@@ -83,6 +82,7 @@ def positions(
     from rich.console import Group
     from rich.text import Text
 
+    from tfcli.draw.tables import to_json
     from tfcli.inspection.positions import view
     from tfcli.inspection.positions.comparison import compared, formula
     from tfcli.inspection.positions.compute import shift as compute
@@ -97,11 +97,13 @@ def positions(
         unused = {"--encoding": encoding, "--layout": layout, "--side": side}
         _require_unset(unused, "--compare shows every encoding", "or leave --compare out")
         described = [_of_run(terminal, run, length, None, k, loss=loss)[0] for run in named]
-        comparison = compared(described, length, d_model, heads=heads, base=base, k=k)
-        drawn, rows = view.PositionComparisonView(comparison), comparison.requirements
-        present(
-            terminal, outputs, drawn, rows, view.requirements_table, json=lambda _: view.comparison_json(comparison)
-        )
+        every = compared(described, length, d_model, heads=heads, base=base, k=k)
+        drawn, rows = view.PositionComparisonView(every), [found for _, found in every]
+
+        def as_json(_: Any) -> Any:
+            return {"encodings": [to_json(record) | to_json(found) for record, found in every]}
+
+        present(terminal, outputs, drawn, rows, view.requirements_table, json=as_json)
         return
     if len(named) > 1:
         raise UsageError(f"{len(named)} runs are shown side by side with --compare", "add it, or name one run")

@@ -14,7 +14,7 @@ from tfcli.inspection.positions import (
     HEADS,
     SIZE,
     BeyondContext,
-    PositionComparison,
+    Described,
     PositionRequirements,
     PositionsRecord,
     Requirement,
@@ -158,9 +158,6 @@ def _spread(scores: NDArray[Any]) -> float:
     return float(max(np.ptp(diagonal, axis=1).max() for diagonal in diagonals))
 
 
-Described = tuple[PositionsRecord, PositionRequirements]
-
-
 def formula(
     encoding: str,
     length: int | None = None,
@@ -222,7 +219,7 @@ def compared(
     heads: int | None = None,
     base: float | None = None,
     k: int = 1,
-) -> PositionComparison:
+) -> list[Described]:
     """Every encoding: those of runs; for the others a formula or, where there is none, what training begins with.
 
     Args:
@@ -251,7 +248,7 @@ def compared(
         else:
             model = build_model(replace(untrained, positions=encoding, vocab_size=1))
             order.append(of_run(model, "untrained", length, k=k))
-    return PositionComparison(tuple(record for record, _ in order), tuple(found for _, found in order))
+    return order
 
 
 def _biases(model: Transformer, length: int, side: Side | None) -> NDArray[np.float32]:

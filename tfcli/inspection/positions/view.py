@@ -20,7 +20,7 @@ from tfcli.inspection.explain import Matrix, Measure, Step
 from tfcli.inspection.explain.view import StepView
 from tfcli.inspection.positions import (
     BeyondContext,
-    PositionComparison,
+    Described,
     PositionRequirements,
     PositionsRecord,
     Requirement,
@@ -252,15 +252,15 @@ class RequirementsView(View[PositionRequirements]):
         yield from dim(f"how it joins the tokens: {self.record.joins}")
 
 
-class PositionComparisonView(View[PositionComparison]):
+class PositionComparisonView(View[Sequence[Described]]):
     """Every encoding's map, how alike positions are by their distance, and a table of the requirements."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        tables, found = self.record.tables, self.record.requirements
+        tables, found = zip(*self.record, strict=True)
         words = "vectors: positions down × dimensions across; biases: heads down × distances across"
         yield from heading("Positions · every encoding side by side", words)
         across = max(1, min(3, options.max_width // _PANEL))
-        panels = [_panel(*both) for both in zip(tables, found, strict=True)]
+        panels = [_panel(*both) for both in self.record]
         for start in range(0, len(panels), across):
             grid = Table.grid(padding=(0, 2, 0, 0), expand=True)
             for _ in range(across):
@@ -390,9 +390,3 @@ def positions_json(
         "shift": shift and to_json(shift),
         "beyond_context": beyond and to_json(beyond),
     }
-
-
-def comparison_json(comparison: PositionComparison) -> dict[str, Any]:
-    """Every encoding with its table and what it should be."""
-    both = zip(comparison.tables, comparison.requirements, strict=True)
-    return {"encodings": [{**to_json(record), **to_json(found)} for record, found in both]}
