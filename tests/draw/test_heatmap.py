@@ -95,7 +95,7 @@ def test_positions_as_a_signed_map_and_a_curve() -> None:
 
 
 def test_positions_leave_out_whole_pairs_and_say_so() -> None:
-    text = printed(PositionsView(positions(100, 256), rows=None), 80)
+    text = printed(PositionsView(positions(100, 256), rows=100), 80)
     # 100 positions in at most 64 rows: one of 2. 256 dimensions in 76 columns: one pair (sine, cosine) of 4.
     assert "drawn: one position of 2; one pair of dimensions of 4" in text
     assert text.splitlines()[4] == " 0 " + "▒█" * 32

@@ -226,13 +226,11 @@ def _step(step: int, weights: NDArray[np.float32], telling: NDArray[np.bool_]) -
     return AttentionStep(step, abs(float(nats)), float(among[row, column]), int(row), int(column))
 
 
-def inspect_attention(
-    run: LoadedRun, text: str, choice: AttentionChoice | None = None, checkpoint: str = "best"
-) -> AttentionFound:
+def inspect_attention(run: LoadedRun, text: str, choice: AttentionChoice, checkpoint: str = "best") -> AttentionFound:
     """What is asked of a text's attention: heads, one query's row, the strongest weights, a difference, an evolution.
 
-    Without a choice, the weights of all heads. Row t of a decoder's weights is what it looks at to predict the token
-    after t. Of several kinds, a comparison is of the last one: of an encoder-decoder, its cross-attention.
+    Row t of a decoder's weights is what it looks at to predict the token after t. Of several kinds, a comparison is of
+    the last one: of an encoder-decoder, its cross-attention.
 
     Args:
         checkpoint: which weights of the run are loaded, to call them by in a comparison.
@@ -241,7 +239,6 @@ def inspect_attention(
         UsageError: the model has no attention of that kind, or no such layer or head; takes no target or beam; a text
             is longer than the context or has no such part; or what is compared does not have the same tokens.
     """
-    choice = choice or AttentionChoice()
     chosen_kinds(run, choice.kind)  # refused before anything is translated
     inputs = choice.read(run, text)
     records = attention_on(run, inputs, choice.kind)

@@ -52,13 +52,10 @@ _FORMULAS = {
 
 @dataclass(frozen=True)
 class PositionsView(View[PositionsRecord]):
-    """The table as a map centred on 0, then a curve by distance: of vectors their similarity, of biases themselves.
+    """The table as a map centred on 0, its first `rows` positions, then a curve by distance: of vectors their
+    similarity, of biases themselves."""
 
-    Args:
-        rows: so many first positions are drawn; None: of all, every so many.
-    """
-
-    rows: int | None = ROWS
+    rows: int = ROWS
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record = self.record
@@ -67,7 +64,7 @@ class PositionsView(View[PositionsRecord]):
             yield from _biases(record, console)
             return
         yield from dim(_size(record))
-        cut = self.rows is not None and self.rows < record.length
+        cut = self.rows < record.length
         yield VectorMap(replace(record, table=record.table[: self.rows]) if cut else record)
         if cut:
             yield from dim(f"drawn: the first {self.rows} positions; more with --length, every number with --csv")

@@ -126,14 +126,8 @@ def predictions(
 
     A decoder says what comes next, and so does an encoder-decoder of its target (its own translation, where none is
     given); an encoder says what stands under a mask, and which token it would restore where there is none.
-    Probabilities are those of the softmax over the whole vocabulary.
-
-    Args:
-        position: the one to look at, from 0; None: as `ask` chooses.
-        words: a row a word: what is predicted of its first piece, or of the next word's.
-
-    Raises:
-        UsageError: the model has no head, or there is no such position.
+    Probabilities are those of the softmax over the whole vocabulary. `position` and `words` are those of `ask`, and
+    so is what is refused.
     """
     asked = ask(run, text, target, position, words=words)
     with torch.inference_mode():
@@ -178,16 +172,8 @@ def lens(
     top_k: int = 3,
     words: bool = False,
 ) -> Lens:
-    """What the model would predict at every position if it stopped after each layer.
-
-    Args:
-        position: the one to look at, from 0; None: as `ask` chooses.
-        top_k: candidates of each layer at that position.
-        words: a column a word: what is predicted of its first piece, or of the next word's.
-
-    Raises:
-        UsageError: the model has no head, or there is no such position.
-    """
+    """What the model would predict at every position if it stopped after each layer, and the `top_k` likeliest tokens
+    of each layer at one; `position` and `words` are those of `ask`, and so is what is refused."""
     asked = ask(run, text, target, position, words=words)
     streams = [stream[list(asked.places)] for stream in _streams(run, asked.inputs.tensors(run.device))]
     last = _probabilities(run, streams[-1]).argmax(-1)  # (T,)
