@@ -63,11 +63,6 @@ class Grid:
         drawn = -(-self.rows // self.factor)
         return -(-drawn // 2) if self.halves else drawn * self.cell_height
 
-    @property
-    def is_labelled(self) -> bool:
-        """Whether columns have room for the labels of their tokens."""
-        return self.cell_width > 1
-
     def place(self, x: int, y: int) -> tuple[int, int] | None:
         """The row and the column of the map under a point of the area; None beside the cells."""
         x, y = x - self.gutter, y - self.header
@@ -220,7 +215,7 @@ class MapPicture:
         shown = self.scene.keys[grid.first_column : grid.first_column + grid.columns]
         at, pad, style = self._point[1] * width, Segment(" " * grid.gutter), mark_style(self.brush.color_system)
         mark = [pad, Segment(" " * (at + (width - 1) // 2) + "▾", style)]
-        if not grid.is_labelled:
+        if width == 1:  # no room for labels
             numbers = tuple(range(grid.first_column, grid.first_column + grid.columns, grid.factor))
             return [[pad, Segment(ruler(numbers, width), DIM)], mark]
         if widest(self.scene.keys) < width:

@@ -191,21 +191,16 @@ def _require_few(found: "AttentionFound", forms: dict[str, bool]) -> None:
 
 
 def _write_npz(path: Path, records: "tuple[AttentionRecord, ...]") -> dict[str, Any]:
-    """Arrays named `<kind>.weights`, `<kind>.query_tokens` and `<kind>.key_tokens`, and `<kind>.scores`, if kept.
-
-    Returns what JSON says of them.
-    """
+    """Write weights, tokens and, where they are kept, scores, each as `<kind>.<name>`. Returns what JSON says."""
     import numpy as np
 
     from tfcli.outputs import writing
 
     arrays: dict[str, Any] = {}
     for record in records:
-        arrays[f"{record.kind}.weights"] = record.weights
-        arrays[f"{record.kind}.query_tokens"] = np.array(record.query_tokens)
-        arrays[f"{record.kind}.key_tokens"] = np.array(record.key_tokens)
-        if record.scores is not None:
-            arrays[f"{record.kind}.scores"] = record.scores
+        for name in ("weights", "query_tokens", "key_tokens", "scores"):
+            if (values := getattr(record, name)) is not None:
+                arrays[f"{record.kind}.{name}"] = np.asarray(values)
     path.parent.mkdir(parents=True, exist_ok=True)
     with writing(path, "--npz") as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)

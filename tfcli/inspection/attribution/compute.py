@@ -141,13 +141,8 @@ def attribution(
 ) -> Attribution:
     """Divide the logit of a token at a position among the parts of the model.
 
-    Args:
-        position: from 0; None: as `ask` chooses.
-        token: its text; None: the likeliest.
-        against: the text of a token whose logit is taken off; None: the logit itself.
-
-    Raises:
-        UsageError: the model has no head, or there is no such token or position.
+    `token` is its text, None the likeliest; the logit of `against` is taken off where there is one. A UsageError where
+    there is no such token; `position` is that of `ask`, and so is what else is refused.
     """
     asked = ask(run, text, target, position)
     wanted, other = (None if one is None else _chosen(run.tokenizer, one) for one in (token, against))

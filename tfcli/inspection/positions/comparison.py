@@ -29,9 +29,6 @@ from tfcli.models.transformer import Transformer
 from tfcli.recipe.model import ModelSection, PositionLayout, Positions
 from tfcli.records.arrays import frozen
 
-Longer = Callable[[int], PositionsRecord]
-"""The same encoding with more positions."""
-
 BIASES = 64
 """Positions whose scores are looked at."""
 
@@ -55,7 +52,7 @@ _JOINS = {
 
 def requirements(
     record: PositionsRecord,
-    longer: Longer | None,
+    longer: Callable[[int], PositionsRecord] | None,
     *,
     origin: str = "formula",
     k: int = 1,
@@ -66,7 +63,7 @@ def requirements(
     """Every requirement with its number.
 
     Args:
-        longer: None where positions end with the table. origin: whose numbers the table holds.
+        longer: makes the table with more positions; None: they end with it. origin: whose numbers it holds.
         k: the distance of `consistent distance`.
         biases: (H, N, N), what is added to the scores, where something is. buckets: (buckets, H), the numbers that all
             biases are taken from, where they are so many and no more.
