@@ -343,20 +343,20 @@ def test_references_are_the_text_itself_and_not_what_the_tokenizer_keeps(
     data = dataset_for_evaluation(run, source, nothing)
     unknown = run.tokenizer.encode("the zebra")
     monkeypatch.setattr(module, "translate", lambda model, sources, *_, **how: [unknown for _ in sources])
-    scores = evaluate(run, data, targets=lambda: original_targets(run, data, source))
+    scores = evaluate(run, data, targets=lambda: original_targets(run, source))
     assert (scores.exact_match, scores.references_exact, scores.unknown) == (0.0, True, 3)
-    measured = measure(run, data, targets=lambda: original_targets(run, data, source))
+    measured = measure(run, data, targets=lambda: original_targets(run, source))
     assert measured.translated is not None
     assert measured.translated.references == ["the zebra"] * 3
     Path(source[0]).unlink()
-    scores = evaluate(run, data, targets=lambda: original_targets(run, data, source))
+    scores = evaluate(run, data, targets=lambda: original_targets(run, source))
     assert (scores.exact_match, scores.references_exact) == (1.0, False)
 
 
 def test_the_own_part_s_targets_are_those_of_its_pairs(trained: Callable[[str], Path]):
     run = load_run(trained("encoder-decoder"))
     data = of_run(run)
-    targets, roles = original_targets(run, data, ()), run.config.roles
+    targets, roles = original_targets(run, ()), run.config.roles
     view = data.pairs("validation").target
     ids = [[one for one in view.sequence(n).tolist() if one not in (roles.bos, roles.eos)] for n in range(len(view))]
     assert targets is not None

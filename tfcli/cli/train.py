@@ -116,11 +116,7 @@ def train(
             run = begin_run(settings, out, reporter, nproc, init)
         _launch(terminal, run, nproc, words=[], log=log, json=json)
         return
-
-    def begun(report: Any, should_stop: Callable[[], bool], workers: Any) -> Any:
-        return train_recipe(settings, out, report, should_stop=should_stop, init=init, workers=workers)
-
-    _drive(terminal, log, json, begun)
+    _drive(terminal, log, json, partial(train_recipe, settings, out, init=init))
 
 
 def _require_no_other_run(run: Path, asked: Asked, other: str | None) -> None:
@@ -156,7 +152,7 @@ def _resume(terminal: Terminal, path: Path, asked: Asked, log: Log, json: bool) 
     _drive(terminal, log, json, resumed)
 
 
-def _drive(terminal: Terminal, log: Log, json: bool, job: Callable[[Any, Callable[[], bool], Any], Any]) -> None:
+def _drive(terminal: Terminal, log: Log, json: bool, job: Callable[..., Any]) -> None:
     """Run a training, show and log its events, and say at the end where the run is."""
     from tfcli.console.launching import working
     from tfcli.console.reporting import reporting
@@ -167,7 +163,7 @@ def _drive(terminal: Terminal, log: Log, json: bool, job: Callable[[Any, Callabl
         reporting(terminal, json=json, stream=True) as reporter,
         tracking(log if workers.is_first else None, reporter, terminal.note) as report,
     ):
-        reporter.close(job(report, reporter.should_stop, workers))
+        reporter.close(job(report, reporter.should_stop, workers=workers))
 
 
 def _launch(terminal: Terminal, run: Path, nproc: int, words: list[str], log: Log, json: bool) -> None:

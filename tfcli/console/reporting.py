@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -66,26 +66,21 @@ def _drawn(record: Any, *, translation: bool = False) -> Any:
     from tfcli.inspection.words import attention_in_words
     from tfcli.tokenization import view as tokens
 
-    match record:
-        case TokenizerReport():
-            return tokens.tokenizer_view(record)
-        case DatasetRecord():
-            return dataset.DatasetView(record)
-        case Scores():
-            return scores.ScoresView(record)
-        case Generated():
-            return texts.GeneratedView(record, translation)
-        case Filled():
-            return texts.FilledView(record)
-        case AttentionRecord():
-            return AttentionEnding(attention_in_words(record), is_terminal())
-        case PositionsRecord():
-            return positions.PositionsView(record)
-        case CheckResult():
-            return _check_line(record)
-        case list():
-            return Group(*(_drawn(one, translation=translation) for one in record))
-    raise AssertionError(f"nothing draws a {type(record).__name__}")
+    if isinstance(record, list):
+        return Group(*(_drawn(one, translation=translation) for one in record))
+    if isinstance(record, Generated):
+        return texts.GeneratedView(record, translation)
+    if isinstance(record, AttentionRecord):
+        return AttentionEnding(attention_in_words(record), is_terminal())
+    views: dict[type, Callable[[Any], Any]] = {
+        TokenizerReport: tokens.tokenizer_view,
+        DatasetRecord: dataset.DatasetView,
+        Scores: scores.ScoresView,
+        Filled: texts.FilledView,
+        PositionsRecord: positions.PositionsView,
+        CheckResult: _check_line,
+    }
+    return views[type(record)](record)
 
 
 def _check_line(result: CheckResult) -> Text:

@@ -131,7 +131,7 @@ def evaluate(
             data = dataset_of_run(loaded.directory, loaded.recipe, reporter)
         if loaded.architecture == "encoder-decoder":
             terminal.note(f"Translating {len(data.pairs('validation')):,} pairs …")
-        measured = measure(loaded, data, settings, reporter, targets=lambda: original_targets(loaded, data, names))
+        measured = measure(loaded, data, settings, reporter, targets=lambda: original_targets(loaded, names))
         for option, path, lines in (("--outputs", outputs, "outputs"), ("--references", references, "references")):
             if path is not None:
                 write_output(path, option, "".join(f"{line}\n" for line in getattr(measured.translated, lines)))

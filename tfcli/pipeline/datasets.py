@@ -154,7 +154,7 @@ def dataset_of_run(run: RunDirectory, recipe: Recipe, report: Report) -> Prepare
 
 
 def require_same_text(
-    run: RunDirectory, recipe: Recipe
+    run: RunDirectory, recipe: Recipe, remedy: str = "restore it, or train a new run"
 ) -> PreparedDataset | tuple[TrainValidationSplit, Tokenizer] | None:
     """Refuse to go on with a run whose text has changed since. Return the text as it was prepared, or as it can be
     prepared again; None: it was standard input, which cannot be compared."""
@@ -169,10 +169,8 @@ def require_same_text(
         found = open_split(recipe.data, kind_of(recipe)), load_run_tokenizer(run, read_config(run.config))
         fingerprint = dataset_fingerprint(*found)
     if fingerprint != trained_on.fingerprint:
-        raise UsageError(
-            f"The text of {', '.join(trained_on.sources)} has changed since {run.path} was trained on it",
-            "restore it, or train a new run",
-        )
+        problem = f"The text of {', '.join(trained_on.sources)} has changed since {run.path} was trained on it"
+        raise UsageError(problem, remedy)
     return found
 
 
@@ -214,14 +212,14 @@ def _absolute_run(name: str) -> str:
     return str((existing_run(path).path if is_run(path) else path).absolute())
 
 
-def original_targets(run: LoadedRun, data: PreparedDataset, sources: tuple[str, ...]) -> list[str] | None:
-    """The targets of the part of `data` that is scored, in its order; None where they cannot be read again. `sources`
-    says where `data` came from; none: it is the run's own validation part."""
+def original_targets(run: LoadedRun, sources: tuple[str, ...]) -> list[str] | None:
+    """The targets that `sources` hold, or, where there are none, the run's own validation part; None where they cannot
+    be read again."""
     section = run.recipe.data
     try:
         if sources:
             documents = open_source(sources, kind_of(run.recipe), columns=section.columns).documents()
-        elif (split := _split_behind(run, data)) is not None:
+        elif (split := _split_behind(run)) is not None:
             documents = split.only("validation")
         else:
             return None
@@ -230,19 +228,12 @@ def original_targets(run: LoadedRun, data: PreparedDataset, sources: tuple[str, 
         return None  # the sources are gone: scores are of the dataset, which is still there
 
 
-def _split_behind(run: LoadedRun, data: PreparedDataset) -> TrainValidationSplit | None:
-    """The run's text as `data` was prepared from it, refused where it has changed since; None: it came from standard
-    input or was prepared already."""
-    section, names = run.recipe.data, data.record().sources
-    if prepared_folder(section) is not None or "-" in names:
+def _split_behind(run: LoadedRun) -> TrainValidationSplit | None:
+    """The run's own text, refused where it has changed since; None: it was standard input or prepared already."""
+    if prepared_folder(run.recipe.data) is not None:
         return None
-    split = open_split(section, kind_of(run.recipe))
-    if dataset_fingerprint(split, run.tokenizer) != data.record().fingerprint:
-        raise UsageError(
-            f"The text of {', '.join(names)} has changed since {run.directory.path} was trained on it",
-            "restore it, or name a SOURCE",
-        )
-    return split
+    found = require_same_text(run.directory, run.recipe, "restore it, or name a SOURCE")
+    return found[0] if isinstance(found, tuple) else None
 
 
 def data_to_compare(
@@ -256,7 +247,7 @@ def data_to_compare(
     if sources:
         with_columns = replace(other, recipe=replace(other.recipe, data=run.recipe.data))
         return dataset_for_evaluation(with_columns, sources, report)
-    split = _split_behind(run, data)
+    split = _split_behind(run)
     if split is None:
         raise UsageError(
             f"The tokenizers of {run.directory.path} and {other.directory.path} differ, and the text is only there as "
