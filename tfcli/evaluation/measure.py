@@ -231,20 +231,16 @@ def read_as_asked(run: LoadedRun, settings: EvaluationSettings) -> LoadedRun:
     imported reads a document at a time, for nobody knows how it was trained. A `UsageError` where they do not fit."""
     train, longest, stride = run.recipe.train, run.config.model.max_seq_len, settings.stride
     if settings.context is not None and settings.context > longest:
-        raise UsageError(
-            f"--context {settings.context} is longer than the {longest} tokens that {run.directory.path} can read",
-            f"choose at most {longest}",
-        )
+        problem = f"--context {settings.context} is longer than the {longest} tokens that {run.directory.path} can read"
+        raise UsageError(problem, f"choose at most {longest}")
     if run.architecture == "encoder-decoder":
         return run
     own = "documents" if run.recipe.is_imported else train.windows
     train = replace(train, windows=settings.windows or own, context=settings.context or train.context)
     run = replace(run, recipe=replace(run.recipe, train=train))
     if stride is not None and stride > (context := run.recipe.context):
-        raise UsageError(
-            f"--stride {stride} is longer than the context of {context} tokens that {run.directory.path} has",
-            "choose a stride of at most the context; half of it is usual",
-        )
+        problem = f"--stride {stride} is longer than the context of {context} tokens that {run.directory.path} has"
+        raise UsageError(problem, "choose a stride of at most the context; half of it is usual")
     return run
 
 

@@ -66,10 +66,8 @@ def scoring(model: Transformer) -> Iterator[None]:
 def require_tokens(tokens: int) -> None:
     """Refuse a text of which nothing can be scored."""
     if tokens == 0:
-        raise UsageError(
-            "The validation part has no token to score: all are special or unknown to the tokenizer",
-            "score text in the alphabet that the tokenizer was trained on",
-        )
+        problem = "The validation part has no token to score: all are special or unknown to the tokenizer"
+        raise UsageError(problem, "score text in the alphabet that the tokenizer was trained on")
 
 
 def perplexity(loss: float) -> float:

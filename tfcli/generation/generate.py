@@ -116,25 +116,19 @@ def settled(
 
 def _check(tokenizer: Tokenizer, settings: GenerateSection, sample: bool | None) -> None:
     if settings.top_k > tokenizer.vocab_size:
-        raise UsageError(
-            f"top_k = {settings.top_k} is above the vocabulary's {tokenizer.vocab_size} tokens",
-            f"choose {tokenizer.vocab_size} at most, or 0 for all",
-        )
+        problem = f"top_k = {settings.top_k} is above the vocabulary's {tokenizer.vocab_size} tokens"
+        raise UsageError(problem, f"choose {tokenizer.vocab_size} at most, or 0 for all")
     if settings.chat and tokenizer.chat is None:
-        raise UsageError(
-            "The run has no chat template, as imported chat models bring along", "leave --chat out, or import it again"
-        )
+        problem = "The run has no chat template, as imported chat models bring along"
+        raise UsageError(problem, "leave --chat out, or import it again")
     if settings.system and not settings.chat:
         raise UsageError("--system is a part of a chat, and there is none", "add --chat")
     if settings.beam > 1 and sample and settings.temperature > 0:
-        raise UsageError(
-            f"A beam of {settings.beam} draws no samples, as temperature = {settings.temperature:g} asks",
-            "give one of the two",
-        )
+        problem = f"A beam of {settings.beam} draws no samples, as temperature = {settings.temperature:g} asks"
+        raise UsageError(problem, "give one of the two")
     if 1 < settings.beam < settings.num_samples:
-        raise UsageError(
-            f"A beam of {settings.beam} cannot give {settings.num_samples} texts", "raise the beam to their number"
-        )
+        problem = f"A beam of {settings.beam} cannot give {settings.num_samples} texts"
+        raise UsageError(problem, "raise the beam to their number")
 
 
 class PromptBatch:

@@ -140,16 +140,13 @@ def dataset_of_run(run: RunDirectory, recipe: Recipe, report: Report) -> Prepare
     if cached.is_dir():
         data = PreparedDataset.open(cached)
         if data.manifest.fingerprint != trained_on.fingerprint:
-            raise BrokenInputError(
-                f"{cached} holds another prepared dataset ({data.manifest.fingerprint})",
-                f"remove the folder {cached}: it is made again",
-            )
+            problem = f"{cached} holds another prepared dataset ({data.manifest.fingerprint})"
+            raise BrokenInputError(problem, f"remove the folder {cached}: it is made again")
         return data.called(trained_on.sources)
     found = require_same_text(run, recipe)
     if found is None:
-        raise UsageError(
-            f"The text of {run.path} came from standard input and is no longer in the cache", "train again from a file"
-        )
+        problem = f"The text of {run.path} came from standard input and is no longer in the cache"
+        raise UsageError(problem, "train again from a file")
     return found if isinstance(found, PreparedDataset) else cached_dataset(*found, report)
 
 

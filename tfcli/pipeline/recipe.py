@@ -54,14 +54,11 @@ def _require_showable(recipe: Recipe) -> None:
     require_place("layer", wanted.layer, model.num_layers)
     require_place("head", wanted.head, model.num_heads)
     if model.positions == "none" and wanted.positions:
-        raise UsageError(
-            f"inspect.positions = {wanted.positions}, and model.positions = 'none' leaves none to show",
-            "leave inspect.positions out",
-        )
+        problem = f"inspect.positions = {wanted.positions}, and model.positions = 'none' leaves none to show"
+        raise UsageError(problem, "leave inspect.positions out")
     if model.positions == "learned" and wanted.positions > model.max_seq_len:
-        raise UsageError(
-            f"inspect.positions = {wanted.positions}, and the model learns {model.max_seq_len}", "choose no more"
-        )
+        problem = f"inspect.positions = {wanted.positions}, and the model learns {model.max_seq_len}"
+        raise UsageError(problem, "choose no more")
     if model.architecture != "encoder" or recipe.tokenizer.path is not None:
         return
     for prompt in recipe.generate.prompts:

@@ -122,10 +122,8 @@ def _complete(recipe: Recipe, init: Path | None) -> Recipe:
     if init is not None:
         recipe = replace(recipe, train=replace(recipe.train, init=str(init)))
     elif recipe.is_imported:
-        raise UsageError(
-            f"The recipe is that of a run imported from {recipe.origin.source}, and says nothing of training",
-            "begin with its weights: tfcli train --init RUN --data SOURCE",
-        )
+        problem = f"The recipe is that of a run imported from {recipe.origin.source}, and says nothing of training"
+        raise UsageError(problem, "begin with its weights: tfcli train --init RUN --data SOURCE")
     require_head(recipe.model)
     return replace(with_absolute_paths(recipe.resolved()), origin=OriginSection())
 
@@ -177,9 +175,8 @@ def earlier_run(recipe: Recipe) -> tuple[RunDirectory, Reason | None] | None:
             continue
         ended = finished_reason(checkpoint.progress, recipe.train)
         if ended is None and is_held(run):
-            raise UsageError(
-                f"Another process trains {run.path} by this recipe now", "wait until it has ended, or add --again"
-            )
+            problem = f"Another process trains {run.path} by this recipe now"
+            raise UsageError(problem, "wait until it has ended, or add --again")
         return run, ended
     return None
 
@@ -261,9 +258,8 @@ def _changed(run: RunDirectory, settings: Settings, report: Report) -> tuple[Rec
     """The recipe of a run that was trained here, and the same with settings changed; epochs are counted in steps."""
     recorded, recipe = changed_recipe(run.recipe, settings)
     if recipe.is_imported:
-        raise UsageError(
-            f"The run {run.path} was imported, and there is no training to go on with", "begin one with --init"
-        )
+        problem = f"The run {run.path} was imported, and there is no training to go on with"
+        raise UsageError(problem, "begin one with --init")
     return recorded, _in_steps(recipe, run, recorded, report)
 
 
@@ -368,15 +364,11 @@ def _decided_again(recipe: Recipe, recorded: Recipe, settings: Settings) -> Reci
 
 def _require_effect(progress: Progress, recipe: Recipe) -> None:
     if progress.step > recipe.train.steps:
-        raise UsageError(
-            f"train.steps = {recipe.train.steps} is less than the {progress.step} steps that are done",
-            "name a larger number",
-        )
+        problem = f"train.steps = {recipe.train.steps} is less than the {progress.step} steps that are done"
+        raise UsageError(problem, "name a larger number")
     if stopping_reason(progress, recipe.train) is not None:
-        raise UsageError(
-            f"The run is finished at step {progress.step}, and there is nothing left to train",
-            "raise train.steps, or train.patience where it stopped early, to go on",
-        )
+        problem = f"The run is finished at step {progress.step}, and there is nothing left to train"
+        raise UsageError(problem, "raise train.steps, or train.patience where it stopped early, to go on")
 
 
 def _require_same_recipe(recipe: Recipe, run: RunDirectory) -> None:
@@ -393,10 +385,8 @@ def _require_same_recipe(recipe: Recipe, run: RunDirectory) -> None:
         longer = replace(recorded, train=replace(recorded.train, steps=steps))
         if steps >= recorded.train.steps and first_difference(recipe, longer) is None:
             other_way = f"train it longer: tfcli train --resume {shlex.quote(str(run.path))} --steps {steps}"
-        raise UsageError(
-            f"{run.path} holds a run with {key} = {_shown(found)}, and {_shown(wanted)} is asked for",
-            f"choose another --out, or {other_way}",
-        )
+        problem = f"{run.path} holds a run with {key} = {_shown(found)}, and {_shown(wanted)} is asked for"
+        raise UsageError(problem, f"choose another --out, or {other_way}")
     require_same_text(run, recipe)
 
 

@@ -201,15 +201,13 @@ def _below(folder: Path, levels: int) -> Iterator[RunDirectory]:
             yield run
         elif levels and folder.is_dir():
             for inner in folder.iterdir():
-                if inner.is_dir() and not inner.name.startswith(".") and not _leads_back(inner):
+                if not inner.is_dir() or inner.name.startswith("."):
+                    continue
+                # A link to a folder that it lies in leads back.
+                if not (inner.is_symlink() and inner.parent.resolve().is_relative_to(inner.resolve())):
                     yield from _below(inner, levels - 1)
     except OSError:
         return
-
-
-def _leads_back(inner: Path) -> bool:
-    """Whether a folder is a link to one that it lies in."""
-    return inner.is_symlink() and inner.parent.resolve().is_relative_to(inner.resolve())
 
 
 def _named(name: Path) -> RunDirectory | None:

@@ -27,7 +27,6 @@ from tfcli.records.runs import (
 from tfcli.runs.directory import RunDirectory
 
 _MOST_STEPS = 1 << 53
-_NAMES = {StepsDone: "step", Evaluated: "evaluated", SettingChanged: "changed"}
 
 
 def append_metrics(path: Path, event: StepsDone | Evaluated | SettingChanged) -> None:
@@ -37,7 +36,7 @@ def append_metrics(path: Path, event: StepsDone | Evaluated | SettingChanged) ->
     if isinstance(event, SettingChanged) and event.rate_after is None:
         del fields["rate_before"], fields["rate_after"]
     finite = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in fields.items()}
-    line = json.dumps({"event": _NAMES[type(event)], **finite}, allow_nan=False) + "\n"
+    line = json.dumps({"event": event.event, **finite}, allow_nan=False) + "\n"
     try:
         with path.open("a", encoding="utf-8", newline="\n") as file:
             file.write(line)

@@ -142,9 +142,8 @@ def require_tensors(tensors: Mapping[str, Tensor], like: Mapping[str, Tensor], p
     _require_form(tensors, like, path)
     for name in like:
         if tensors[name].is_floating_point() and not is_finite(local_shard(tensors[name])):
-            raise BrokenInputError(
-                f"{path}: tensor {name!r} holds a value that is not finite", "restore a good checkpoint"
-            )
+            problem = f"{path}: tensor {name!r} holds a value that is not finite"
+            raise BrokenInputError(problem, "restore a good checkpoint")
 
 
 def is_finite(tensor: Tensor) -> bool:
