@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,13 +64,19 @@ def translation_statistics(translations: Sequence[str], references: Sequence[str
     return TranslationStatistics(bleu, chrf, exact, " ".join(str(metric.signature()) for metric in metrics))
 
 
+def bleu_of(counts: Array) -> Array:
+    """BLEU of summed counts, (…, K) → (…)."""
+    return _scored("bleu", counts)
+
+
+def chrf_of(counts: Array) -> Array:
+    """ChrF of summed counts, (…, K) → (…)."""
+    return _scored("chrf", counts)
+
+
 def _scored(name: str, counts: Array) -> Array:
-    """A score of summed counts, (…, K) → (…)."""
     score, rows = _metric(name).score, counts.reshape(-1, counts.shape[-1]).tolist()
     return np.array([score(row) for row in rows]).reshape(counts.shape[:-1])
-
-
-bleu_of, chrf_of = partial(_scored, "bleu"), partial(_scored, "chrf")
 
 
 class _Metric(NamedTuple):
