@@ -74,6 +74,22 @@ def test_layers_whose_activations_are_forgotten_are_translated(graphs: Callable[
     torch.testing.assert_close(*found)
 
 
+def test_where_documents_begin_is_no_form_of_its_own(graphs: Callable[[], int]):
+    """Batches of a step, of any rows and any documents, share the translations of one that has a mask."""
+    settings = {"windows": "stream", "document_masking": True, "compile": "on"}
+    recipe = tiny_recipe("decoder", {"model": {"vocab_size": VOCAB}, "train": settings}).resolved()
+    parts = assemble(recipe.model, resolve_for_machine(recipe).train)
+    seen = []
+    for rows in (4, 3, 2, 4, 3):
+        batch = next(synthetic_batches(recipe, rows))
+        assert batch.document_starts is not None
+        starts = np.where(np.arange(32) < 5 * rows, 0, 5 * rows)
+        for documents in (batch.document_starts, np.tile(starts, (rows, 1))):
+            parts.objective(replace(batch, document_starts=documents))[1].backward()
+        seen.append(graphs())
+    assert seen[1] == seen[-1], seen
+
+
 @pytest.mark.slow
 def test_an_encoder_decoder_stays_below_the_limit_of_translations(graphs: Callable[[], int]):
     """Trained and evaluated on pairs of many lengths, whole and in part, with padding."""

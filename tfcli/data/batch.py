@@ -20,10 +20,11 @@ class Batch:
 
     Labels are shifted already: ``labels[:, t]`` is what position t has to predict, `IGNORED` where nothing is
     scored. `padding_mask` is True where there is a token; None: there is no padding that a token could see.
-    `row_tokens` are the tokens that each row reads, of both sides; None: every place has one.
+    `row_tokens` are the tokens that each row reads, of both sides; None: every place has one. `document_starts` are the
+    columns where the document of each token begins, which alone it sees; None: it sees all of its row.
 
-    Shape: input_ids, padding_mask (B, S); labels, decoder_input_ids (B, T), without decoder input T = S;
-        row_tokens (B,)
+    Shape: input_ids, padding_mask, document_starts (B, S); labels, decoder_input_ids (B, T), without decoder input
+        T = S; row_tokens (B,)
     """
 
     input_ids: NDArray[np.int64]
@@ -31,6 +32,7 @@ class Batch:
     padding_mask: NDArray[np.bool_] | None = None
     decoder_input_ids: NDArray[np.int64] | None = None
     row_tokens: NDArray[np.int64] | None = None
+    document_starts: NDArray[np.int64] | None = None
 
     @property
     def places(self) -> int:

@@ -73,6 +73,26 @@ class TokenStreamView:
         offsets = self.offsets
         return np.stack([offsets[:-1] - self._shared, offsets[1:]])
 
+    def document_starts(self, starts: IntArray, length: int) -> NDArray[np.int64]:
+        """Of each token of windows, the column where a model begins to read its document; 0 where that was before the
+        window.
+
+        Shape: starts (B,); result (B, length)
+        """
+        result = np.zeros((len(starts), length), dtype=np.int64)
+        shards = np.searchsorted(self._ends, starts, side="right")
+        for row, start, shard in zip(result, starts.tolist(), shards.tolist(), strict=True):
+            # Of a shard, only the offsets that the window needs are read.
+            while shard < len(self._shards):
+                offsets = self._offsets[shard][:-1]
+                column = int(self._ends[shard]) - len(self._shards[shard]) - self._shared - start  # of offset 0
+                if column >= length:
+                    break
+                columns = offsets[slice(*np.searchsorted(offsets, (-column, length - column)))] + column
+                row[columns] = columns
+                shard += 1
+        return np.maximum.accumulate(result, axis=1)
+
     def padded(self, starts: IntArray, lengths: IntArray, pad: int) -> NDArray[np.int64]:
         """The tokens from each of `starts` on, filled up on the right with `pad`.
 

@@ -50,7 +50,12 @@ class CausalBatches(WindowBatches):
         # Padding stands at the end, where the causal mask hides it from every real token.
         inputs = np.where(read, tokens[:, :-1], pad)
         scored = read & are_news(tokens, self._roles)
-        return Batch(inputs, np.where(scored, tokens[:, 1:], IGNORED), row_tokens=spans.lengths)
+        if (documents := self._document_starts(spans)) is not None:
+            if not self._roles.is_shared:  # else a document ends with the token that the next one begins with
+                scored &= documents[:, 1:] == documents[:, :-1]
+            documents = documents[:, :-1]
+        labels = np.where(scored, tokens[:, 1:], IGNORED)
+        return Batch(inputs, labels, row_tokens=spans.lengths, document_starts=documents)
 
 
 MASKED = 0.8
@@ -148,7 +153,8 @@ class MaskedBatches(WindowBatches):
         read = present(spans.lengths)
         tokens = self._view.padded(spans.starts, spans.lengths, self._roles.pad)
         inputs, labels = self._masker.hide(tokens, read, draw)
-        return Batch(inputs, labels, padding_mask=None if read.all() else read, row_tokens=spans.lengths)
+        padding_mask, documents = None if read.all() else read, self._document_starts(spans)
+        return Batch(inputs, labels, padding_mask, row_tokens=spans.lengths, document_starts=documents)
 
 
 class PairBatches(PlannedBatches):
@@ -231,10 +237,18 @@ def build_batches(recipe: Recipe, data: PreparedDataset, part: Part, roles: Toke
     if tokens is not None and part == "validation":
         # What was trained on may all be shorter than what is scored: nothing is refused here.
         tokens = max(tokens, context * (2 if objective == "seq2seq" else 1))
-    common = {"batch_size": recipe.train.rows, "context": context, "seed": recipe.train.seed, "sample": sample}
+    common: dict[str, Any] = {
+        "batch_size": recipe.train.rows,
+        "context": context,
+        "seed": recipe.train.seed,
+        "sample": sample,
+    }
     if objective == "seq2seq":
         return PairBatches(data.pairs(part), roles, batch_tokens=tokens, **common)
-    documents = recipe.train.windows == "documents"
+    masking = recipe.train.document_masking
+    # What is scored is read a document at a time where documents are told apart: the same, without a mask.
+    common["documents"] = recipe.train.windows == "documents" or (masking and part == "validation")
+    common["document_masking"] = masking
     if objective == "mlm":
         return MaskedBatches(
             data.text(part),
@@ -242,7 +256,6 @@ def build_batches(recipe: Recipe, data: PreparedDataset, part: Part, roles: Toke
             batch_tokens=tokens,
             vocab_size=data.record().vocab_size,
             mask_probability=recipe.train.mask_probability,
-            documents=documents,
             **common,
         )
-    return CausalBatches(data.text(part), roles, batch_tokens=tokens, documents=documents, **common)
+    return CausalBatches(data.text(part), roles, batch_tokens=tokens, **common)

@@ -114,6 +114,7 @@ class WindowBatches(PlannedBatches):
     Args:
         batch_tokens: places of a batch, padding included, instead of `batch_size` windows; at least `context`.
         documents: begin windows where documents begin, instead of anywhere in the stream, and share batches by length.
+        document_masking: batches tell where the documents in a window begin, so that none sees another.
         sample: tokens of an evenly spread part that alone `whole` is to yield; 0: all.
 
     Raises:
@@ -133,9 +134,11 @@ class WindowBatches(PlannedBatches):
         batch_tokens: int | None = None,
         seed: int,
         documents: bool = False,
+        document_masking: bool = False,
         sample: int = 0,
     ) -> None:
         self._view, self._roles, self._seed = view, roles, seed
+        self._masks_documents = document_masking and not documents
         self._windows = document_windows(view.documents, self.label_offset, context) if documents else None
         plan: Plan
         if self._windows is None:
@@ -144,7 +147,7 @@ class WindowBatches(PlannedBatches):
         else:
             lengths = self._windows[1]
             if not len(lengths):
-                remedy = "give longer texts, or set train.windows = 'stream'"
+                remedy = "give longer texts, or set train.windows = 'stream' without train.document_masking"
                 raise UsageError("No document has a token behind its first one", remedy)
             numbers = evenly(len(lengths), sample / int(lengths.sum()))
             plan = plan_by_length(
@@ -161,3 +164,12 @@ class WindowBatches(PlannedBatches):
         if self._windows is not None:
             return Spans(*(array[rows] for array in self._windows))
         return Spans(rows, np.minimum(self._context, len(self._view) - self.label_offset - rows))
+
+    def _document_starts(self, spans: Spans) -> NDArray[np.int64] | None:
+        """Of each token and each label behind it the column where its document begins, where documents are told apart.
+
+        Shape: (B, `label_offset` + longest)
+        """
+        if not self._masks_documents:
+            return None
+        return self._view.document_starts(spans.starts, int(spans.lengths.max()) + self.label_offset)

@@ -227,16 +227,18 @@ def measure(
 
 
 def read_as_asked(run: LoadedRun, settings: EvaluationSettings) -> LoadedRun:
-    """The run with the windows that it is scored in: those of its training, unless others are asked for. What was
-    imported reads a document at a time, for nobody knows how it was trained. A `UsageError` where they do not fit."""
+    """The run with the windows that it is scored in: those of its training, unless others are asked for. A document at
+    a time is what `train.document_masking` has shown it, and what is read where it was imported, for nobody knows how
+    that was trained. A `UsageError` where they do not fit."""
     train, longest, stride = run.recipe.train, run.config.model.max_seq_len, settings.stride
     if settings.context is not None and settings.context > longest:
         problem = f"--context {settings.context} is longer than the {longest} tokens that {run.directory.path} can read"
         raise UsageError(problem, f"choose at most {longest}")
     if run.architecture == "encoder-decoder":
         return run
-    own = "documents" if run.recipe.is_imported else train.windows
-    train = replace(train, windows=settings.windows or own, context=settings.context or train.context)
+    own = "documents" if run.recipe.is_imported or train.document_masking else train.windows
+    context, windows = settings.context or train.context, settings.windows or own
+    train = replace(train, windows=windows, context=context, document_masking=False)
     run = replace(run, recipe=replace(run.recipe, train=train))
     if stride is not None and stride > (context := run.recipe.context):
         problem = f"--stride {stride} is longer than the context of {context} tokens that {run.directory.path} has"

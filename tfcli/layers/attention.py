@@ -9,7 +9,8 @@ positions.
 """
 
 import functools
-from collections.abc import Iterator
+import importlib.util
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
+from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
 from tfcli.layers.kernels import dropped_out, softmax_gradient
 from tfcli.recipe.model import ModelSection
@@ -54,12 +56,15 @@ def attention_mask(
     *,
     causal: bool,
     window: int | None = None,
+    document_starts: Tensor | None = None,
     device: torch.device,
 ) -> Tensor | None:
-    """One mask out of the reasons not to attend: the key is padding, lies in the future, or too far away.
+    """One mask out of the reasons not to attend: the key is padding, lies in the future, too far away, or in another
+    document.
 
     Shape:
         padding_mask: (B, S), True at real tokens
+        document_starts: (B, S), the column where the document of each token begins; then T = S
         returns: (B, 1, T, S), broadcast over the heads; None where every query may see every key
     """
     masks = [] if padding_mask is None else [padding_mask[:, None, None, :]]
@@ -67,16 +72,18 @@ def attention_mask(
         masks.append(causal_mask(target_length, source_length, device)[None, None])
     if window is not None and window < source_length:
         masks.append(window_mask(target_length, source_length, window, device)[None, None])
+    if document_starts is not None:
+        masks.append((document_starts[:, :, None] == document_starts[:, None, :])[:, None])
     return functools.reduce(torch.logical_and, masks) if masks else None
 
 
 @dataclass(frozen=True)
 class Span:
-    """The columns from `start` up to `end`. A text whose first `left` columns are padding counts its positions from
-    there; without `left`, columns are positions.
+    """The columns from `start` up to `end`. A text counts its positions from column `left` on: before it stands
+    padding, or, in a window of several documents, another one. Without `left`, columns are positions.
 
     Shape:
-        left: (B,), whole numbers
+        left: (B,), or (B, T) where each column has a beginning of its own; whole numbers
     """
 
     start: int
@@ -95,7 +102,9 @@ class Span:
             assert last <= len(table), f"position {last - 1} is beyond the context of {len(table)}"
             return table[self.start + offset : last]
         columns = torch.arange(self.start, self.end, device=self.left.device)
-        return table[(columns - self.left[:, None]).clamp(min=0) + offset]
+        left = self.left if self.left.ndim == 2 else self.left[:, None]
+        rows = (columns - left).clamp(min=0) + offset
+        return table.index_select(0, rows.flatten()).unflatten(0, rows.shape)
 
 
 def explicit_attention(
@@ -204,6 +213,46 @@ class Score(nn.Module):
 def dot_scores(query: Tensor, key: Tensor, scale: float) -> Tensor:
     """The attention scores Q Kᵀ · scale; shapes as those of `Score`."""
     return query @ key.transpose(-2, -1) * scale
+
+
+def has_block_masks(device: torch.device) -> bool:
+    """Whether flex attention is compiled for the device: on CUDA GPUs, with the package triton."""
+    return device.type == "cuda" and importlib.util.find_spec("triton") is not None
+
+
+def block_mask(document_starts: Tensor, *, causal: bool, window: int | None) -> BlockMask:
+    """What `attention_mask` says of documents, for `block_attention`, which leaves out blocks where nothing may be seen
+    (Dong et al. 2024, section 4.2).
+
+    Shape:
+        document_starts: (B, T), the column where the document of each token begins
+    """
+
+    def may_attend(row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        seen = document_starts[row, query] == document_starts[row, key]
+        if causal:
+            seen = seen & (key <= query)
+        return seen if window is None else seen & ((query - key).abs() < window)
+
+    rows, length = document_starts.shape
+    return create_block_mask(may_attend, rows, None, length, length, device=document_starts.device)
+
+
+def block_attention(query: Tensor, key: Tensor, value: Tensor, mask: BlockMask, *, scale: float) -> Tensor:
+    """Attention on PyTorch's flex attention, without dropout. A CPU has no gradient of it.
+
+    Shape:
+        query: (B, H, T, Dh); key, value: (B, H, S, Dh)
+        returns: (B, H, T, Dh)
+    """
+    run: Callable[..., Tensor]
+    run = flex_attention if query.is_cpu or torch.compiler.is_compiling() else _compiled_flex_attention()
+    return run(query, key, value, block_mask=mask, scale=scale)
+
+
+@functools.cache
+def _compiled_flex_attention() -> Callable[..., Any]:
+    return torch.compile(flex_attention)
 
 
 CACHED_SCORES = 1 << 20

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.attention.flex_attention import BlockMask
 from torch.utils.checkpoint import checkpoint
 
 from tfcli.layers.kernels import Linear, for_products
@@ -125,7 +126,7 @@ class TransformerLayer(nn.Module):
         x: Tensor,
         *,
         padding_mask: Tensor | None = None,
-        mask: Tensor | None = None,
+        mask: Tensor | BlockMask | None = None,
         memory: Tensor | None = None,
         memory_padding_mask: Tensor | None = None,
         positions: PositionSignal = NO_SIGNAL,

@@ -9,13 +9,17 @@ from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention.flex_attention import BlockMask
 
 from tfcli.layers.attention import (
     Score,
     attention_mask,
+    block_attention,
+    block_mask,
     dot_scores,
     explicit_attention,
     fused_attention,
+    has_block_masks,
     masked,
     row_attention,
     without_blind_rows,
@@ -85,7 +89,7 @@ class MultiHeadAttention(nn.Module):
         memory: Tensor | None = None,
         *,
         padding_mask: Tensor | None = None,
-        mask: Tensor | None = None,
+        mask: Tensor | BlockMask | None = None,
         positions: PositionSignal = NO_SIGNAL,
         cache: KeyValueCache | None = None,
         weights: list[Tensor] | None = None,
@@ -145,24 +149,35 @@ class MultiHeadAttention(nn.Module):
         target_length: int,
         source_length: int,
         *,
+        document_starts: Tensor | None = None,
         bias: Tensor | None,
         explicit: bool,
         device: torch.device,
-    ) -> Tensor | None:
+    ) -> Tensor | BlockMask | None:
         """The attention mask of a pass, the same for all layers of a stack; None where their path needs none. The path
         is `explicit` where attention weights are wanted.
 
         Shape:
             padding_mask: (B, S), True at real keys; bias: (1, H, T, S)
+            document_starts: (B, S), as in `attention_mask`
             returns: (B, 1, T, S)
         """
         if self._is_one_query(target_length, explicit=explicit):
             return None
-        unmasked = padding_mask is None and bias is None and self.window is None
-        if unmasked and self.causal and target_length == source_length and self._is_fused(bias, explicit=explicit):
-            return None  # the kernel has the triangle of its own
+        if padding_mask is None and bias is None and self._is_fused(bias, explicit=explicit):
+            if document_starts is not None:
+                if has_block_masks(device) and not (self.dropout and self.training):
+                    return block_mask(document_starts, causal=self.causal, window=self.window)
+            elif self.causal and self.window is None and target_length == source_length:
+                return None  # the kernel has the triangle of its own
         return attention_mask(
-            padding_mask, target_length, source_length, causal=self.causal, window=self.window, device=device
+            padding_mask,
+            target_length,
+            source_length,
+            causal=self.causal,
+            window=self.window,
+            document_starts=document_starts,
+            device=device,
         )
 
     def _is_one_query(self, target_length: int, *, explicit: bool) -> bool:
@@ -180,12 +195,14 @@ class MultiHeadAttention(nn.Module):
         key: Tensor,
         value: Tensor,
         *,
-        mask: Tensor | None,
+        mask: Tensor | BlockMask | None,
         bias: Tensor | None,
         weights: list[Tensor] | None,
         is_padded: bool,
     ) -> Tensor:
         scale, dropout = self.score.scale, self.dropout if self.training else 0.0
+        if isinstance(mask, BlockMask):
+            return block_attention(query, key, value, mask, scale=scale)
         if self._is_fused(bias, explicit=weights is not None):
             causal = self.causal and mask is None and bias is None and query.shape[2] == key.shape[2]
             return fused_attention(query, key, value, mask, scale=scale, bias=bias, causal=causal, dropout=dropout)

@@ -114,6 +114,7 @@ class Stack(nn.Module):
         x: Tensor,
         *,
         padding_mask: Tensor | None = None,
+        document_starts: Tensor | None = None,
         memory: Tensor | None = None,
         memory_padding_mask: Tensor | None = None,
         cache: StackCache | None = None,
@@ -124,19 +125,26 @@ class Stack(nn.Module):
 
         Shape:
             x: (B, T, D), embedded tokens; with a cache, behind those it remembers
+            document_starts: (B, T), the column where the document of each token begins, which alone it sees
             memory: (B, S, D), the encoder's output
             self_weights, cross_weights: receive a (B, H, T, S) a layer
             returns: (B, T, D)
         """
         length = x.shape[1]
-        positions = self.positions(span_of(length, cache))
+        positions = self.positions(span_of(length, cache, document_starts))
         remembered = 0 if cache is None else cache.length
         mask, explicit = None, self_weights is not None
         if len(self.layers):
             first = self.layers[0]
             assert isinstance(first, TransformerLayer)
             mask = first.attention.mask_of_pass(  # depends on no layer, and is built once for all
-                padding_mask, length, remembered + length, bias=positions.bias, explicit=explicit, device=x.device
+                padding_mask,
+                length,
+                remembered + length,
+                document_starts=document_starts,
+                bias=positions.bias,
+                explicit=explicit,
+                device=x.device,
             )
         for index, layer in enumerate(self.layers):
             x = layer(
@@ -153,9 +161,9 @@ class Stack(nn.Module):
         return self.final_norm(x)
 
 
-def span_of(tokens: int, cache: StackCache | None) -> Span:
-    """Where the tokens of a pass stand: at the beginning, or behind what a cache remembers."""
-    return Span(0, tokens) if cache is None else cache.span(tokens)
+def span_of(tokens: int, cache: StackCache | None, document_starts: Tensor | None = None) -> Span:
+    """Where the tokens of a pass stand: at the beginning, each in its document, or behind what a cache remembers."""
+    return Span(0, tokens, document_starts) if cache is None else cache.span(tokens)
 
 
 class Decoder(Transformer):
@@ -172,6 +180,7 @@ class Decoder(Transformer):
         input_ids: Tensor,
         padding_mask: Tensor | None = None,
         *,
+        document_starts: Tensor | None = None,
         cache: StackCache | None = None,
         weights: AttentionWeights | None = None,
     ) -> Tensor:
@@ -180,11 +189,12 @@ class Decoder(Transformer):
         Shape:
             input_ids: (B, T)
             padding_mask: (B, S), True at real tokens; S = T, and what a cache remembers before it
+            document_starts: (B, T), the column where the document of each token begins, which alone it sees
             returns: (B, T, D)
         """
-        x = self.embedding(input_ids, span_of(input_ids.shape[1], cache))
-        self_weights = collector(weights, "decoder_self")
-        return self.stack(x, padding_mask=padding_mask, cache=cache, self_weights=self_weights)
+        x = self.embedding(input_ids, span_of(input_ids.shape[1], cache, document_starts))
+        seen = {"padding_mask": padding_mask, "document_starts": document_starts}
+        return self.stack(x, **seen, cache=cache, self_weights=collector(weights, "decoder_self"))
 
 
 class Encoder(Transformer):
@@ -201,6 +211,7 @@ class Encoder(Transformer):
         input_ids: Tensor,
         padding_mask: Tensor | None = None,
         *,
+        document_starts: Tensor | None = None,
         token_type_ids: Tensor | None = None,
         weights: AttentionWeights | None = None,
     ) -> Tensor:
@@ -209,11 +220,13 @@ class Encoder(Transformer):
         Shape:
             input_ids: (B, S)
             padding_mask: (B, S), True at real tokens
+            document_starts: (B, S), the column where the document of each token begins, which alone it sees
             token_type_ids: (B, S), which segment a token belongs to; None: all to the first
             returns: (B, S, D)
         """
-        x = self.embedding(input_ids, token_type_ids=token_type_ids)
-        return self.stack(x, padding_mask=padding_mask, self_weights=collector(weights, "encoder_self"))
+        x = self.embedding(input_ids, span_of(input_ids.shape[1], None, document_starts), token_type_ids)
+        seen = {"padding_mask": padding_mask, "document_starts": document_starts}
+        return self.stack(x, **seen, self_weights=collector(weights, "encoder_self"))
 
 
 class EncoderDecoder(Transformer):

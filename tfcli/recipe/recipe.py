@@ -311,6 +311,9 @@ class Recipe(Section):
         if train.windows is not None and model.architecture == "encoder-decoder":
             problem = f"train.windows = {train.windows!r} says how text is cut, and an encoder-decoder reads pairs"
             raise UsageError(problem, "leave train.windows out")
+        if train.document_masking and model.architecture == "encoder-decoder":
+            problem = "train.document_masking = true is for windows that hold several documents"
+            raise UsageError(f"{problem}, and an encoder-decoder reads a pair at a time", "leave it out")
         average, keep = train.average_checkpoints, train.keep_checkpoints
         if average == 1:
             raise UsageError("train.average_checkpoints = 1 averages nothing", "set 0, or 2 and more")

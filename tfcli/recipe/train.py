@@ -55,6 +55,10 @@ class TrainSection(Section):
     """How text is cut for a decoder or an encoder. documents: a window holds one document, or a part of it. stream:
     windows are cut from all text in a row (packing). None: documents, if the average one fits into the context."""
 
+    document_masking: bool = False
+    """Whether attention keeps to one document where a window of a stream holds several (Llama Team 2024, section 3.2):
+    a document is read as if it stood alone, from position 0 on, and no token is predicted from another document."""
+
     learning_rate: Annotated[float, Gt(0)] = 3e-3
     """Peak of the learning-rate schedule."""
 

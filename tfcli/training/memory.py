@@ -36,7 +36,12 @@ def synthetic_batches(recipe: Recipe, sequences: int | None = None) -> Iterator[
     train, draw = recipe.train, np.random.default_rng(recipe.train.seed)
     rows = sequences or sequences_per_batch(recipe)
     while True:
-        yield synthetic_batch(recipe.model, rows, recipe.context, draw, mask_probability=train.mask_probability)
+        batch = synthetic_batch(recipe.model, rows, recipe.context, draw, mask_probability=train.mask_probability)
+        if train.document_masking and train.windows != "documents":
+            columns = np.arange(recipe.context)  # four documents a window
+            starts = columns - columns % max(1, recipe.context // 4)
+            batch = replace(batch, document_starts=np.tile(starts, (rows, 1)))
+        yield batch
 
 
 def sequences_per_batch(recipe: Recipe) -> int:
@@ -115,6 +120,8 @@ def _with_layers(model: ModelSection, deepest: int, of: int) -> ModelSection:
 def _traced(recipe: Recipe, sequences: int) -> Counter[str]:
     section, train = recipe.model, recipe.train
     batch = next(synthetic_batches(recipe, sequences))
+    if train.device == "cuda":
+        batch = replace(batch, document_starts=None)  # a mask of blocks takes next to nothing
     ledger = _Ledger(section, batch)
     try:
         with fake_tensors(ledger.made, ledger.chosen):
