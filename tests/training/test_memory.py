@@ -64,11 +64,18 @@ def test_weights_gradients_and_moments_by_hand():
     assert muon.optimizer == 4 * (2 * 1_256 - 832 + 1_256)
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_an_estimate_holds_what_autograd_saves(architecture: str, precision: str):
+@pytest.mark.parametrize(
+    ("architecture", "precision", "masking"),
+    [
+        *((architecture, precision, False) for architecture in ARCHITECTURES for precision in ("float32", "bfloat16")),
+        ("decoder", "float32", True),
+        ("encoder", "bfloat16", True),
+    ],
+)
+def test_an_estimate_holds_what_autograd_saves(architecture: str, precision: str, masking: bool):
     """Independently: the storages that the backward pass of a real model keeps."""
-    recipe = decided({"train": {"precision": precision, "batch_size": 16}}, architecture=architecture)
+    settings = {"precision": precision, "batch_size": 16, "document_masking": masking}
+    recipe = decided({"train": settings}, architecture=architecture)
     benchmark = StepBenchmark(recipe)
     kept: dict[int, int] = {}
 

@@ -84,11 +84,11 @@ class TokenStreamView:
         for row, start, shard in zip(result, starts.tolist(), shards.tolist(), strict=True):
             # Of a shard, only the offsets that the window needs are read.
             while shard < len(self._shards):
-                offsets = self._offsets[shard][:-1]
                 column = int(self._ends[shard]) - len(self._shards[shard]) - self._shared - start  # of offset 0
                 if column >= length:
                     break
-                columns = offsets[slice(*np.searchsorted(offsets, (-column, length - column)))] + column
+                offsets = self._offsets[shard][:-1]
+                columns = offsets[offsets.searchsorted(-column) : offsets.searchsorted(length - column)] + column
                 row[columns] = columns
                 shard += 1
         return np.maximum.accumulate(result, axis=1)
