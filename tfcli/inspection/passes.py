@@ -411,7 +411,11 @@ def _attention_pass(
 ) -> AttentionPass:
     (query, key), scores = calls[f"{prefix}score"]
     (combined, *_), output = calls[f"{prefix}output"]
-    projected, (x, memory, value_source) = _projected(attention, prefix, calls)
+    # A model that is made ready to predict has one matrix for queries, keys and values.
+    names = ("query", "key", "value") if attention.joined is None else ("joined",) * 3
+    three = [calls[f"{prefix}{name}"] for name in names]
+    x, memory, value_source = (call.inputs[0][0] for call in three)
+    projected = three[2].output if attention.joined is None else three[2].output.split(attention.widths, dim=-1)[2]
     value = projected.view(1, key.shape[2], attention.num_kv_heads, attention.head_dim).transpose(1, 2)
     bias = None if positions.bias is None else positions.bias[0]
     lengths = query.shape[2], key.shape[2]
@@ -431,17 +435,3 @@ def _attention_pass(
         mixed=combined[0].unflatten(-1, (attention.num_heads, attention.head_dim)).transpose(0, 1),
         output=output[0],
     )
-
-
-def _projected(attention: MultiHeadAttention, prefix: str, calls: _Calls) -> tuple[Tensor, list[Tensor]]:
-    """The values of all heads side by side, and what queries, keys and values were projected from; a model that is made
-    ready to predict has one matrix for the three.
-
-    Shape:
-        returns: (1, S, Hkv · Dh), and (T, D), (S, D), (S, D)
-    """
-    if attention.joined is not None:
-        call = calls[f"{prefix}joined"]
-        return call.output.split(attention.widths, dim=-1)[2], [call.inputs[0][0]] * 3
-    three = [calls[f"{prefix}{name}"] for name in ("query", "key", "value")]
-    return three[2].output, [call.inputs[0][0] for call in three]

@@ -68,7 +68,7 @@ def parameters_of_checkpoint(
     if layers > len(tensors):  # before so many are laid out
         found = f"{len(tensors)} tensors, too few for the {layers} layers of config.json"
         raise BrokenInputError(f"{where} holds {found}", _REMEDY)
-    shapes = parameter_shapes(section)
+    shapes = {name: parameter.shape for name, parameter in meta_model(section).named_parameters()}
     parameters: dict[str, Tensor] = {}
     left = dict(tensors)
     maps = layout.tensors(section)
@@ -148,11 +148,6 @@ def checkpoint_of_parameters(
 def precision_of(tensors: Mapping[str, Tensor]) -> str:
     """What the tensors are stored in: "bfloat16", or "bfloat16 and float32"."""
     return " and ".join(sorted({str(tensor.dtype).removeprefix("torch.") for tensor in tensors.values()}))
-
-
-def parameter_shapes(section: ModelSection) -> dict[str, torch.Size]:
-    """The shape of every parameter of a model of this section, at no cost."""
-    return {name: parameter.shape for name, parameter in meta_model(section).named_parameters()}
 
 
 def _their_shape(one: TensorMap, shapes: Mapping[str, torch.Size]) -> tuple[int, ...]:

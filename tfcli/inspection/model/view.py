@@ -30,17 +30,12 @@ def boxed(
     fill = across * (width - 4 - len(name) - len(count))
     top = Text.assemble((left + across, style), (name, f"bold {style}"), (fill, style), (count, style))
     top.append(across + right, style)
+    edge, middle = Text(low_left + across * (width - 2) + low_right, style), width // 2
     return [
         top,
         *(Text.assemble((down, style), padded(line, width - 2), (down, style)) for line in lines),
-        arrow_in(Text(low_left + across * (width - 2) + low_right, style)),
+        Text.assemble(edge[:middle], "▲", edge[middle + 1 :]),
     ]
-
-
-def arrow_in(edge: Text) -> Text:
-    """An arrow into the middle of a lower edge."""
-    middle = edge.cell_len // 2
-    return Text.assemble(edge[:middle], "▲", edge[middle + 1 :])
 
 
 def padded(line: Text, width: int) -> Text:
