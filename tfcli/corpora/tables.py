@@ -66,8 +66,9 @@ def _chosen(table: Table, kind: Kind, wanted: Sequence[str] | None) -> tuple[str
                 raise UsageError(problem, f"perhaps '{guess[0]}' was meant" if guess else "choose one of those")
         return tuple(wanted)
     obvious = ("text",) if kind == "text" else ("source", "target")
-    if set(obvious) <= set(table.columns):
-        return obvious
+    for known in (obvious, *(_PROMPTS if kind == "pairs" else ())):
+        if set(known) <= set(table.columns):
+            return known
     if len(table.columns) == len(obvious):
         return table.columns
     if len(table.columns) > len(obvious):
@@ -78,6 +79,10 @@ def _chosen(table: Table, kind: Kind, wanted: Sequence[str] | None) -> tuple[str
         raise UsageError(f"{table.label} has no column of text", "name a table with one")
     found = f"only one column of text, {_listed(table)}" if table.columns else "no column of text"
     raise UsageError(f"{table.label} has {found}, where pairs need two", "give one column for each side of the pair")
+
+
+_PROMPTS = ("prompt", "answer"), ("prompt", "completion")
+"""Further names of a pair's two sides."""
 
 
 def _listed(table: Table) -> str:

@@ -21,10 +21,11 @@ class Batch:
     Labels are shifted already: ``labels[:, t]`` is what position t has to predict, `IGNORED` where nothing is
     scored. `padding_mask` is True where there is a token; None: there is no padding that a token could see.
     `row_tokens` are the tokens that each row reads, of both sides; None: every place has one. `document_starts` are the
-    columns where the document of each token begins, which alone it sees; None: it sees all of its row.
+    columns where the document of each token begins, which alone it sees; None: it sees all of its row. The first
+    `prefix` of a decoder's row see each other both ways; None: each token sees those before it alone.
 
     Shape: input_ids, padding_mask, document_starts (B, S); labels, decoder_input_ids (B, T), without decoder input
-        T = S; row_tokens (B,)
+        T = S; row_tokens, prefix (B,)
     """
 
     input_ids: NDArray[np.int64]
@@ -33,6 +34,7 @@ class Batch:
     decoder_input_ids: NDArray[np.int64] | None = None
     row_tokens: NDArray[np.int64] | None = None
     document_starts: NDArray[np.int64] | None = None
+    prefix: NDArray[np.int64] | None = None
 
     @property
     def places(self) -> int:
@@ -93,7 +95,15 @@ class Plan(Protocol):
 
 
 class PlannedBatches:
-    """Batches as a plan has them, in training without end; one recomputes them from the seed and their number."""
+    """Batches as a plan has them, in training without end; one recomputes them from the seed and their number.
+
+    Attributes:
+        left_out: the number of sequences that are too long.
+        longest: places of the longest row, of both sides.
+    """
+
+    left_out = 0
+    longest: int
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan

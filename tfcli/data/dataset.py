@@ -189,6 +189,12 @@ class PreparedDataset:
         """The same dataset, under other names of its sources."""
         return PreparedDataset(self.path, replace(self.manifest, sources=tuple(sources)), self._shards)
 
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer that the ids were made with, which lies beside them."""
+        from tfcli.tokenization.tokenizer import load_tokenizer
+
+        return load_tokenizer(self.path)
+
     def record(self, *, reused: bool = False) -> DatasetRecord:
         """The dataset in numbers."""
         return self.manifest.record(self.path, reused=reused)

@@ -7,16 +7,17 @@ Masked tokens have the shares of Devlin et al. 2019 (BERT), section 3.1.
 A batch follows from the seed and its number, and is made when it is asked for; training on a GPU has some prefetched.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tfcli.corpora import Part
-from tfcli.data.batch import IGNORED, MASKS, Batch, PlannedBatches, evenly, generator, plan_by_length
+from tfcli.data.batch import IGNORED, Batch, PlannedBatches, evenly, plan_by_length
 from tfcli.data.dataset import PairsView, PreparedDataset, TokenStreamView
-from tfcli.data.windows import WindowBatches, present
+from tfcli.data.denoising import DenoisingBatches, find_sentinels
+from tfcli.data.windows import DrawnBatches, WindowBatches, present
 from tfcli.errors import UsageError
 from tfcli.recipe.recipe import Recipe
 from tfcli.records.roles import TokenRoles
@@ -64,22 +65,28 @@ MASKED = 0.8
 REPLACED = 0.1
 """Share of the chosen tokens that become a random token; the rest stay as they are."""
 
-EVALUATION_SEED = 20181011
-"""Seed of the masks of `whole`, the same for every run, so that results can be compared."""
+
+WordStarts = Callable[[NDArray[np.int64]], NDArray[np.bool_]]
+"""Where words begin in rows of tokens, as `Tokenizer.word_starts` says."""
 
 
 class Masker:
-    """Chooses tokens and hides them. Special tokens (unknown ones too) are never chosen and never put in.
+    """Chooses tokens, or words, and hides them. Special tokens (unknown ones too) are never chosen and never put in.
+
+    A word is chosen by the number of its first token, with the same probability as a token otherwise; what becomes of
+    each of its tokens is decided for each, as in BERT's own code for whole words (Devlin et al., May 2019).
 
     Raises:
         UsageError: the tokenizer has no mask token.
     """
 
-    def __init__(self, roles: TokenRoles, vocab_size: int, probability: float) -> None:
+    def __init__(
+        self, roles: TokenRoles, vocab_size: int, probability: float, word_starts: WordStarts | None = None
+    ) -> None:
         if roles.mask is None:
             raise UsageError("This tokenizer has no mask token", "train a tokenizer that has one, for an encoder")
         self._mask = roles.mask
-        self._probability = probability
+        self._probability, self._word_starts = probability, word_starts
         self._is_ordinary = np.ones(vocab_size, dtype=bool)
         self._is_ordinary[roles.ids()] = False
         self._ordinary = np.flatnonzero(self._is_ordinary)
@@ -98,8 +105,17 @@ class Masker:
         drawn[present] = draw.random((int(present.sum()), 3))
         choice, forced, substitute = np.moveaxis(drawn, -1, 0)
         ordinary = self._is_ordinary[tokens] & present
-        choice = np.where(ordinary, choice, 1.0)
+        own, choice = choice, np.where(ordinary, choice, 1.0)
+        starts = None
+        if self._word_starts is not None:
+            starts = self._word_starts(tokens) | ~ordinary
+            starts[:, 1:] |= ~ordinary[:, :-1]
+            choice = np.where(starts, choice, 1.0)
         self._choose_one_at_least(choice, forced)
+        if starts is not None:  # a token within a word is chosen with the word's first one, and has a fate of its own
+            first = np.maximum.accumulate(np.where(starts, np.arange(tokens.shape[1]), 0), axis=1)
+            is_chosen = np.take_along_axis(choice, first, axis=1) < self._probability
+            choice = np.where(starts, choice, np.where(is_chosen, own * self._probability, 1.0))
         # One number decides both whether a token is chosen and what becomes of it.
         chosen = choice < self._probability
         masked = choice < self._probability * MASKED
@@ -119,10 +135,13 @@ class Masker:
         choice[rows, places] = self._probability * forced[rows, places]
 
 
-class MaskedBatches(WindowBatches):
+class MaskedBatches(DrawnBatches):
     """Batches for `mlm`: windows of `context` tokens, masked anew in every epoch.
 
     Labels are the original tokens at the chosen places, not shifted. A window of special tokens has none.
+
+    Args:
+        word_starts: where words begin in rows of tokens, which are then masked as wholes; None: tokens are.
     """
 
     def __init__(
@@ -132,23 +151,13 @@ class MaskedBatches(WindowBatches):
         *,
         mask_probability: float,
         vocab_size: int,
+        word_starts: WordStarts | None = None,
         **windows: Any,
     ) -> None:
         super().__init__(view, roles, **windows)
-        self._masker = Masker(roles, vocab_size, mask_probability)
+        self._masker = Masker(roles, vocab_size, mask_probability, word_starts)
 
-    def training(self, start: int = 0) -> Iterator[Batch]:
-        """Batches without end, from number `start` on."""
-        for number, rows in self._training_rows(start):
-            yield self._masked(rows, generator(self._seed, MASKS, number))
-
-    def whole(self) -> Iterator[Batch]:
-        """Every token in exactly one window, always in the same order; the same masks for every run and batch size."""
-        draw = generator(EVALUATION_SEED, MASKS)
-        for rows in self._plan.whole():
-            yield self._masked(rows, draw)
-
-    def _masked(self, rows: NDArray[np.int64], draw: np.random.Generator) -> Batch:
+    def _drawn(self, rows: NDArray[np.int64], draw: np.random.Generator) -> Batch:
         spans = self._spans(rows)
         read = present(spans.lengths)
         tokens = self._view.padded(spans.starts, spans.lengths, self._roles.pad)
@@ -218,7 +227,82 @@ class PairBatches(PlannedBatches):
         )
 
 
-Batches = CausalBatches | MaskedBatches | PairBatches
+class CompletionBatches(PlannedBatches):
+    """Batches of prompts with their answers behind them, ``<s> prompt answer </s>``, for a decoder of which only the
+    answer and its end are scored. Pairs that are longer than `context` take no part, in training and in `whole`.
+
+    Attributes:
+        order: the number in the part of every pair that `whole` yields, in its order.
+
+    Raises:
+        UsageError: every pair is too long, or one alone is larger than `batch_tokens`.
+    """
+
+    def __init__(
+        self,
+        view: PairsView,
+        roles: TokenRoles,
+        *,
+        batch_size: int,
+        batch_tokens: int | None = None,
+        context: int,
+        seed: int,
+        sample: int = 0,
+    ) -> None:
+        self._view, self._roles = view, roles
+        # What is stored around the sides of a pair is not what a decoder reads around a text.
+        self._prompts = view.source.lengths - len(roles.source(())) + len(roles.text_prefix)
+        lengths = self._prompts + view.target.lengths - len(roles.target_prefix) - 1
+        fitting = np.flatnonzero((lengths > 0) & (lengths <= context))
+        if not len(fitting):
+            problem = f"Every prompt is, with its answer, longer than the context of {context} tokens"
+            shortest = f"the shortest has {int(lengths.min())}"
+            raise UsageError(f"{problem} ({shortest})", "raise train.context and model.max_seq_len")
+        self.left_out = len(view) - len(fitting)
+        fitting = fitting[evenly(len(fitting), sample / int(lengths[fitting].sum()))]
+        self.longest = int(lengths[fitting].max())
+        plan = plan_by_length(
+            fitting, lengths[None, fitting], batch_size=batch_size, batch_tokens=batch_tokens, seed=seed
+        )
+        super().__init__(plan)
+        self.order = np.concatenate([*plan.whole()])
+
+    def _batch(self, numbers: NDArray[np.int64]) -> Batch:
+        view, roles, prompts = self._view, self._roles, self._prompts[numbers]
+        before, behind, skipped = len(roles.source_start), len(roles.end), len(roles.target_prefix)
+        rows = []
+        for number in numbers.tolist():
+            source = view.source.sequence(number)
+            text = source[before : len(source) - behind]
+            rows.append(np.concatenate([roles.text_prefix, text, view.target.sequence(number)[skipped:]]))
+        lengths = np.array([len(row) for row in rows])
+        tokens = np.full((len(rows), int(lengths.max())), roles.pad, dtype=np.int64)
+        tokens[present(lengths)] = np.concatenate(rows)
+        read = present(lengths - 1)
+        scored = read & (np.arange(read.shape[1]) >= prompts[:, None] - 1)
+        inputs = np.where(read, tokens[:, :-1], roles.pad)
+        return Batch(inputs, np.where(scored, tokens[:, 1:], IGNORED), row_tokens=lengths - 1)
+
+
+class PrefixBatches(DrawnBatches):
+    """Batches for a prefix language model (Raffel et al. 2020, section 3.2.1): the first part of a window is read both
+    ways and not scored. Its length is drawn for each window, 1 to all of its tokens, each as likely, as in T5's own
+    code; its last token predicts the first one behind it."""
+
+    label_offset = 1
+
+    def _drawn(self, rows: NDArray[np.int64], draw: np.random.Generator) -> Batch:
+        spans, pad = self._spans(rows), self._roles.pad
+        tokens = self._view.padded(spans.starts, spans.lengths + 1, pad)
+        prefix = draw.integers(1, spans.lengths, endpoint=True)
+        read = present(spans.lengths)
+        scored = read & are_news(tokens, self._roles) & (np.arange(read.shape[1]) >= prefix[:, None] - 1)
+        inputs = np.where(read, tokens[:, :-1], pad)
+        labels = np.where(scored, tokens[:, 1:], IGNORED)
+        return Batch(inputs, labels, row_tokens=spans.lengths, prefix=prefix)
+
+
+Batches = CausalBatches | MaskedBatches | PairBatches | CompletionBatches | DenoisingBatches | PrefixBatches
 
 
 def build_batches(recipe: Recipe, data: PreparedDataset, part: Part, roles: TokenRoles, sample: int = 0) -> Batches:
@@ -231,12 +315,12 @@ def build_batches(recipe: Recipe, data: PreparedDataset, part: Part, roles: Toke
         UsageError: the dataset holds text where pairs are needed, or pairs where text is; or a
             training pair alone is larger than `train.batch_tokens`.
     """
-    objective = recipe.model.objective
+    objective = recipe.objective
     context = recipe.context
     tokens = recipe.train.batch_tokens
     if tokens is not None and part == "validation":
         # What was trained on may all be shorter than what is scored: nothing is refused here.
-        tokens = max(tokens, context * (2 if objective == "seq2seq" else 1))
+        tokens = max(tokens, context * (2 if recipe.model.architecture == "encoder-decoder" else 1))
     common: dict[str, Any] = {
         "batch_size": recipe.train.rows,
         "context": context,
@@ -245,17 +329,25 @@ def build_batches(recipe: Recipe, data: PreparedDataset, part: Part, roles: Toke
     }
     if objective == "seq2seq":
         return PairBatches(data.pairs(part), roles, batch_tokens=tokens, **common)
+    if objective == "completion":
+        return CompletionBatches(data.pairs(part), roles, batch_tokens=tokens, **common)
     masking = recipe.train.document_masking
     # What is scored is read a document at a time where documents are told apart: the same, without a mask.
-    common["documents"] = recipe.train.windows == "documents" or (masking and part == "validation")
-    common["document_masking"] = masking
+    documents = recipe.train.windows == "documents" or (masking and part == "validation")
+    common |= {"batch_tokens": tokens, "documents": documents, "document_masking": masking}
     if objective == "mlm":
         return MaskedBatches(
             data.text(part),
             roles,
-            batch_tokens=tokens,
             vocab_size=data.record().vocab_size,
             mask_probability=recipe.train.mask_probability,
+            word_starts=data.tokenizer().word_starts if recipe.train.whole_words else None,
             **common,
         )
-    return CausalBatches(data.text(part), roles, batch_tokens=tokens, **common)
+    if objective == "infilling":
+        return DenoisingBatches(data.text(part), roles, kind="infilling", **common)
+    if objective == "span-corruption":
+        sentinels = find_sentinels(data.tokenizer().token_id)
+        return DenoisingBatches(data.text(part), roles, kind="span-corruption", sentinels=sentinels, **common)
+    batches = PrefixBatches if objective == "prefix" else CausalBatches
+    return batches(data.text(part), roles, **common)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tfcli.data.batch import ORDER, Plan, PlannedBatches, evenly, generator, plan_by_length
+from tfcli.data.batch import MASKS, ORDER, Batch, Plan, PlannedBatches, evenly, generator, plan_by_length
 from tfcli.data.dataset import TokenStreamView
 from tfcli.errors import UsageError
 from tfcli.records.roles import TokenRoles
@@ -142,7 +142,7 @@ class WindowBatches(PlannedBatches):
         self._windows = document_windows(view.documents, self.label_offset, context) if documents else None
         plan: Plan
         if self._windows is None:
-            rows = batch_size if batch_tokens is None else batch_tokens // context
+            rows = batch_size if batch_tokens is None else batch_tokens // int(self._places(np.array([context])).sum())
             plan = WindowPlan(len(view) - self.label_offset, context, rows, seed, sample)
         else:
             lengths = self._windows[1]
@@ -151,10 +151,18 @@ class WindowBatches(PlannedBatches):
                 raise UsageError("No document has a token behind its first one", remedy)
             numbers = evenly(len(lengths), sample / int(lengths.sum()))
             plan = plan_by_length(
-                numbers, lengths[None, numbers], batch_size=batch_size, batch_tokens=batch_tokens, seed=seed
+                numbers, self._places(lengths[numbers]), batch_size=batch_size, batch_tokens=batch_tokens, seed=seed
             )
         super().__init__(plan)
         self._context = context
+        self.longest = int(self._places(np.array([context])).sum())
+
+    def _places(self, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The places of each side of the rows that windows of these lengths make.
+
+        Shape: lengths (N,); result (sides, N)
+        """
+        return lengths[None]
 
     def spans(self) -> Iterator[Spans]:
         """The windows of each batch of `whole`, in its order."""
@@ -173,3 +181,27 @@ class WindowBatches(PlannedBatches):
         if not self._masks_documents:
             return None
         return self._view.document_starts(spans.starts, int(spans.lengths.max()) + self.label_offset)
+
+
+EVALUATION_SEED = 20181011
+"""Seed of what is drawn for `whole`, the same for every run, so that results can be compared."""
+
+
+class DrawnBatches(WindowBatches):
+    """Windows of which chance decides what is hidden, anew in every epoch: a function of the seed and the batch's
+    number."""
+
+    def training(self, start: int = 0) -> Iterator[Batch]:
+        """Batches without end, from number `start` on."""
+        for number, rows in self._training_rows(start):
+            yield self._drawn(rows, generator(self._seed, MASKS, number))
+
+    def whole(self) -> Iterator[Batch]:
+        """Every token in exactly one window, always in the same order; what is hidden is the same for every run and
+        batch size."""
+        draw = generator(EVALUATION_SEED, MASKS)
+        for rows in self._plan.whole():
+            yield self._drawn(rows, draw)
+
+    def _drawn(self, rows: NDArray[np.int64], draw: np.random.Generator) -> Batch:
+        raise NotImplementedError

@@ -56,7 +56,6 @@ Compare = Annotated[
 
 _MEANT_FOR: dict[str, tuple[str, ...]] = {
     "stride": ("decoder",),
-    **dict.fromkeys(("windows", "context"), ("decoder", "encoder")),
     "pseudo": ("encoder",),
     **dict.fromkeys(("beam", "outputs", "references"), ("encoder-decoder",)),
 }
@@ -129,7 +128,7 @@ def evaluate(
             data = dataset_for_evaluation(loaded, names, reporter)
         else:
             data = dataset_of_run(loaded.directory, loaded.recipe, reporter)
-        if loaded.architecture == "encoder-decoder":
+        if loaded.recipe.objective == "seq2seq":
             terminal.note(f"Translating {len(data.pairs('validation')):,} pairs …")
         measured = measure(loaded, data, settings, reporter, targets=lambda: original_targets(loaded, names))
         for option, path, lines in (("--outputs", outputs, "outputs"), ("--references", references, "references")):
@@ -173,6 +172,9 @@ def _require_meaning(run: "LoadedRun", given: Mapping[str, object]) -> None:
             meant = " or ".join(map(_a, architectures))
             held = _a(run.architecture)
             raise UsageError(f"--{name} is for {meant}, and {run.directory.path} holds {held}", "leave it out")
+        if given[name] and architectures == ("encoder-decoder",) and run.recipe.objective != "seq2seq":
+            problem = f"--{name} is for translations, and {run.directory.path} was trained for {run.recipe.objective}"
+            raise UsageError(problem, "leave it out")
 
 
 def _a(architecture: str) -> str:

@@ -100,7 +100,7 @@ def scores_of(measured: Measured) -> Scores:
     table = score_table(measured)
     whole = {name: table.score(name) for name in table.scores}
     translated, spread, pseudo = measured.translated, measured.extent, measured.pseudo
-    scored, pairs = sums.tokens > 0, run.architecture == "encoder-decoder"
+    scored, pairs = sums.tokens > 0, run.recipe.reads_pairs
     known = usual(run)
     known = Usual() if known.dataset == record.fingerprint else known
     draws = resampled(table.sums) if len(table.sums) >= FEWEST_UNITS else None
@@ -109,7 +109,7 @@ def scores_of(measured: Measured) -> Scores:
     return Scores(
         run=str(run.directory.path),
         precision=run.precision,
-        objective=run.config.model.objective,
+        objective=run.recipe.objective,
         sources=record.sources,
         loss=total.loss,
         perplexity=total.perplexity,
@@ -128,7 +128,9 @@ def scores_of(measured: Measured) -> Scores:
         context=measured.context,
         stride=measured.stride,
         windows=None if pairs else run.recipe.train.windows or "stream",
-        text_start=None if pairs else tuple(run.tokenizer.labels(run.config.roles.text_prefix)),
+        text_start=None
+        if run.recipe.objective not in ("clm", "mlm")
+        else tuple(run.tokenizer.labels(run.config.roles.text_prefix)),
         unscored=measured.unscored,
         beam=None if translated is None else translated.beam,
         references_exact=None if translated is None else translated.exact,
@@ -179,18 +181,18 @@ _OF_TRANSLATIONS = ("bleu", "chrf", "exact_match")
 
 def require_comparable(run: LoadedRun, other: LoadedRun) -> None:
     """Refuse, before anything is scored, two runs whose scores mean different things."""
-    ours, theirs = run.config.model.objective, other.config.model.objective
+    ours, theirs = run.recipe.objective, other.recipe.objective
     if ours != theirs:
         raise UsageError(
             f"{other.directory.path} was trained for {theirs} and {run.directory.path} for {ours}, so that their "
             "scores do not mean the same",
-            "compare runs of one architecture",
+            "compare runs of one architecture and objective",
         )
-    if ours == "mlm" and not _one_tokenizer(run, other):
+    if ours not in ("clm", "seq2seq", "completion") and not _one_tokenizer(run, other):
         raise UsageError(
             f"{run.directory.path} and {other.directory.path} have different tokenizers, and scores of masked tokens "
             "depend on what a token is",
-            "compare encoders of one tokenizer",
+            "compare runs of one tokenizer",
         )
 
 

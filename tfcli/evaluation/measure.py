@@ -20,7 +20,8 @@ from torch import Tensor
 
 from tfcli.data.batch import IGNORED, Batch
 from tfcli.data.dataset import PreparedDataset, TokenStreamView
-from tfcli.data.loader import MaskedBatches, PairBatches, build_batches
+from tfcli.data.loader import CompletionBatches, MaskedBatches, PairBatches, build_batches
+from tfcli.data.windows import DrawnBatches
 from tfcli.errors import UsageError
 from tfcli.evaluation.translation import Translated, translated
 from tfcli.evaluation.windows import (
@@ -219,11 +220,12 @@ def measure(
     """
     data.require_tokenizer(run.tokenizer)
     run = read_as_asked(run, settings)
-    if run.config.model.objective == "clm":
+    objective = run.recipe.objective
+    if objective == "clm":
         return _text(run, data, settings)
-    if run.config.model.objective == "mlm":
+    if objective == "mlm":
         return _masked(run, data, settings, report, like)
-    return _pairs(run, data, settings, targets, like)
+    return _pairs(run, data, settings, targets, like) if run.recipe.reads_pairs else _windows(run, data)
 
 
 def read_as_asked(run: LoadedRun, settings: EvaluationSettings) -> LoadedRun:
@@ -234,7 +236,14 @@ def read_as_asked(run: LoadedRun, settings: EvaluationSettings) -> LoadedRun:
     if settings.context is not None and settings.context > longest:
         problem = f"--context {settings.context} is longer than the {longest} tokens that {run.directory.path} can read"
         raise UsageError(problem, f"choose at most {longest}")
-    if run.architecture == "encoder-decoder":
+    if stride is not None and run.recipe.objective != "clm":
+        problem = f"--stride is for a run that predicts every next token, and {run.directory.path} does not"
+        raise UsageError(problem, "leave it out")
+    if run.recipe.reads_pairs:
+        if settings.windows or settings.context:
+            option = "--windows" if settings.windows else "--context"
+            problem = f"{option} says how a text is cut, and {run.directory.path} was trained on pairs"
+            raise UsageError(problem, "leave it out")
         return run
     own = "documents" if run.recipe.is_imported or train.document_masking else train.windows
     context, windows = settings.context or train.context, settings.windows or own
@@ -263,7 +272,9 @@ def _masked(
     run: LoadedRun, data: PreparedDataset, settings: EvaluationSettings, report: Report, like: Measured | None
 ) -> Measured:
     recipe, as_ours = _scored(run), run if like is None else like.run
-    recipe = replace(recipe, train=replace(recipe.train, mask_probability=as_ours.recipe.train.mask_probability))
+    theirs = as_ours.recipe.train
+    hidden = replace(recipe.train, mask_probability=theirs.mask_probability, whole_words=theirs.whole_words)
+    recipe = replace(recipe, train=hidden)
     batches = build_batches(recipe, data, "validation", run.config.roles)
     assert isinstance(batches, MaskedBatches)
     view = data.text("validation")
@@ -288,7 +299,7 @@ def _pairs(
 ) -> Measured:
     pairs, roles = data.pairs("validation"), run.config.roles
     batches = build_batches(_scored(run), data, "validation", roles)
-    assert isinstance(batches, PairBatches)
+    assert isinstance(batches, PairBatches | CompletionBatches)
     numbers, order = np.arange(len(pairs)), iter(batches.order)
     cells = Cells(None, numbers, numbers, "pairs")
     placed = (Placed(batch, np.array([*islice(order, len(batch.labels))])[:, None]) for batch in batches.whole())
@@ -310,8 +321,30 @@ def _pairs(
         context=run.recipe.context,
         extent=spread if known else None,
         left_out=batches.left_out,
-        translated=translated(run, pairs, references, original is not None, settings.beam),
+        translated=None
+        if run.recipe.objective == "completion"
+        else translated(run, pairs, references, original is not None, settings.beam),
     )
+
+
+def _windows(run: LoadedRun, data: PreparedDataset) -> Measured:
+    """Windows as in training, of which the same parts are hidden, or read both ways, for every run."""
+    roles, view = run.config.roles, data.text("validation")
+    batches = build_batches(_scored(run), data, "validation", roles)
+    assert isinstance(batches, DrawnBatches)
+    cells = text_cells(view)
+
+    def places(starts: NDArray[np.int64], batch: Batch) -> NDArray[np.int64]:
+        # Labels that stand behind sentinels have no place of their own: they count where their window begins.
+        behind = np.arange(batch.labels.shape[1]) + 1 if batch.prefix is not None else int(roles.is_shared)
+        return starts[:, None] + behind
+
+    placed = (
+        Placed(batch, places(spans.starts, batch))
+        for batch, spans in zip(batches.whole(), batches.spans(), strict=True)
+    )
+    sums = sum_cells(run.model, placed, cells, run.device, unknown=roles.unk, nameless=nameless_ids(run))
+    return Measured(run, data, cells, sums=sums, lengths=_lengths(view, roles), context=run.recipe.context)
 
 
 def _lengths(view: TokenStreamView, roles: TokenRoles) -> NDArray[np.int64]:

@@ -25,7 +25,15 @@ _SCORES = {
     "exact_match": ("exact match", "of the pairs"),
 }
 """Names, and what a number means; of the accuracy the objective says it."""
-_OF_TOKENS = {"clm": "of the next tokens", "mlm": "of the masked tokens", "seq2seq": "of the target tokens"}
+_OF_TOKENS = {
+    "clm": "of the next tokens",
+    "mlm": "of the masked tokens",
+    "seq2seq": "of the target tokens",
+    "completion": "of the answers' tokens",
+    "prefix": "of the tokens behind the prefixes",
+    "span-corruption": "of the spans' tokens and sentinels",
+    "infilling": "of the whole text's tokens, masks read",
+}
 _DIGITS = {"perplexity": 3, "pseudo_perplexity": 3, "bleu": 2, "chrf": 2}  # behind the point, where they are not four
 _SHARES = ("accuracy", "exact_match")
 _HIGHER_IS_BETTER = ("accuracy", "bleu", "chrf", "exact_match")
@@ -91,7 +99,7 @@ def _interval(score: str, interval: Interval | None) -> str:
 
 
 def _notes(scores: Scores) -> Iterator[str]:
-    pairs = scores.objective == "seq2seq"
+    pairs = scores.objective in ("seq2seq", "completion")
     extent = plural(scores.documents, "pair" if pairs else "document")
     if scores.bytes is not None and scores.characters is not None:
         extent += f" · {exact(scores.bytes)} bytes, {exact(scores.characters)} characters"

@@ -154,7 +154,9 @@ def generate(
             raise UsageError(f"An {loaded.architecture} needs a prompt", f"give a text after {run}, or -")
         prompts = [""]
 
-    require = partial(require_prompt, loaded.model, loaded.tokenizer, settings=settings)
+    require = partial(
+        require_prompt, loaded.model, loaded.tokenizer, settings=settings, objective=loaded.recipe.objective
+    )
     if prompts and len(prompts) > 1 and not any(prompt == "-" or re.search(r"\s", prompt) for prompt in prompts):
         _hint_at_quotes(terminal, prompts, require)
     known, is_judged = usual(loaded), False

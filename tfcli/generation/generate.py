@@ -6,7 +6,8 @@ from dataclasses import replace
 from itertools import islice
 from typing import Unpack
 
-from tfcli.errors import UsageError
+from tfcli.data.denoising import find_sentinels
+from tfcli.errors import UsageError, shortened
 from tfcli.generation.beam_search import ObserveNode, continuations, prompt_beams
 from tfcli.generation.decoding import (
     Continuation,
@@ -32,12 +33,28 @@ from tfcli.tokenization.tokenizer import Tokenizer
 _OPEN, _CLOSE = "\ufdd0", "\ufdd1"  # around what spells a special token; no text has these two, which are no characters
 
 
-def prompt_ids(model: Transformer, tokenizer: Tokenizer, prompt: str, settings: GenerateSection) -> list[int]:
-    """``<s> prompt`` for a decoder, begun as its texts are; the bare source for an encoder-decoder, ended later. A
-    `UsageError` where the prompt is empty, or the chat template refuses it."""
+def prompt_ids(
+    model: Transformer, tokenizer: Tokenizer, prompt: str, settings: GenerateSection, objective: str | None = None
+) -> list[int]:
+    """``<s> prompt`` for a decoder, begun as its texts are; the bare source for an encoder-decoder, ended later. What
+    stands for spans, by the run's `objective`, is read by its spelling. A `UsageError` where the prompt is empty, lacks
+    a sentinel that such a run fills, or the chat template refuses it."""
     roles = tokenizer.roles
     if settings.chat:
         ids = _chat_ids(tokenizer, prompt, settings)
+    elif objective == "infilling":
+        ids = tokenizer.encode_masked(prompt)
+    elif objective == "span-corruption":
+        ids = tokenizer.encode_special(prompt)
+        first, *others = find_sentinels(tokenizer.token_id)
+        given = [one for one in ids if one in (first, *others)]
+        if not given or given != [first, *others][: len(given)]:
+            name = tokenizer.labels([first])[0]
+            problem = f"The prompt {shortened(prompt)!r} has no {name}" if first not in given else "The sentinels"
+            problem += (
+                ", and this run fills sentinels" if first not in given else " of the prompt are not in their order"
+            )
+            raise UsageError(problem, f"put {name}, and then the next ones, where text is missing: 'the {name} sat'")
     else:
         ids = tokenizer.encode_special(prompt) if settings.special_tokens else tokenizer.encode(prompt)
     if isinstance(model, Decoder):
@@ -88,13 +105,15 @@ def prefix_ids(model: Transformer, tokenizer: Tokenizer, settings: GenerateSecti
     return ids
 
 
-def require_prompt(model: Transformer, tokenizer: Tokenizer, prompt: str, settings: GenerateSection) -> None:
+def require_prompt(
+    model: Transformer, tokenizer: Tokenizer, prompt: str, settings: GenerateSection, objective: str | None = None
+) -> None:
     """Refuse a prompt that does not fit, as making something of it would, without making anything of it."""
     if isinstance(model, Encoder):
         masked(model, tokenizer, prompt)
         return
     assert isinstance(model, Decoder | EncoderDecoder)
-    read_of(model, [prompt_ids(model, tokenizer, prompt, settings)], tokenizer.roles, settings)
+    read_of(model, [prompt_ids(model, tokenizer, prompt, settings, objective)], tokenizer.roles, settings)
 
 
 def settled(
@@ -135,11 +154,17 @@ class PromptBatch:
     """Prompts for a decoder or an encoder-decoder, by `settled` settings. Raises what `prompt_ids` raises."""
 
     def __init__(
-        self, model: Transformer, tokenizer: Tokenizer, prompts: Sequence[str], settings: GenerateSection
+        self,
+        model: Transformer,
+        tokenizer: Tokenizer,
+        prompts: Sequence[str],
+        settings: GenerateSection,
+        objective: str | None = None,
     ) -> None:
         assert isinstance(model, Decoder | EncoderDecoder)
         self.prompts, self.model = prompts, model
-        self.ids = [prompt_ids(model, tokenizer, prompt, settings) for prompt in prompts]
+        self.ids = [prompt_ids(model, tokenizer, prompt, settings, objective) for prompt in prompts]
+        self._named = find_sentinels(tokenizer.token_id) if objective == "span-corruption" else ()
         self._tokenizer, self._settings = tokenizer, settings
         self._continued = continued(model, self.ids, tokenizer.roles)
         ends = stop_finder(tokenizer, settings.stop, self._continued)
@@ -155,7 +180,8 @@ class PromptBatch:
 
     def text(self, number: int) -> "GrowingText":
         """A text of a prompt, to grow."""
-        return GrowingText(self._tokenizer, self.prompts[number], self._continued[number], self._settings)
+        before, named = self._continued[number], self._named
+        return GrowingText(self._tokenizer, self.prompts[number], before, self._settings, named)
 
     def record(self, number: int, found: Continuation) -> Generated:
         """A text that has been found as a whole."""
@@ -164,9 +190,18 @@ class PromptBatch:
 
 class GrowingText:
     """One text behind a prompt, streamed: what `push` and `finish` return is together the text of the record.
-    `before` are the ids of what is continued; empty for a translation."""
+    `before` are the ids of what is continued; empty for a translation. Special tokens are no text, but for those that
+    are `named`."""
 
-    def __init__(self, tokenizer: Tokenizer, prompt: str, before: Sequence[int], settings: GenerateSection) -> None:
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        prompt: str,
+        before: Sequence[int],
+        settings: GenerateSection,
+        named: Sequence[int] = (),
+    ) -> None:
+        self._named = frozenset(named)
         self._tokenizer, self._prompt, self._settings = tokenizer, prompt, settings
         self._stream, self._stops = tokenizer.stream(before), StopTexts(settings.stop)
         self._ids: list[int] = []
@@ -186,6 +221,9 @@ class GrowingText:
         self._log_probabilities.append(log_probability)
         if token_id in self._tokenizer.roles.ends:
             return ""  # nothing of the text, even where it has letters
+        if token_id in self._named:
+            name = self._tokenizer.labels([token_id])[0]
+            return self._kept(self._stops.push(self._stream.finish() + name))
         return self._kept(self._stops.push(self._stream.push(token_id)))
 
     def finish(self) -> str:
@@ -236,7 +274,7 @@ def generate_all(
             top_k = settings.top_k or CANDIDATES
             yield from fill_all(run.model, run.tokenizer, batch, top_k, joint=settings.joint)
         else:
-            texts = PromptBatch(run.model, run.tokenizer, batch, settings)
+            texts = PromptBatch(run.model, run.tokenizer, batch, settings, run.recipe.objective)
             found = continuations(texts.model, texts.ids, run.tokenizer.roles, settings, **texts.how)
             yield from ([texts.record(number, one) for one in of_it] for number, of_it in enumerate(found))
 
@@ -256,7 +294,7 @@ def stream(
 
 def _one_text(run: LoadedRun, prompt: str, settings: GenerateSection, sample: bool | None) -> PromptBatch:
     settings = replace(settled(run.model, run.tokenizer, settings, sample), num_samples=1, beam=1, beam_groups=1)
-    return PromptBatch(run.model, run.tokenizer, [prompt], settings)
+    return PromptBatch(run.model, run.tokenizer, [prompt], settings, run.recipe.objective)
 
 
 def _pieces(text: GrowingText, tokens: Iterable[NewToken]) -> Iterator[str | Generated]:
@@ -330,7 +368,7 @@ def trace_step(stages: DecodingStages, roles: TokenRoles, labels: Labels, option
 def beams(run: LoadedRun, prompt: str, settings: GenerateSection) -> BeamTree:
     """The beam search that `generate` makes its texts with."""
     settings = settled(run.model, run.tokenizer, settings, sample=False)
-    batch = PromptBatch(run.model, run.tokenizer, [prompt], settings)
+    batch = PromptBatch(run.model, run.tokenizer, [prompt], settings, run.recipe.objective)
     nodes: list[BeamNode] = []
     [found] = batch.beams(lambda _, node: nodes.append(node))
     texts = [batch.record(0, continuation) for continuation in found]

@@ -14,6 +14,7 @@ from tfcli.corpora.open import expanded, is_there, open_source
 from tfcli.corpora.split import TrainValidationSplit, evaluation_only, open_split
 from tfcli.data.cache import used
 from tfcli.data.dataset import PreparedDataset
+from tfcli.data.denoising import sentinel_names
 from tfcli.data.prepare import dataset_fingerprint, prepare
 from tfcli.data.shards import MANIFEST_NAME
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
@@ -34,8 +35,8 @@ _REPORT_EVERY = 256  # documents
 
 
 def kind_of(recipe: Recipe) -> Kind:
-    """The kind of data that the recipe's architecture is trained on."""
-    return "pairs" if recipe.model.architecture == "encoder-decoder" else "text"
+    """The kind of data that the recipe's objective is trained on."""
+    return "pairs" if recipe.reads_pairs else "text"
 
 
 def obtain_data(recipe: Recipe, report: Report) -> tuple[Tokenizer, PreparedDataset]:
@@ -46,7 +47,11 @@ def obtain_data(recipe: Recipe, report: Report) -> tuple[Tokenizer, PreparedData
         report(prepared[1].record(reused=True))
         return prepared
     split = open_split(recipe.data, kind_of(recipe))
-    tokenizer = obtain_tokenizer(recipe.tokenizer, split, report)
+    section = recipe.tokenizer
+    if recipe.train.objective == "span-corruption":
+        own = [name for name in sentinel_names(recipe.context) if name not in section.special_tokens]
+        section = replace(section, special_tokens=(*section.special_tokens, *own))
+    tokenizer = obtain_tokenizer(section, split, report)
     return tokenizer, cached_dataset(split, tokenizer, report)
 
 

@@ -91,8 +91,8 @@ class DataSection(Section):
     """Share of the validation part: of the documents for hash, of the characters for tail."""
 
     columns: tuple[str, ...] | None = None
-    """Columns to read from tables: one for text, two (source, target) for pairs. None: they are found by their
-    names."""
+    """Columns to read from tables: one for text, two (source, target, or prompt, answer) for pairs. None: they are
+    found by their names."""
 
     max_documents: Annotated[int, Ge(1), Unit("documents")] | None = None
     """Read no more documents than this. None: all, or a built-in generator's own number."""
@@ -308,12 +308,14 @@ class Recipe(Section):
         if tokens is not None and tokens < needed and model.architecture != "encoder-decoder":
             problem = f"train.batch_tokens = {tokens} cannot hold one window of train.context = {needed} tokens"
             raise UsageError(problem, f"raise train.batch_tokens to {needed} or more, or shorten train.context")
-        if train.windows is not None and model.architecture == "encoder-decoder":
-            problem = f"train.windows = {train.windows!r} says how text is cut, and an encoder-decoder reads pairs"
+        self._require_objective()
+        if train.windows is not None and self.reads_pairs:
+            reader = "an encoder-decoder" if not train.completion_only else "a decoder with train.completion_only"
+            problem = f"train.windows = {train.windows!r} says how text is cut, and {reader} reads pairs"
             raise UsageError(problem, "leave train.windows out")
-        if train.document_masking and model.architecture == "encoder-decoder":
+        if train.document_masking and self.objective not in ("clm", "mlm"):
             problem = "train.document_masking = true is for windows that hold several documents"
-            raise UsageError(f"{problem}, and an encoder-decoder reads a pair at a time", "leave it out")
+            raise UsageError(f"{problem}, and the objective is {self.objective}", "leave it out")
         average, keep = train.average_checkpoints, train.keep_checkpoints
         if average == 1:
             raise UsageError("train.average_checkpoints = 1 averages nothing", "set 0, or 2 and more")
@@ -328,6 +330,33 @@ class Recipe(Section):
         if data.validation is not None and data.split in ("hash", "tail"):
             problem = f"data.validation names a file, but data.split = {data.split!r}"
             raise UsageError(problem, "leave one of the two out")
+
+    def _require_objective(self) -> None:
+        """Refuse an objective of another architecture."""
+        architecture, train = self.model.architecture, self.train
+        readers = {"span-corruption": "encoder-decoder", "infilling": "encoder-decoder", "prefix": "decoder"}
+        asked = {
+            f"train.objective = {train.objective!r}": train.objective and readers[train.objective],
+            "train.whole_words = true": train.whole_words and "encoder",
+            "train.completion_only = true": train.completion_only and "decoder",
+        }
+        for key, reader in asked.items():
+            if reader and reader != architecture:
+                problem = f"{key} is for the architecture {reader!r}, and this one is {architecture!r}"
+                raise UsageError(problem, f"set model.architecture = {reader!r}, or leave it out")
+        if train.completion_only and train.objective is not None:
+            problem = f"train.objective = {train.objective!r} reads text, and train.completion_only pairs"
+            raise UsageError(problem, "leave one of the two out")
+
+    @property
+    def objective(self) -> str:
+        """What is minimised: clm, mlm or seq2seq, as the architecture has it; "completion", or `train.objective`."""
+        return self.train.objective or ("completion" if self.train.completion_only else self.model.objective)
+
+    @property
+    def reads_pairs(self) -> bool:
+        """Whether it is trained on pairs, and not on text."""
+        return self.objective in ("seq2seq", "completion")
 
     @property
     def context(self) -> int:
@@ -344,10 +373,10 @@ class Recipe(Section):
 
         What depends on the machine or on the trained tokenizer is filled in by the training stage.
         """
-        pairs = self.model.architecture == "encoder-decoder"
-        smoothing = (0.1 if pairs else 0.0) if self.train.label_smoothing is None else self.train.label_smoothing
-        usual = None if self.data.sources else "builtin:pt-en" if pairs else "builtin:stories"
-        data = replace(self.data, source=self.data.source or usual)
+        usual = 0.1 if self.objective == "seq2seq" else 0.0
+        smoothing = usual if self.train.label_smoothing is None else self.train.label_smoothing
+        own = None if self.data.sources else "builtin:pt-en" if self.reads_pairs else "builtin:stories"
+        data = replace(self.data, source=self.data.source or own)
         train = replace(self.train, context=self.context, label_smoothing=smoothing)
         return replace(self, name=self.name or self.model.architecture, data=data, train=train)
 

@@ -12,6 +12,8 @@ Optimizer = Literal["adamw", "muon"]
 Decayed = Literal["matrices", "linear", "all"]
 Precision = Literal["auto", "float32", "bfloat16"]
 Windows = Literal["documents", "stream"]
+Denoising = Literal["span-corruption", "infilling"]
+Objective = Literal["span-corruption", "infilling", "prefix"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
 AttentionPath = Literal["auto", "fused", "rows"]
 Compile = Literal["auto", "on", "off"]
@@ -116,11 +118,23 @@ class TrainSection(Section):
     """Decay of an exponential moving average of the weights, which is then evaluated and kept as the best; 0: none."""
 
     label_smoothing: Annotated[float, Ge(0), Lt(1), Unit("share")] | None = None
-    """Label smoothing: share of the target that is spread over the vocabulary. None: 0.1 for an encoder-decoder, else
-    0."""
+    """Label smoothing: share of the target that is spread over the vocabulary. None: 0.1 for an encoder-decoder of
+    pairs, else 0."""
 
     mask_probability: Annotated[float, Gt(0), Lt(1), Unit("share")] = 0.15
     """Share of the tokens that an encoder must predict; of these 80 % are masked, 10 % replaced, 10 % kept."""
+
+    whole_words: bool = False
+    """Whole-word masking: an encoder predicts all pieces of a word or none of them."""
+
+    objective: Objective | None = None
+    """What is learned from plain text. span-corruption: an encoder-decoder writes the spans that sentinels stand for
+    (T5). infilling: an encoder-decoder reads a text with spans behind masks, and writes the whole (BART). prefix: a
+    decoder reads the first part of a window both ways, and predicts the rest. None: a decoder predicts every next
+    token, an encoder masked ones, and an encoder-decoder the target of a pair."""
+
+    completion_only: bool = False
+    """A decoder reads pairs of prompt and answer, and only the answer and its end are scored."""
 
     evaluate_every: Annotated[int, Ge(0), Unit("steps")] = 250
     """Steps between evaluations; 0: only at the end."""

@@ -17,7 +17,10 @@ _USE = {
     "decoder": ('tfcli generate . "One day"', 'tfcli inspect attention . "One day"'),
     "encoder": ('tfcli generate . "One {mask} day"', 'tfcli inspect attention . "One {mask} day"'),
     "encoder-decoder": ('tfcli generate . "SENTENCE"', 'tfcli inspect attention . "SENTENCE" --kind cross'),
+    "span-corruption": ('tfcli generate . "One <extra_id_0> day"', 'tfcli inspect tokens . "One day"'),
+    "infilling": ('tfcli generate . "One {mask} day"', 'tfcli inspect tokens . "One day"'),
 }
+"""Of an objective, else of an architecture."""
 _ARTICLE = {"decoder": "A", "encoder": "An", "encoder-decoder": "An"}
 _END = {
     "done": "Trained to the end",
@@ -41,7 +44,7 @@ def run_card(recipe: Recipe, finished: TrainingFinished, exportable: Exportable,
     about = recipe.description or f"{_ARTICLE[model.architecture]} {model.architecture} trained with tfcli."
     again = "`recipe.toml` is the whole recipe: `tfcli run recipe.toml --out ../again` repeats it."
     after = f"{_END[finished.reason]}. {again}"
-    use = [line.replace("{mask}", mask) for line in _USE[model.architecture]]
+    use = [line.replace("{mask}", mask) for line in _USE.get(recipe.objective, _USE[model.architecture])]
     return _page(recipe.name, about, {**_shape(model), **facts}, after, (*use, "tfcli evaluate ."))
 
 

@@ -178,14 +178,14 @@ def usual(run: LoadedRun) -> Usual:
         counts.unknown / counts.tokens,
         counts.pieces_per_word(ends_of(run)),
         counts.spread,
-        min(nats) / math.log(2) / counts.bytes if nats and run.architecture == "decoder" else None,
+        min(nats) / math.log(2) / counts.bytes if nats and run.recipe.objective == "clm" else None,
         data.fingerprint,
     )
 
 
 def ends_of(run: LoadedRun) -> int:
     """Tokens that end a document of a run, or both sides of a pair."""
-    return len(run.config.roles.end) * (2 if run.architecture == "encoder-decoder" else 1)
+    return len(run.config.roles.end) * (2 if run.recipe.reads_pairs else 1)
 
 
 def remark_if_foreign(run: LoadedRun, text: str, bits_per_byte: float | None = None) -> bool:

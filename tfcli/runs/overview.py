@@ -119,7 +119,7 @@ def read_detail(path: Path) -> RunDetail:
         algorithm = recipe.tokenizer.algorithm if recipe.tokenizer.path is None else None
     return RunDetail(
         summary=summary_of(run, recipe, history, str(path)),
-        objective=config.model.objective,
+        objective=recipe.objective,
         model=asdict(config.model),
         tokenizer=RunTokenizer(algorithm, config.model.vocab_size, config.tokenizer_fingerprint),
         text=text,
@@ -199,7 +199,7 @@ def _bits_per_byte(recipe: Recipe, data: RunData | None, history: History) -> fl
     """Of a decoder's best evaluation, whose loss covers every byte of the text, where the prepared dataset is there to
     tell its size."""
     best = history.best
-    if data is None or best is None or best.loss is None or best.part == "sample" or recipe.model.objective != "clm":
+    if data is None or best is None or best.loss is None or best.part == "sample" or recipe.objective != "clm":
         return None
     source = recipe.data.source
     folders = [cache_folder() / "datasets" / data.fingerprint, *([Path(source)] if isinstance(source, str) else [])]

@@ -2,8 +2,11 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
 
 _LONE_BYTE = re.compile("[\udc80-\udcff]")
 """How `surrogateescape` decodes a byte that is no whole character."""
@@ -70,6 +73,43 @@ def are_one_word(text: str, label: str) -> bool:
 
 def _is_letter(character: str) -> bool:
     return character.isalnum() or character in "_'’-⟨⟩" or unicodedata.combining(character or " ") > 0
+
+
+class WordStarts:
+    """Where words begin in rows of ids, by tables: what `are_one_word` asks is told by each token's first and last
+    character.
+
+    Args:
+        labels: those of all ids.
+        alone: which ids are a word of their own.
+
+    Shape: alone (Vocab,)
+    """
+
+    def __init__(self, labels: Sequence[str], alone: NDArray[np.bool_], algorithm: str) -> None:
+        def which(test: Callable[[str], bool]) -> NDArray[np.bool_]:
+            return np.array([test(label) for label in labels])
+
+        if algorithm in ("word", "wordpiece"):
+            self._begins = alone | ~which(lambda label: algorithm == "wordpiece" and label.startswith("##"))
+            self._ends, self._blank = alone, np.ones_like(alone)
+        else:
+            self._begins = alone | which(lambda label: label.isspace() and "\n" in label)
+            self._ends = alone | which(lambda label: "\n" in label or label.endswith("</w>"))
+            self._blank = which(lambda label: not label.strip())
+        self._spaced = which(lambda label: label[:1].isspace())
+        self._first, self._last = (
+            which(lambda label: _is_letter(label[:1])),
+            which(lambda label: _is_letter(label[-1:])),
+        )
+
+    def __call__(self, ids: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """Where they begin; the first of each row does. Shape: ids and result (B, S)."""
+        starts = np.ones(ids.shape, dtype=bool)
+        before, after = ids[:, :-1], ids[:, 1:]
+        apart = self._spaced[after] | (self._last[before] != self._first[after])
+        starts[:, 1:] = self._begins[after] | self._ends[before] | (~self._blank[before] & apart)
+        return starts
 
 
 @cache

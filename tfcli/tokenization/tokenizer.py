@@ -11,6 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from tokenizers import Regex, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 
@@ -22,7 +24,7 @@ from tfcli.inspection.embeddings import Word
 from tfcli.records.dataset import Encoding
 from tfcli.records.roles import MASK_NAMES, TokenRoles, find_roles
 from tfcli.tokenization.chat import ChatTemplates, read_chat_templates
-from tfcli.tokenization.labels import TokenStream, are_one_word, labeller, lone_bytes
+from tfcli.tokenization.labels import TokenStream, WordStarts, are_one_word, labeller, lone_bytes
 from tfcli.tokenization.tokenizer_json import (
     copy_backend,
     is_panic,
@@ -190,6 +192,12 @@ class Tokenizer:
         """The ids that no text has: those of the special tokens, but the unknown one's."""
         return (self._special | set(self.roles.ids())) - {self.roles.unk}
 
+    @cached_property
+    def _word_starts(self) -> WordStarts:
+        specials = self.special_ids
+        alone = np.array([one in specials for one in range(self.vocab_size)])
+        return WordStarts(self.labels(range(self.vocab_size)), alone, self.algorithm)
+
     def encode(self, text: str) -> list[int]:
         """Text to ids; no special token is added. A BrokenInputError where it holds half a surrogate pair."""
         with self._reading():
@@ -268,6 +276,14 @@ class Tokenizer:
             return text.strip() or text
 
         return tuple(Word(bare(text.removesuffix("</w>")), tuple(at), kind(text, at[0])) for text, at in found)
+
+    def word_starts(self, ids: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """Where words begin in rows of ids: the first of each row, and where `words` begins one; of characters that are
+        cut into bytes, every one counts as a letter.
+
+        Shape: ids and result (B, S)
+        """
+        return self._word_starts(ids)
 
     def token_id(self, name: str) -> int | None:
         """The id of a token by its name, a special one's too; None where there is none."""

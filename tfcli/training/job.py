@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 
 from tfcli.data.batch import Batch
 from tfcli.data.dataset import PreparedDataset
-from tfcli.data.loader import Batches, PairBatches, build_batches
+from tfcli.data.loader import Batches, build_batches
 from tfcli.errors import BrokenInputError, UsageError
 from tfcli.files import digest, replacing_folder, require_writable, write_text
 from tfcli.machine import choose_threads
@@ -246,8 +246,7 @@ def with_batches(recipe: Recipe, data: PreparedDataset, roles: TokenRoles) -> Tr
             train = replace(train, batch_size=BATCH_SIZE)
         else:
             batches = build_batches(replace(recipe, train=train), data, "train", roles)
-            longest = batches.longest if isinstance(batches, PairBatches) else recipe.context
-            train = replace(train, batch_tokens=max(batches.tokens_per_batch, longest))
+            train = replace(train, batch_tokens=max(batches.tokens_per_batch, batches.longest))
     return with_steps(replace(recipe, train=train), data, roles)
 
 
@@ -262,9 +261,9 @@ def with_steps(recipe: Recipe, data: PreparedDataset, roles: TokenRoles) -> Trai
 
 
 def _windows(recipe: Recipe, data: PreparedDataset) -> Windows | None:
-    """Documents, if the average one fits into the context; an encoder-decoder has no windows."""
+    """Documents, if the average one fits into the context; pairs have no windows."""
     record = data.record()
-    if recipe.model.architecture == "encoder-decoder":
+    if recipe.reads_pairs:
         return None
     # A document's tokens are counted without its <s>, and an encoder reads both ends of it at once.
     both_ends = record.train.documents if recipe.model.objective == "mlm" else 0
@@ -304,7 +303,7 @@ def _assemble(
         sample=build_batches(recipe, data, "validation", roles, sample)
         if 0 < sample < record.validation.tokens
         else None,
-        left_out=training.left_out if isinstance(training, PairBatches) else 0,
+        left_out=training.left_out,
         average=MovingAverage(parts.model, train.ema_decay) if train.ema_decay else None,
         workers=workers,
     )

@@ -103,7 +103,7 @@ def explain_decoding(run: LoadedRun, prompt: str, settings: GenerateSection) -> 
     require_head(run.config.model)
     if not isinstance(run.model, Decoder | EncoderDecoder):
         raise UsageError("An encoder writes no text", "name a decoder or an encoder-decoder, or leave --run out")
-    batch, roles = PromptBatch(run.model, run.tokenizer, [prompt], settings), run.config.roles
+    batch, roles = PromptBatch(run.model, run.tokenizer, [prompt], settings, run.recipe.objective), run.config.roles
     if settings.beyond_context == "stop" and isinstance(run.model, Decoder):
         require_room(run, Inputs(decoder=tuple(batch.ids[0])))
 
