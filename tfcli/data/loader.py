@@ -7,7 +7,7 @@ Masked tokens have the shares of Devlin et al. 2019 (BERT), section 3.1.
 A batch follows from the seed and its number, and is made when it is asked for; training on a GPU has some prefetched.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np

@@ -164,7 +164,10 @@ class DecodingState:
         else:
             left = self._cache.left
             unpadded = None if left is None else torch.arange(columns, device=left.device) >= left[:, None]
-            hidden = self.model.hidden(ids, unpadded, cache=self._cache)
+            prefix = None
+            if self.model.reads_prefix and self._cache.length == 0:
+                prefix = torch.full(ids.shape[:1], columns, device=ids.device)
+            hidden = self.model.hidden(ids, unpadded, prefix=prefix, cache=self._cache)
         logits = self.model.head(hidden[:, -1])
         return logits.to(torch.promote_types(logits.dtype, torch.float32))
 

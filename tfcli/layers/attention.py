@@ -57,19 +57,24 @@ def attention_mask(
     causal: bool,
     window: int | None = None,
     document_starts: Tensor | None = None,
+    prefix: Tensor | None = None,
     device: torch.device,
 ) -> Tensor | None:
     """One mask out of the reasons not to attend: the key is padding, lies in the future, too far away, or in another
-    document.
+    document. The future is seen within a prefix (Raffel et al. 2020, figure 4).
 
     Shape:
         padding_mask: (B, S), True at real tokens
         document_starts: (B, S), the column where the document of each token begins; then T = S
+        prefix: (B,), the keys of each sequence that all queries see
         returns: (B, 1, T, S), broadcast over the heads; None where every query may see every key
     """
     masks = [] if padding_mask is None else [padding_mask[:, None, None, :]]
     if causal and target_length > 1:
-        masks.append(causal_mask(target_length, source_length, device)[None, None])
+        seen = causal_mask(target_length, source_length, device)[None, None]
+        if prefix is not None:
+            seen = seen | (torch.arange(source_length, device=device) < prefix[:, None, None, None])
+        masks.append(seen)
     if window is not None and window < source_length:
         masks.append(window_mask(target_length, source_length, window, device)[None, None])
     if document_starts is not None:

@@ -152,19 +152,21 @@ class MultiHeadAttention(nn.Module):
         document_starts: Tensor | None = None,
         bias: Tensor | None,
         explicit: bool,
+        prefix: Tensor | None = None,
         device: torch.device,
     ) -> Tensor | BlockMask | None:
         """The attention mask of a pass, the same for all layers of a stack; None where their path needs none. The path
         is `explicit` where attention weights are wanted.
 
         Shape:
-            padding_mask: (B, S), True at real keys; bias: (1, H, T, S)
+            padding_mask: (B, S), True at real keys; bias: (1, H, T, S); prefix: (B,), keys that all queries see
             document_starts: (B, S), as in `attention_mask`
             returns: (B, 1, T, S)
         """
         if self._is_one_query(target_length, explicit=explicit):
             return None
-        if padding_mask is None and bias is None and self._is_fused(bias, explicit=explicit):
+        plain = padding_mask is None and bias is None and prefix is None
+        if plain and self._is_fused(bias, explicit=explicit):
             if document_starts is not None:
                 if has_block_masks(device) and not (self.dropout and self.training):
                     return block_mask(document_starts, causal=self.causal, window=self.window)
@@ -177,6 +179,7 @@ class MultiHeadAttention(nn.Module):
             causal=self.causal,
             window=self.window,
             document_starts=document_starts,
+            prefix=prefix,
             device=device,
         )
 

@@ -80,8 +80,9 @@ def labelled_hidden(model: Transformer, batch: Batch, device: torch.device) -> t
     labels = _on(batch.labels, device)
     sides = [_on(side, device) for side in (batch.input_ids, batch.decoder_input_ids) if side is not None]
     padding_mask = None if batch.padding_mask is None else _on(batch.padding_mask, device)
-    told = {} if batch.document_starts is None else {"document_starts": _on(batch.document_starts, device)}
-    hidden = model.hidden(*sides, padding_mask, **told)
+    told = {"document_starts": batch.document_starts, "prefix": batch.prefix}
+    seen = {name: _on(array, device) for name, array in told.items() if array is not None}
+    hidden = model.hidden(*sides, padding_mask, **seen)
     if 2 * batch.target_tokens > batch.labels.size:
         return hidden.flatten(0, 1), labels.flatten()
     # The places are found where the batch was made: the device need not be waited for.

@@ -117,6 +117,7 @@ class Stack(nn.Module):
         document_starts: Tensor | None = None,
         memory: Tensor | None = None,
         memory_padding_mask: Tensor | None = None,
+        prefix: Tensor | None = None,
         cache: StackCache | None = None,
         self_weights: list[Tensor] | None = None,
         cross_weights: list[Tensor] | None = None,
@@ -127,6 +128,7 @@ class Stack(nn.Module):
             x: (B, T, D), embedded tokens; with a cache, behind those it remembers
             document_starts: (B, T), the column where the document of each token begins, which alone it sees
             memory: (B, S, D), the encoder's output
+            prefix: (B,), keys that all queries see, with more than one token
             self_weights, cross_weights: receive a (B, H, T, S) a layer
             returns: (B, T, D)
         """
@@ -144,6 +146,7 @@ class Stack(nn.Module):
                 document_starts=document_starts,
                 bias=positions.bias,
                 explicit=explicit,
+                prefix=prefix,
                 device=x.device,
             )
         for index, layer in enumerate(self.layers):
@@ -167,7 +170,13 @@ def span_of(tokens: int, cache: StackCache | None, document_starts: Tensor | Non
 
 
 class Decoder(Transformer):
-    """A causal language model: each token sees those before it and predicts the next (Radford et al. 2018)."""
+    """A causal language model: each token sees those before it and predicts the next (Radford et al. 2018).
+
+    Attributes:
+        reads_prefix: whether prompts are to be read both ways, as a prefix language model was trained to.
+    """
+
+    reads_prefix = False
 
     def __init__(self, section: ModelSection) -> None:
         super().__init__(section)
@@ -181,6 +190,7 @@ class Decoder(Transformer):
         padding_mask: Tensor | None = None,
         *,
         document_starts: Tensor | None = None,
+        prefix: Tensor | None = None,
         cache: StackCache | None = None,
         weights: AttentionWeights | None = None,
     ) -> Tensor:
@@ -190,10 +200,11 @@ class Decoder(Transformer):
             input_ids: (B, T)
             padding_mask: (B, S), True at real tokens; S = T, and what a cache remembers before it
             document_starts: (B, T), the column where the document of each token begins, which alone it sees
+            prefix: (B,), the first tokens of each text that see each other both ways; None: none
             returns: (B, T, D)
         """
         x = self.embedding(input_ids, span_of(input_ids.shape[1], cache, document_starts))
-        seen = {"padding_mask": padding_mask, "document_starts": document_starts}
+        seen = {"padding_mask": padding_mask, "document_starts": document_starts, "prefix": prefix}
         return self.stack(x, **seen, cache=cache, self_weights=collector(weights, "decoder_self"))
 
 

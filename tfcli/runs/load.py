@@ -13,7 +13,7 @@ from torch import Tensor
 from tfcli.errors import BrokenInputError, Remark, UsageError, shortened
 from tfcli.models.build import uninitialized_model
 from tfcli.models.device import prepare_for_inference
-from tfcli.models.transformer import Transformer
+from tfcli.models.transformer import Decoder, Transformer
 from tfcli.recipe.loading import load_recorded
 from tfcli.recipe.model import WeightPrecision
 from tfcli.recipe.recipe import Recipe
@@ -86,6 +86,8 @@ def load_run(
         model.bfloat16()
     model = model.to(device).eval()
     run.fill(model)
+    if isinstance(model, Decoder):
+        model.reads_prefix = run.recipe.objective == "prefix"
     if precision is not None:
         prepare_for_inference(model, precision)
     own = run.directory, run.recipe, run.config, run.tokenizer

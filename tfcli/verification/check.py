@@ -272,14 +272,18 @@ class VerifiedRun:
     def _texts(self) -> NDArray[np.int64]:
         if self.data is None:
             return self._made_up(1)
-        if self.run.architecture == "encoder-decoder":
+        if self.run.recipe.reads_pairs:
             return self._joined(self.data.pairs("validation").target)
         view = self.data.text("validation")
         return view.padded(np.array([0]), np.array([min(len(view), _ENOUGH)]), self.roles.pad)[0]
 
     @cached_property
     def _sources(self) -> NDArray[np.int64]:
-        return self._made_up(2) if self.data is None else self._joined(self.data.pairs("validation").source)
+        if self.data is None:
+            return self._made_up(2)
+        if self.run.recipe.reads_pairs:
+            return self._joined(self.data.pairs("validation").source)
+        return self._texts[~np.isin(self._texts, self.roles.ids())]
 
     def _made_up(self, seed: int) -> NDArray[np.int64]:
         return np.random.default_rng(seed).choice(self._ordinary, _ENOUGH)
@@ -300,7 +304,7 @@ class VerifiedRun:
         return torch.from_numpy(stream[places]).to(self.run.device)
 
     def _made_up_source(self, seed: int) -> Source:
-        pairs, draw = self.run.architecture == "encoder-decoder", np.random.default_rng(seed)
+        pairs, draw = self.run.recipe.reads_pairs, np.random.default_rng(seed)
         longest = max(2, min(_LONGEST_DOCUMENT, self.run.config.model.max_seq_len // 2 - 2))
 
         def text() -> str:
@@ -346,11 +350,14 @@ def proof(name: str) -> Callable[[Callable[[VerifiedRun], Finding | Iterable[Fin
     return lambda look: Proof(name, " ".join((look.__doc__ or "").split()), look)
 
 
-def predict(model: Transformer, read: ModelInputs, weights: AttentionWeights | None = None) -> Tensor:
+def predict(
+    model: Transformer, read: ModelInputs, weights: AttentionWeights | None = None, prefix: Tensor | None = None
+) -> Tensor:
     """The logits of a pass, (B, T, Vocab); of a model without a head, the last vectors, (B, T, D). `weights` takes the
-    explicit attention."""
+    explicit attention; of a decoder, the first `prefix` tokens, (B,), see each other both ways."""
     inputs = (read.tokens,) if read.source is None else (read.source, read.tokens)
-    hidden = model.hidden(*inputs, read.mask, weights=weights)
+    how = {} if prefix is None else {"prefix": prefix}
+    hidden = model.hidden(*inputs, read.mask, weights=weights, **how)
     return hidden if model.section.head == "none" else model.head(hidden)
 
 

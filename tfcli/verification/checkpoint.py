@@ -108,7 +108,7 @@ def _short(run: LoadedRun, recipe: Recipe, step: int) -> TrainSection:
     """Steps of bounded work, neither evaluated nor averaged, and not the last of the training."""
     context, section = recipe.context, recipe.train
     affordable = max(16, _WORK // run.model.num_parameters())
-    if run.architecture != "encoder-decoder":  # a shorter context would leave pairs out
+    if not recipe.reads_pairs:  # a shorter context would leave pairs out
         context = min(context, affordable)
     return replace(
         section,

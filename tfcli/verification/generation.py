@@ -82,7 +82,8 @@ def _score(subject: VerifiedRun, prompt: Sequence[int], text: Continuation) -> t
         source = torch.tensor([subject.roles.source(prompt)], device=device)
         before = list(subject.roles.target_prefix)
     ids = torch.tensor([*before, *text.token_ids], device=device)
-    logits = predict(subject.model, ModelInputs(ids[None, :-1], source))[0, len(before) - 1 :]
+    prefix = torch.tensor([len(before)], device=device) if subject.run.recipe.objective == "prefix" else None
+    logits = predict(subject.model, ModelInputs(ids[None, :-1], source), prefix=prefix)[0, len(before) - 1 :]
     new = ids[len(before) :, None]
     return logits.cpu().double().log_softmax(-1).gather(-1, new.cpu()).sum()[None]
 
@@ -96,6 +97,8 @@ def streaming(subject: VerifiedRun) -> Iterator[Finding]:
     """The pieces of a text that is printed as it comes join to what all its tokens decode to at once."""
     require_generation(subject)
     run = subject.run
+    if run.recipe.objective == "span-corruption":
+        raise Skipped("it fills sentinels, which its own text has not")
     new = max(1, min(_NEW_TOKENS, subject.single_steps))
     for temperature in (0.0, 1.0):
         settings = replace(GenerateSection(), temperature=temperature, max_new_tokens=new)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tfcli.data.batch import IGNORED, Batch
 from tfcli.data.dataset import PairsView, PreparedDataset
-from tfcli.data.loader import Batches, CausalBatches, MaskedBatches, PairBatches, build_batches
+from tfcli.data.loader import Batches, CausalBatches, CompletionBatches, MaskedBatches, PairBatches, build_batches
 from tfcli.evaluation.measure import Totals, total_loss
 from tfcli.verification.check import RELATIVE, ROWS, Finding, ModelInputs, Skipped, VerifiedRun, at_most, predict, proof
 
@@ -34,6 +34,8 @@ def labels(subject: VerifiedRun) -> Finding:
                 wrong += _wrong_of_pairs(data.pairs("validation"), batch, batches.order[rows:])
             elif isinstance(batches, MaskedBatches):
                 wrong += _wrong_of_masks(subject, next(texts), batch, probability)
+            elif not isinstance(batches, CausalBatches):
+                raise Skipped(f"what {subject.run.recipe.objective} asks for is not the text as it stands")
             else:
                 wrong += _wrong_of_text(subject, next(texts), batch)
             asked += batch.target_tokens
@@ -46,6 +48,8 @@ def labels(subject: VerifiedRun) -> Finding:
 def loss(subject: VerifiedRun) -> Finding:
     """The loss of an evaluation is the mean of −ln p of every next token, each text read alone."""
     subject.require_head()
+    if subject.run.recipe.objective == "prefix":
+        raise Skipped("it reads a part of each window both ways")
     with subject.dataset() as data:
         batches = _validation_batches(subject, data)
         batch, texts = next(batches.whole()), next(_texts(data, batches), [])
@@ -62,7 +66,7 @@ def _validation_batches(
     """Of the validation part; where they are windows of a text, of `longest` tokens at most (None: the subject's)."""
     recipe = subject.recipe(data)
     context = recipe.context
-    if subject.run.architecture != "encoder-decoder":
+    if not recipe.reads_pairs:
         context = min(context, longest or subject.longest)
     train = replace(recipe.train, context=context, batch_size=rows, batch_tokens=None)
     return build_batches(replace(recipe, train=train), data, "validation", subject.roles)
@@ -71,7 +75,7 @@ def _validation_batches(
 def _texts(data: PreparedDataset, batches: Batches) -> Iterator[list[NDArray[np.int64]]]:
     """The ids of each row's window in the dataset, a batch after the other; for next tokens with the one behind it.
     Of pairs, nothing."""
-    if isinstance(batches, PairBatches):
+    if isinstance(batches, PairBatches | CompletionBatches):
         return
     view, behind = data.text("validation"), int(isinstance(batches, CausalBatches))
     for spans in batches.spans():
@@ -134,8 +138,8 @@ def _nats(subject: VerifiedRun, texts: list[NDArray[np.int64]], batch: Batch, ro
         after = [*one.decoder_input_ids[0, 1:], subject.roles.eos]
     else:
         read = ModelInputs(inputs)
-        is_encoder = subject.run.architecture == "encoder"
-        after = [*(one.labels[0] if is_encoder else np.where(_is_news(subject, texts[row]), texts[row][1:], IGNORED))]
+        is_asked = subject.run.recipe.objective != "clm"
+        after = [*(one.labels[0] if is_asked else np.where(_is_news(subject, texts[row]), texts[row][1:], IGNORED))]
     scores = predict(subject.model, read)[0].cpu().double().log_softmax(-1)
     yield from (-float(scores[place, token]) for place, token in enumerate(after) if token != IGNORED)
 
@@ -191,7 +195,7 @@ def _alone(batch: Batch, row: int) -> Batch:
     """A text of a batch without its padding."""
     one = batch.rows(slice(row, row + 1))
     if one.decoder_input_ids is None or one.padding_mask is None:
-        return Batch(one.input_ids[:, : one.tokens], one.labels[:, : one.tokens])
+        return Batch(one.input_ids[:, : one.tokens], one.labels[:, : one.tokens], prefix=one.prefix)
     sources = slice(int(one.padding_mask.sum()))
     targets = slice(int(np.flatnonzero(one.labels != IGNORED).max()) + 1)
     sides = one.padding_mask[:, sources], one.decoder_input_ids[:, targets]
