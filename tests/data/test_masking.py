@@ -150,3 +150,39 @@ def test_a_batch_counts_the_tokens_it_reads_and_predicts_a_share_of_them() -> No
 def test_a_tokenizer_without_a_mask_is_refused() -> None:
     with pytest.raises(UsageError, match="no mask token"):
         Masker(TokenRoles(pad=0, bos=1, eos=2), VOCAB, 0.15)
+
+
+def in_threes(tokens: np.ndarray) -> np.ndarray:
+    """Words of three tokens."""
+    return np.broadcast_to(np.arange(tokens.shape[1]) % 3 == 0, tokens.shape)
+
+
+def test_a_word_is_chosen_by_its_first_token_and_each_of_its_tokens_has_a_fate_of_its_own() -> None:
+    # Probability 0.5. The first word's first number, 0.39, chooses it, and masks its first token (below 0.40); the
+    # others have 0.85 · 0.5 = 0.425, replaced, and 0.95 · 0.5 = 0.475, kept. The second word is not chosen, though its
+    # second token has a low number; nor is </s>, and what stands behind it begins a word.
+    choice = [0.39, 0.85, 0.95, 0.6, 0.1, 0.2, 0.1, 0.3]
+    draw = Scripted([[number, 0.0, 0.1] for number in choice])
+    tokens = np.array([[10, 11, 12, 13, 14, 15, 2, 16]])
+    masker = Masker(ROLES, VOCAB, 0.5, in_threes)
+    inputs, labels = masker.hide(tokens, np.ones((1, 8), dtype=bool), draw)  # type: ignore[arg-type]
+    assert inputs.tolist() == [[3, 14, 12, 13, 14, 15, 2, 3]]
+    assert labels.tolist() == [[10, 11, 12, IGNORED, IGNORED, IGNORED, IGNORED, 16]]
+
+
+def test_words_are_hidden_as_wholes_with_the_shares_of_bert() -> None:
+    tokens = letters(360_000).astype(np.int64).reshape(-1, 90)
+    masker = Masker(ROLES, VOCAB, 0.15, in_threes)
+    inputs, labels = masker.hide(tokens, np.ones(tokens.shape, dtype=bool), generator(7))
+    chosen = labels != IGNORED
+    by_word = chosen.reshape(-1, 3)
+    assert (by_word.all(axis=1) == by_word.any(axis=1)).all()
+    # 120,000 words, of which 18,000 are chosen: a standard deviation is 124, and a window of 30 words has one at least,
+    # which adds 4,000 · 0.85^30 = 31 on average.
+    assert abs(by_word[:, 0].sum() - 18_031) < 620
+    masked, kept = (inputs == ROLES.mask) & chosen, (inputs == tokens) & chosen
+    assert abs(masked.sum() / chosen.sum() - 0.8) < 0.0085
+    assert abs(kept.sum() / chosen.sum() - (0.1 + 0.1 / 95)) < 0.0065
+    # The tokens of a word are not all masked together, or none: 0.8 · 0.8 of the chosen have both first ones masked.
+    both = masked.reshape(-1, 3)[by_word[:, 0]][:, :2].all(axis=1)
+    assert abs(both.mean() - 0.64) < 5 * 0.0036

@@ -156,6 +156,7 @@ def layers_of(asked: Asked, recipe: str | None = None, init: Path | None = None)
     what nothing else does, and so does a source of pairs for the architecture."""
     from tfcli.models import presets
     from tfcli.recipe.loading import read_recipe
+    from tfcli.recipe.train import Denoising
     from tfcli.runs.config import read_config
     from tfcli.runs.directory import existing_run
 
@@ -170,11 +171,19 @@ def layers_of(asked: Asked, recipe: str | None = None, init: Path | None = None)
         {"model": {"num_decoder_layers": None}} if "layers" in asked.given else {},  # both stacks
         asked.settings,
     ]
+    objective = _said(layers, "train", "objective")
     source = _said(layers, "data", "source") or [
         one["source"]
         for one in _said(layers, "data", "sources") or ()
         if isinstance(one, Mapping) and isinstance(one.get("source"), str)
     ]
+    if not _said(layers, "model", "architecture"):
+        if objective in get_args(Denoising):
+            layers.insert(0, {"model": {"architecture": "encoder-decoder"}})
+        elif _said(layers, "train", "whole_words"):
+            layers.insert(0, {"model": {"architecture": "encoder"}})
+        elif objective or _said(layers, "train", "completion_only"):
+            layers.insert(0, {"model": {"architecture": "decoder"}})
     if source and not _said(layers, "model", "architecture") and _is_pairs(source, _said(layers, "data", "columns")):
         layers.insert(0, {"model": {"architecture": "encoder-decoder"}})
         shown = shortened(source if isinstance(source, str) else " ".join(source))

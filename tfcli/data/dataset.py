@@ -238,7 +238,8 @@ class PreparedDataset:
     def require_kind(self, kind: Kind) -> None:
         """Refuse a dataset of the other kind, by a UsageError."""
         if self.manifest.kind != kind:
-            need = "an encoder-decoder needs pairs" if kind == "pairs" else "an encoder or a decoder needs text"
+            need = "an encoder-decoder needs pairs, and so does train.completion_only"
+            need = need if kind == "pairs" else "an encoder or a decoder needs text, and so does train.objective"
             raise UsageError(f"{self.path} holds {self.manifest.kind}, not {kind}", f"{need}: prepare another source")
 
 

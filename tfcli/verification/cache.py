@@ -173,7 +173,8 @@ def _alone(subject: VerifiedRun, text: _Text) -> Tensor:
     """Every prediction of one text, read at once, (T, Vocab)."""
     device = subject.run.device
     source = None if text.source is None else torch.tensor([subject.roles.source(text.source)], device=device)
-    return predict(subject.model, ModelInputs(torch.tensor([text.ids], device=device), source))[0]
+    prefix = torch.tensor([text.start], device=device) if subject.run.recipe.objective == "prefix" else None
+    return predict(subject.model, ModelInputs(torch.tensor([text.ids], device=device), source), prefix=prefix)[0]
 
 
 _LIMIT = 1e-4  # in float32, which is all that the packed matrices know: rounding is a hundredth of it at most
