@@ -132,7 +132,7 @@ def stale_rows(patch: pytest.MonkeyPatch) -> None:
 
 
 def changed_batches(patch: pytest.MonkeyPatch, kind: type, change: Callable[[Batch], Batch]) -> None:
-    name = "_masked" if kind is loader.MaskedBatches else "_batch"
+    name = "_drawn" if kind is loader.MaskedBatches else "_batch"
     made = getattr(kind, name)
     patch.setattr(kind, name, lambda self, *asked: change(made(self, *asked)))
 
