@@ -229,7 +229,8 @@ class PairBatches(PlannedBatches):
 
 class CompletionBatches(PlannedBatches):
     """Batches for a completion-only loss: prompts with their answers behind them, ``<s> prompt answer </s>``, for a
-    decoder, of which only the answer and its end are scored. Pairs that are longer than `context` take no part, in training and in `whole`.
+    decoder, of which only the answer and its end are scored. Pairs that are longer than `context` take no part, in
+    training and in `whole`.
 
     Attributes:
         order: the number in the part of every pair that `whole` yields, in its order.

@@ -76,8 +76,8 @@ def _is_letter(character: str) -> bool:
 
 
 class WordStarts:
-    """Where words begin in rows of ids, for whole-word masking, by tables: what `are_one_word` asks is told by each token's first and last
-    character.
+    """Where words begin in rows of ids, for whole-word masking, by tables: what `are_one_word` asks is told by each
+    token's first and last character.
 
     Args:
         labels: those of all ids.
