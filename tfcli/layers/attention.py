@@ -250,8 +250,7 @@ def block_attention(query: Tensor, key: Tensor, value: Tensor, mask: BlockMask, 
         query: (B, H, T, Dh); key, value: (B, H, S, Dh)
         returns: (B, H, T, Dh)
     """
-    run: Callable[..., Tensor]
-    run = flex_attention if query.is_cpu or torch.compiler.is_compiling() else _compiled_flex_attention()
+    run: Any = flex_attention if query.is_cpu or torch.compiler.is_compiling() else _compiled_flex_attention()
     return run(query, key, value, block_mask=mask, scale=scale)
 
 
