@@ -39,6 +39,10 @@ _NVIDIA = Path("/proc/driver/nvidia/version")
 Found = TypeVar("Found")
 
 
+def _load() -> tuple[float, ...]:
+    return tuple(round(one, 2) for one in os.getloadavg()) if hasattr(os, "getloadavg") else ()
+
+
 def diagnose(terminal: TerminalFacts) -> Diagnosis:
     """Look at everything. It takes hardly longer than loading PyTorch."""
     torch, broken = _torch()
@@ -96,7 +100,7 @@ def _processor(torch: Any) -> Processor:
         cores=machine.cores(),
         free_cores=_try(machine.free_cores, machine.cores()),
         quota=_try(machine.quota, None),
-        load=_try(lambda: tuple(round(one, 2) for one in os.getloadavg()), ()),  # Windows has none
+        load=_try(_load, ()),
         threads=_try(lambda: machine.choose_threads(0, torch.get_num_threads()), None),
         told=told,
     )
