@@ -151,6 +151,9 @@ def prepare(
     flags = {**named, "split": split, "validation": validation, "seed": seed}
     flags = {key: value for key, value in flags.items() if value is not None}  # another one would take a --set away
     section = build_recipe(settings, {"data": flags}).data
+    if (workers > 1 or engine) and "-" in section.names:
+        problem = f"{plural(workers, 'worker')} cannot read standard input"
+        raise UsageError(problem, "write it to a file, or leave --workers out")
     share = None if shard is None else Share.of_text(shard)
     with claim, reporting(terminal, json=json) as reporter:
         division = open_split(section, "pairs" if pairs else "text")
@@ -166,9 +169,6 @@ def prepare(
         elif append:
             reporter.result(preparing.append(division, loaded, out, progress))
         else:
-            if (workers > 1 or engine) and "-" in sources:
-                problem = f"{plural(workers, 'worker')} cannot read standard input"
-                raise UsageError(problem, "write it to a file, or leave --workers out")
             origin = Origin(section, tokenizer or out)
             reporter.result(
                 preparing.prepare(

@@ -242,7 +242,7 @@ def read_as_asked(run: LoadedRun, settings: EvaluationSettings) -> LoadedRun:
     if run.recipe.reads_pairs:
         if settings.windows or settings.context:
             option = "--windows" if settings.windows else "--context"
-            problem = f"{option} says how a text is cut, and {run.directory.path} was trained on pairs"
+            problem = f"{option} is for a decoder or an encoder of text, and {run.directory.path} was trained on pairs"
             raise UsageError(problem, "leave it out")
         return run
     own = "documents" if run.recipe.is_imported or train.document_masking else train.windows

@@ -315,7 +315,10 @@ class Recipe(Section):
             raise UsageError(problem, "leave train.windows out")
         if train.document_masking and self.objective not in ("clm", "mlm"):
             problem = "train.document_masking = true is for windows that hold several documents"
-            raise UsageError(f"{problem}, and the objective is {self.objective}", "leave it out")
+            other = (
+                "an encoder-decoder reads a pair at a time" if self.objective == "seq2seq" else f"not {self.objective}"
+            )
+            raise UsageError(f"{problem}, and {other}", "leave it out")
         average, keep = train.average_checkpoints, train.keep_checkpoints
         if average == 1:
             raise UsageError("train.average_checkpoints = 1 averages nothing", "set 0, or 2 and more")
