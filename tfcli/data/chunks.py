@@ -120,6 +120,11 @@ class Share:
         return cls(int(found[1]) - 1, int(found[2]))
 
 
+def chunk_name(source: int, number: int) -> str:
+    """The file of a source's n-th chunk."""
+    return f"{source}-{number:06d}.npz"
+
+
 def encoded_chunks(
     division: TrainValidationSplit,
     tokenizer: Tokenizer,
@@ -136,7 +141,7 @@ def encoded_chunks(
         number = -1
         for number, chunk in enumerate(chunks_of(document_pieces(documents()))):
             if number % share.of == share.number:
-                name = f"{source}-{number:06d}.npz"
+                name = chunk_name(source, number)
                 yield name, None if is_there(name) else EncodedChunk(division.source.kind, tokenizer).of(chunk)
         yield number + 1
 
@@ -160,7 +165,7 @@ def encode_share(
         if chunk is not None:
             chunk.save(folder / name)
         if progress:
-            done += counted(folder / name)
+            done += counted(folder / name) if chunk is None else chunk.counted()
             progress(*done.tolist())
     return tuple(numbers)
 
@@ -216,6 +221,10 @@ class EncodedChunk:
         for batch in batches:
             self.add(batch)
         return self
+
+    def counted(self) -> NDArray[np.int64]:
+        """Its documents and tokens."""
+        return np.array([row[:2] for rows in self._sums.values() for row in rows]).sum(axis=0)
 
     def content(self) -> bytes:
         """The bytes of its file."""

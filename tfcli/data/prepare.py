@@ -22,6 +22,7 @@ from tfcli.data.chunks import (
     Progress,
     Share,
     Weighted,
+    chunk_name,
     encode_share,
 )
 from tfcli.data.dataset import PreparedDataset
@@ -104,9 +105,7 @@ def prepare_share(
     Raises:
         UsageError: `out` holds something, or cannot be written to.
     """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError(f"{out} is there already", "choose another output folder")
-    require_writable(out)
+    _require_free(out)
     fingerprint, source = dataset_fingerprint(division, tokenizer), division.source
     with _chunk_folder(out, f"{fingerprint}.{share.number}.{share.of}") as folder:
         chunks = encode_share(division, tokenizer, folder, share, progress)
@@ -153,7 +152,7 @@ def append(
     try:
         old, added = read_manifest(folder), dataset_fingerprint(division, tokenizer)
         if old.earlier and old.fingerprint == digest("appended", old.earlier[-1].fingerprint, added):
-            return dataset.record(reused=True)
+            return old.record(folder, reused=True)
         shutil.rmtree(folder / _NEW, ignore_errors=True)  # of one that was killed
         with _chunk_folder(folder, added) as chunks, replacing_folder(folder / _NEW) as made:
             numbers = encode_share(division, tokenizer, chunks, Share(), progress, is_whole=False)
@@ -161,8 +160,8 @@ def append(
             writer = ChunkWriter(old.kind, tokenizer, made, SHARD_TOKENS, first)
             writer.write(_chunk_paths([chunks], numbers))
             manifest = writer.appended(old, division.source.names, digest("appended", old.fingerprint, added))
-            for file in made.iterdir():
-                file.replace(folder / file.name)
+        for file in (folder / _NEW).iterdir():  # which are on the disk by now
+            file.replace(folder / file.name)
         (folder / _NEW).rmdir()
         write_manifest(folder, manifest)
         return manifest.record(folder)
@@ -210,13 +209,18 @@ def merge(shares: Sequence[Path], out: Path, *, shard_tokens: int = SHARD_TOKENS
     for chunk in chain.from_iterable(chunks):
         if not chunk.is_file():
             raise BrokenInputError(f"{chunk} is missing", f"prepare the share {chunk.parent} again")
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError(f"{out} is there already", "choose another output folder")
-    require_writable(out)
+    _require_free(out)
     with replacing_folder(out) as made:
         writer = ChunkWriter(wanted.kind, tokenizer, made, shard_tokens)
         writer.write(chunks, wanted.mixture)
         return writer.finish(wanted.sources, wanted.split, wanted.fingerprint).record(out)
+
+
+def _require_free(out: Path) -> None:
+    """Refuse an output folder that holds something, or that cannot be written to."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UsageError(f"{out} is there already", "choose another output folder")
+    require_writable(out)
 
 
 def _read_share(folder: Path) -> _ShareManifest:
@@ -283,7 +287,7 @@ def _chunk_folder(out: Path, name: str) -> Iterator[Path]:
 def _chunk_paths(folders: Sequence[Path], chunks: Sequence[int]) -> list[list[Path]]:
     """The files of each source's chunks, of which every folder has one in turn."""
     return [
-        [folders[number % len(folders)] / f"{source}-{number:06d}.npz" for number in range(numbers)]
+        [folders[number % len(folders)] / chunk_name(source, number) for number in range(numbers)]
         for source, numbers in enumerate(chunks)
     ]
 

@@ -62,9 +62,8 @@ def _open(asked: Mapping[str, Any]) -> tuple[TrainValidationSplit, Tokenizer]:
     from tfcli.corpora.split import open_split
     from tfcli.recipe.loading import build_recipe
 
-    return open_split(build_recipe({"data": asked["data"]}).data, asked["kind"]), load_tokenizer(
-        Path(asked["tokenizer"])
-    )
+    section = build_recipe({"data": asked["data"]}).data
+    return open_split(section, asked["kind"]), load_tokenizer(Path(asked["tokenizer"]))
 
 
 def _raise(answer: Mapping[str, Any]) -> None:
