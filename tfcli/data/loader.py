@@ -166,14 +166,14 @@ class MaskedBatches(DrawnBatches):
         return Batch(inputs, labels, padding_mask, row_tokens=spans.lengths, document_starts=documents)
 
 
-class PairBatches(PlannedBatches):
-    """Batches for `seq2seq`: pairs of about the same length, padded on the right.
-
-    ``decoder_input_ids`` are ``<s> ids``, ``labels`` are ``ids </s>``. Where two tokens begin a target, the second is
-    predicted as well, as in BART's own training: ``</s> <s> ids`` and ``<s> ids </s>``. Pairs whose source
-    (``ids </s>``) or decoder input has more than `context` tokens take no part, in training and in `whole`.
+class FittingPairs(PlannedBatches):
+    """Batches of the pairs that fit into the context, of about the same length each. Others take no part, in training
+    and in `whole`.
 
     Args:
+        lengths: tokens that each pair takes of every side.
+        fits: which pairs fit.
+        problem: what is wrong where none does.
         batch_tokens: places of a batch, of both sides and padding included, instead of `batch_size` pairs.
         sample: tokens of the evenly spread pairs that alone take part; 0: all.
 
@@ -184,34 +184,49 @@ class PairBatches(PlannedBatches):
 
     Raises:
         UsageError: every pair is too long, or one alone is larger than `batch_tokens`.
+
+    Shape: lengths (sides, pairs); fits (pairs,)
     """
 
     def __init__(
         self,
         view: PairsView,
-        roles: TokenRoles,
+        lengths: NDArray[np.int64],
+        fits: NDArray[np.bool_],
+        problem: str,
         *,
         batch_size: int,
         batch_tokens: int | None = None,
-        context: int,
         seed: int,
         sample: int = 0,
     ) -> None:
         self._view = view
-        self._pad = roles.pad
-        sources, targets = view.source.lengths, view.target.lengths - 1
-        fitting = np.flatnonzero((sources <= context) & (targets <= context))
+        fitting = np.flatnonzero(fits)
         if not len(fitting):
-            shortest = int(np.maximum(sources, targets).min())
-            problem = f"Every pair is longer than the context of {context} tokens (the shortest has {shortest})"
             raise UsageError(problem, "raise train.context and model.max_seq_len")
         self.left_out = len(view) - len(fitting)
-        fitting = fitting[evenly(len(fitting), sample / int((sources + targets)[fitting].sum()))]
-        lengths = np.stack([targets[fitting], sources[fitting]])
+        fitting = fitting[evenly(len(fitting), sample / int(lengths[:, fitting].sum()))]
+        lengths = lengths[:, fitting]
         self.longest = int(lengths.sum(axis=0).max())
         plan = plan_by_length(fitting, lengths, batch_size=batch_size, batch_tokens=batch_tokens, seed=seed)
         super().__init__(plan)
         self.order = np.concatenate([*plan.whole()])
+
+
+class PairBatches(FittingPairs):
+    """Batches for `seq2seq`: pairs of about the same length, padded on the right.
+
+    ``decoder_input_ids`` are ``<s> ids``, ``labels`` are ``ids </s>``. Where two tokens begin a target, the second is
+    predicted as well, as in BART's own training: ``</s> <s> ids`` and ``<s> ids </s>``. Pairs whose source
+    (``ids </s>``) or decoder input has more than `context` tokens do not fit.
+    """
+
+    def __init__(self, view: PairsView, roles: TokenRoles, *, context: int, **plan: Any) -> None:
+        self._pad = roles.pad
+        sources, targets = view.source.lengths, view.target.lengths - 1
+        longer = np.maximum(sources, targets)
+        problem = f"Every pair is longer than the context of {context} tokens (the shortest has {int(longer.min())})"
+        super().__init__(view, np.stack([targets, sources]), longer <= context, problem, **plan)
 
     def _batch(self, numbers: NDArray[np.int64]) -> Batch:
         sources = self._view.source.padded(numbers, self._pad)
@@ -227,46 +242,19 @@ class PairBatches(PlannedBatches):
         )
 
 
-class CompletionBatches(PlannedBatches):
+class CompletionBatches(FittingPairs):
     """Batches for a completion-only loss: prompts with their answers behind them, ``<s> prompt answer </s>``, for a
-    decoder, of which only the answer and its end are scored. Pairs that are longer than `context` take no part, in
-    training and in `whole`.
-
-    Attributes:
-        order: the number in the part of every pair that `whole` yields, in its order.
-
-    Raises:
-        UsageError: every pair is too long, or one alone is larger than `batch_tokens`.
+    decoder, of which only the answer and its end are scored. Both together fit into `context` tokens.
     """
 
-    def __init__(
-        self,
-        view: PairsView,
-        roles: TokenRoles,
-        *,
-        batch_size: int,
-        batch_tokens: int | None = None,
-        context: int,
-        seed: int,
-        sample: int = 0,
-    ) -> None:
-        self._view, self._roles = view, roles
+    def __init__(self, view: PairsView, roles: TokenRoles, *, context: int, **plan: Any) -> None:
+        self._roles = roles
         # What is stored around the sides of a pair is not what a decoder reads around a text.
         self._prompts = view.source.lengths - len(roles.source(())) + len(roles.text_prefix)
         lengths = self._prompts + view.target.lengths - len(roles.target_prefix) - 1
-        fitting = np.flatnonzero((lengths > 0) & (lengths <= context))
-        if not len(fitting):
-            problem = f"Every prompt is, with its answer, longer than the context of {context} tokens"
-            shortest = f"the shortest has {int(lengths.min())}"
-            raise UsageError(f"{problem} ({shortest})", "raise train.context and model.max_seq_len")
-        self.left_out = len(view) - len(fitting)
-        fitting = fitting[evenly(len(fitting), sample / int(lengths[fitting].sum()))]
-        self.longest = int(lengths[fitting].max())
-        plan = plan_by_length(
-            fitting, lengths[None, fitting], batch_size=batch_size, batch_tokens=batch_tokens, seed=seed
-        )
-        super().__init__(plan)
-        self.order = np.concatenate([*plan.whole()])
+        problem = f"Every prompt is, with its answer, longer than the context of {context} tokens"
+        problem += f" (the shortest has {int(lengths.min())})"
+        super().__init__(view, lengths[None], (lengths > 0) & (lengths <= context), problem, **plan)
 
     def _batch(self, numbers: NDArray[np.int64]) -> Batch:
         view, roles, prompts = self._view, self._roles, self._prompts[numbers]
