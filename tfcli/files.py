@@ -394,6 +394,11 @@ def require_writable(folder: Path) -> None:
         raise UsageError(problem, "choose another output folder or change its permissions")
 
 
+def names_path(source: str) -> bool:
+    """Whether a source is on this machine's disk, and not standard input, built in, on the hub or behind a URL."""
+    return source != "-" and not re.match(r"builtin:|hf:|[a-z][a-z0-9+.-]*://", source)
+
+
 def cache_folder() -> Path:
     """Where prepared datasets and trained tokenizers live: ``TFCLI_CACHE``, else the XDG cache."""
     chosen = os.environ.get("TFCLI_CACHE") or f"{os.environ.get('XDG_CACHE_HOME') or '~/.cache'}/tfcli"

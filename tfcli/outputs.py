@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from tfcli.errors import UsageError, shortened
-from tfcli.files import cache_folder, replacing, require_writable
+from tfcli.files import cache_folder, names_path, replacing, require_writable
 
 _FILES_OF_RUN = "recipe.toml config.json tokenizer.json model.safetensors metrics.jsonl data.json scores.json README.md"
 _PICTURES = {".svg", ".html", ".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf"}
@@ -51,7 +51,7 @@ def reading(path: Path) -> None:
 
 def reading_from(name: str) -> None:
     """Note the name of a source that a run was trained on, whether or not it is read again. The disk is not asked."""
-    if name != "-" and "\0" not in name and not name.startswith(("builtin:", "hf:")):
+    if "\0" not in name and names_path(name):
         names = {os.path.abspath(os.path.expanduser(part)) for part in (name, *name.split(","))}  # noqa: PTH100, PTH111
         _named.update(names)
         for output, option in _asked.items():

@@ -1,6 +1,8 @@
 """Writing small sources and reading them back."""
 
+import bz2
 import gzip
+import lzma
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,8 +21,9 @@ def read(names: str | Path | list[str], kind: Kind = "text", **options) -> list[
 def write(path: Path, content: bytes | str) -> Path:
     """Write `content`, compressed as the suffix of `path` says, without any translation of line endings."""
     data = content.encode() if isinstance(content, str) else content
-    if path.suffix == ".gz":
-        data = gzip.compress(data)
+    for suffix, library in {".gz": gzip, ".bz2": bz2, ".xz": lzma}.items():
+        if path.suffix == suffix:
+            data = library.compress(data)
     if path.suffix == ".zst":
         sink = pa.BufferOutputStream()
         with pa.CompressedOutputStream(sink, "zstd") as stream:

@@ -21,7 +21,7 @@ from tfcli.corpora.split import open_split
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.recipe.recipe import DataSection
 
-COMPRESSIONS = ["", ".gz", ".zst"]
+COMPRESSIONS = ["", ".gz", ".zst", ".bz2", ".xz"]
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
@@ -283,10 +283,37 @@ def test_a_glob_without_a_match_is_refused(tmp_path):
     assert f"'{tmp_path}/*.txt'" in refusal(UsageError, 2, f"{tmp_path}/*.txt")
 
 
-def test_a_folder_is_refused_with_a_glob_as_remedy(tmp_path):
-    sentence = refusal(UsageError, 2, tmp_path)
-    assert f"{tmp_path} is a folder" in sentence
-    assert f"{tmp_path}/*.txt" in sentence
+def test_a_folder_is_all_its_files_of_known_kinds_in_order_each_once(tmp_path):
+    for name, text in [
+        ("books/b/two.txt", "two"),
+        ("books/a.jsonl.xz", '{"text": "one"}\n'),
+        ("books/b/three.md.gz", "three"),
+        ("books/b/empty.txt", ""),
+        ("books/.hidden/four.txt", "no"),
+        ("books/picture.png", "no"),
+        ("elsewhere/five.txt", "five"),
+    ]:
+        write(tmp_path / name, text)
+    for link, to in [
+        ("b/back", "books"),
+        ("z", "elsewhere"),
+        ("zz", "elsewhere"),
+        ("b/two again.txt", "books/b/two.txt"),
+    ]:
+        (tmp_path / "books" / link).symlink_to(tmp_path / to)
+    assert read(tmp_path / "books") == ["one", "three", "two", "five"]
+    assert read(f"{tmp_path}/books/") == read(tmp_path / "books")
+    assert open_source(f"{tmp_path}/books", "text").names == (f"{tmp_path}/books",)
+
+
+def test_a_folder_without_text_or_of_a_run_is_refused(tmp_path):
+    write(tmp_path / "a/picture.png", "no")
+    assert f"No file in the folder {tmp_path}/a has text" in refusal(UsageError, 2, tmp_path / "a")
+    for made in ("recipe.toml", "manifest.json"):
+        write(tmp_path / made / "README.md", "a run")
+        write(tmp_path / made / made, "")
+        assert f"tfcli has made (it has {made})" in refusal(UsageError, 2, tmp_path / made)
+    assert "is a folder, where a file is needed" in refusal(UsageError, 2, f"{tmp_path},{tmp_path}", "pairs")
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
@@ -325,7 +352,7 @@ def test_invalid_utf8_in_a_later_line_is_placed_from_the_beginning_of_the_file(t
     assert "byte 9 is 0xff" in refusal(BrokenInputError, 1, path, "pairs")
 
 
-@pytest.mark.parametrize("name", ["a.txt.gz", "a.txt.zst", "a.jsonl.gz", "a.csv.zst"])
+@pytest.mark.parametrize("name", ["a.txt.gz", "a.txt.zst", "a.jsonl.gz", "a.csv.zst", "a.txt.bz2", "a.jsonl.xz"])
 def test_a_truncated_compressed_file_is_refused(tmp_path, name):
     text = "".join(f'{{"text": "{n * 7919}"}}\n' for n in range(2000))
     path = write(tmp_path / name, text if "csv" not in name else "text\n" + text.replace('"', ""))
@@ -334,7 +361,7 @@ def test_a_truncated_compressed_file_is_refused(tmp_path, name):
     assert str(path) in sentence and "truncated" in sentence
 
 
-@pytest.mark.parametrize("name", ["a.txt.gz", "a.txt.zst"])
+@pytest.mark.parametrize("name", ["a.txt.gz", "a.txt.zst", "a.txt.bz2", "a.txt.xz"])
 def test_a_file_that_is_not_compressed_as_its_name_says_is_refused(tmp_path, name):
     path = tmp_path / name
     path.write_bytes(b"plain text, not compressed at all")

@@ -50,6 +50,9 @@ class FakeDivision:
     name: str = "fake.txt"
     mixture: Sequence[Any] = ()
 
+    def read(self) -> list[Any]:
+        return [self.source]
+
     @property
     def source(self) -> Source:
         documents = [*self.train, *self.validation]

@@ -239,10 +239,10 @@ def require_sources(source: Any) -> None:
     """Refuse a source that is not there, or that is no text, before anything is loaded that takes long."""
     from tfcli.corpora.open import require_there
     from tfcli.data.shards import MANIFEST_NAME
+    from tfcli.files import names_path
 
     for name in [source] if isinstance(source, str) else source or ():
-        elsewhere = name == "-" or name.startswith(("builtin:", "hf:"))
-        if not elsewhere and not (Path(name) / MANIFEST_NAME).is_file():
+        if names_path(name) and not (Path(name) / MANIFEST_NAME).is_file():
             require_there(name)
 
 

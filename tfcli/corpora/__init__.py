@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from tfcli.records.dataset import SkippedRecords
+
 Part = Literal["train", "validation"]
 PARTS: tuple[Part, Part] = ("train", "validation")
 Kind = Literal["text", "pairs"]
@@ -61,6 +63,10 @@ class Source:
     """Of the content: bytes of files; version, seed and count of generators; revision on the hub."""
     divided: Callable[[], Iterator[tuple[Part, Document]]] | None = None
     """The source's own division, where it has one: every document once, in the order of `documents`."""
+    skipped: Callable[[], SkippedRecords] = SkippedRecords
+    """The records that were left out because they cannot be read, as far as the source has been read."""
+    require_unchanged: Callable[[], None] = lambda: None
+    """Refuse, by a TfcliError, files that are no longer what they were when the source was opened."""
 
 
 def texts(document: Document) -> Iterator[Text]:

@@ -4,28 +4,32 @@ The built-in corpora, `builtin:NAME`, need no file and no network: stories, pt-e
 """
 
 import glob
-import logging
 import os
-import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
+from functools import reduce
 from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import Any
 
-from tfcli.corpora import PARTS, Document, Kind, Pair, Part, Source, is_blank, texts
+from tfcli.corpora import Document, Kind, Pair, Part, Source, is_blank, texts
+from tfcli.corpora.hub import HUB_PREFIX, open_hub
 from tfcli.corpora.reading import (
     COMPRESSIONS,
+    BadLine,
+    BadRecords,
+    How,
+    Report,
     StoredFile,
+    name_parts,
     read_lines,
-    read_text,
+    read_texts,
+    remote_file,
     require_content,
     standard_input,
     stored_file,
 )
+from tfcli.corpora.remote import is_remote, remote_files
 from tfcli.corpora.tables import (
-    Record,
     Table,
     columnar_records,
     delimited_table,
@@ -34,27 +38,31 @@ from tfcli.corpora.tables import (
     require_column_count,
     table_documents,
 )
-from tfcli.errors import BrokenInputError, TfcliError, UsageError, first_lines, near, shortened
+from tfcli.errors import BrokenInputError, TfcliError, UsageError, near, shortened
 from tfcli.files import digest
+from tfcli.recipe.recipe import OnBadRecord
+from tfcli.records.dataset import NONE_SKIPPED, SkippedRecords
 
 _WHOLE = (".txt", ".md")
 _TABLES = (".jsonl", ".csv", ".tsv", ".parquet", ".arrow")
+_KNOWN = f"{' '.join(_WHOLE + _TABLES)}, plain or with {' or '.join(COMPRESSIONS)}"
 
 
-def open_files(name: str, kind: Kind, columns: Sequence[str] | None) -> Source:
-    """The files that a path or a glob names, in the order of their names. A document is a record of a table, or a whole
-    `.txt` or `.md` file."""
-    files = [stored_file(path) for path in _paths(name)]
+def _open_files(name: str, how: How) -> Source:
+    """The files that a path, a folder, a glob or a URL names, in the order of their names. A document is a record of a
+    table, or a whole `.txt` or `.md` file, or a part of it between separators."""
+    files = _stored_files(name)
     for file in files:
         _require_known(file)
-    readers = [_reader(file, kind, columns) for file in files]
-    return _file_source(name, kind, columns, files, lambda: chain.from_iterable(read() for read in readers))
+    bad = [how.bad_records(file) for file in files]
+    readers = [_reader(file, how, one) for file, one in zip(files, bad, strict=True)]
+    return _file_source(name, how, files, bad, lambda: chain.from_iterable(read() for read in readers))
 
 
 def table_columns(name: str) -> tuple[str, ...]:
-    """The columns of text in the first file that a path or a glob names; none where that is no table."""
-    file = stored_file(_paths(name)[0])
-    return _table(file, None).columns if file.suffix in _TABLES else ()
+    """The columns of text in the first file that a name means; none where that is no table."""
+    file = _stored_files(name)[0]
+    return _table(file, None, BadRecords(skips=True)).columns if file.suffix in _TABLES else ()
 
 
 def require_there(name: str) -> None:
@@ -62,9 +70,9 @@ def require_there(name: str) -> None:
     the UsageError names the nearest that is there."""
     is_one = is_there(name) or "," not in name
     for part in [name] if is_one else filter(None, name.split(",")):
-        for path in _paths(part):
+        for file in _stored_files(part):
             if is_one:  # of two parallel files, any two are text
-                _require_known(stored_file(path))
+                _require_known(file)
 
 
 def is_there(name: str) -> bool:
@@ -83,22 +91,23 @@ def expanded(name: str) -> Path:
         return Path(name)
 
 
-def open_parallel(name: str) -> Source:
+def _open_parallel(name: str, how: How) -> Source:
     """The pairs of two parallel text files whose paths are joined by a comma."""
     names = name.split(",")
     if len(names) != 2 or not all(names):
         raise UsageError(f"'{name}' names {len(names)} files", "join two parallel files by one comma, as in a.de,a.en")
-    files = [stored_file(_path(part)) for part in names]
+    files = [remote_file(part) if is_remote(part) else stored_file(_path(part)) for part in names]
     for file in files:
         if file.suffix in _TABLES:
             remedy = "join two plain text files, one sentence a line, or name the table alone"
             raise UsageError(f"{file.label} is a table", remedy)
         require_content(file)
     source, target = files
+    bad = [how.bad_records(file) for file in files]
 
     def documents() -> Iterator[Document]:
         lengths = [0, 0]
-        for sides in zip_longest(_sentences(source), _sentences(target)):
+        for sides in zip_longest(*(_sentences(file, one.reading()) for file, one in zip(files, bad, strict=True))):
             for side, sentence in enumerate(sides):
                 lengths[side] += sentence is not None
             if lengths[0] == lengths[1]:
@@ -107,53 +116,76 @@ def open_parallel(name: str) -> Source:
             problem = f"{source.label} has {lengths[0]} lines and {target.label} has {lengths[1]}"
             raise BrokenInputError(problem, "give files in which line n of one translates line n of the other")
 
-    return _file_source(name, "pairs", None, files, documents)
+    return _file_source(name, replace(how, columns=None), files, bad, documents)
 
 
-def _sentences(file: StoredFile) -> Iterator[str]:
-    for line in read_lines(file):
-        yield line.removesuffix("\n").removesuffix("\r")
+def _sentences(file: StoredFile, report: Report) -> Iterator[str]:
+    """The lines; one that is left out is blank, and so its pair is left out."""
+    for line in read_lines(file, report):
+        yield "" if isinstance(line, BadLine) else line.removesuffix("\n").removesuffix("\r")
 
 
-def open_standard_input(kind: Kind, columns: Sequence[str] | None) -> Source:
-    """What arrives on standard input: one text, or pairs separated by a tab, one a line."""
-    spool = standard_input(kind)
-    file = StoredFile(spool.path, "Standard input", ".txt" if kind == "text" else ".tsv", spool=spool)
+def _open_standard_input(how: How) -> Source:
+    """What arrives on standard input: text, or pairs separated by a tab, one a line."""
+    spool = standard_input(how.kind)
+    file = StoredFile(spool.path, "Standard input", ".txt" if how.kind == "text" else ".tsv", spool=spool)
     require_content(file)
-    return _file_source("-", kind, columns, [file], _reader(file, kind, columns))
+    bad = how.bad_records()
+    return _file_source("-", how, [file], [bad], _reader(file, how, bad))
 
 
 def _file_source(
     name: str,
-    kind: Kind,
-    columns: Sequence[str] | None,
+    how: How,
     files: Sequence[StoredFile],
+    bad: Sequence[BadRecords],
     documents: Callable[[], Iterator[Document]],
 ) -> Source:
     def fingerprint() -> str:
-        return digest("files", kind, columns, [file.digest() for file in files])
+        read = "files", how.kind, how.columns, [file.digest() for file in files]
+        more = {"separator": how.separator, "skip": how.skips or None}
+        return digest(*read, *([more] if any(more.values()) else []))
 
-    return Source((name,), kind, documents, fingerprint)
+    def skipped() -> SkippedRecords:
+        return reduce(SkippedRecords.joined, (one.found for one in bad), NONE_SKIPPED)
+
+    def require_unchanged() -> None:
+        for file in files:
+            file.require_unchanged()
+
+    return Source((name,), how.kind, documents, fingerprint, skipped=skipped, require_unchanged=require_unchanged)
 
 
-def _reader(file: StoredFile, kind: Kind, columns: Sequence[str] | None) -> Callable[[], Iterator[Document]]:
-    require_content(file)
-    if file.suffix not in _WHOLE:
-        return table_documents(_table(file, columns), kind, columns)
-    if kind == "pairs":
+def _reader(file: StoredFile, how: How, bad: BadRecords) -> Callable[[], Iterator[Document]]:
+    is_text = file.suffix in _WHOLE
+    try:
+        require_content(file)
+    except BrokenInputError:
+        if not is_text or not how.skips or how.separator:
+            raise
+    if not is_text:
+        return table_documents(_table(file, how.columns, bad), how.kind, how.columns)
+    if how.kind == "pairs":
         problem = f"{file.label} holds text, where pairs are needed"
         raise UsageError(problem, "name a table with two columns, or two parallel files joined by a comma")
+    return lambda: read_texts(file, how.separator, bad)
 
-    return lambda: iter((read_text(file),))
 
-
-def _table(file: StoredFile, columns: Sequence[str] | None) -> Table:
+def _table(file: StoredFile, columns: Sequence[str] | None, bad: BadRecords) -> Table:
     if file.suffix in (".csv", ".tsv"):
-        return delimited_table(file, columns)
-    return record_table(file.label, json_lines(file) if file.suffix == ".jsonl" else columnar_records(file))
+        return delimited_table(file, columns, bad)
+    return record_table(file.label, json_lines(file) if file.suffix == ".jsonl" else columnar_records(file), bad)
+
+
+def _stored_files(name: str) -> list[StoredFile]:
+    if is_remote(name):
+        return [remote_file(url) for url in remote_files(name)]
+    return [stored_file(path) for path in _paths(name)]
 
 
 def _paths(name: str) -> list[Path]:
+    if is_there(name) and expanded(name).is_dir():
+        return _paths_below(expanded(name))
     if is_there(name) or not glob.has_magic(name):
         return [_path(name)]
     matches = [Path(match) for match in sorted(_matches(expanded(name).parts))]
@@ -161,6 +193,23 @@ def _paths(name: str) -> list[Path]:
     if not paths:
         raise UsageError(f"No file with anything in it matches '{name}'", "check the pattern")
     return paths
+
+
+def _paths_below(folder: Path) -> list[Path]:
+    """The files of known kinds below a folder that something is in, in the order of their names, each once."""
+    for made in ("recipe.toml", "manifest.json"):  # a README.md of a run is no text
+        if (folder / made).is_file():
+            problem = f"{folder} is a folder that tfcli has made (it has {made}), and no text"
+            raise UsageError(problem, f"name its files, for example {folder / '*.txt'}")
+    found: dict[Path, Path] = {}
+    for match in sorted(_matches((*Path(glob.escape(str(folder))).parts, "**"))):
+        path = Path(match)
+        if name_parts(path)[0] in _WHOLE + _TABLES and path.is_file() and path.stat().st_size > 0:
+            found.setdefault(path.resolve(), path)
+    if not found:
+        problem = f"No file in the folder {folder} has text in it that is known by its name"
+        raise UsageError(problem, f"fill it with files that end in {_KNOWN}, or name another one")
+    return list(found.values())
 
 
 def _matches(parts: Sequence[str]) -> set[str]:
@@ -185,7 +234,7 @@ def _path(name: str) -> Path:
     path = expanded(name)
     try:
         if path.is_dir():
-            raise UsageError(f"{name} is a folder, not a file", f"name its files, for example {path / '*.txt'}")
+            raise UsageError(f"{name} is a folder, where a file is needed", f"name one in it, such as {path / 'a.txt'}")
         if path.is_file():
             return path
         if path.exists():
@@ -201,9 +250,8 @@ def _path(name: str) -> Path:
 
 def _require_known(file: StoredFile) -> None:
     if file.suffix not in _WHOLE + _TABLES:
-        known = f"{' '.join(_WHOLE + _TABLES)}, plain or with {' or '.join(COMPRESSIONS)}"
-        remedy = f"name a file that ends in {known}"
-        if other := _half(file.path):
+        remedy = f"name a file that ends in {_KNOWN}"
+        if not file.url and (other := _half(file.path)):
             remedy = f"for pairs, write {file.label},{other}; for text, {remedy}"
         raise UsageError(f"{file.label} is of no known kind", remedy)
 
@@ -215,76 +263,6 @@ def _half(path: Path) -> Path | None:
     pattern = ".".join((glob.escape(name), "??", *compression))
     others = [other for other in path.parent.glob(pattern) if other != path]
     return others[0] if len(others) == 1 and len(language) == 2 else None
-
-
-HUB_PREFIX = "hf:"
-_NAME = re.compile(r"hf:(?P<name>[\w.-]+/[\w.-]+)(?::(?P<config>[^:@]+))?(?:@(?P<split>[\w.-]+))?", re.ASCII)
-
-
-def open_hub(name: str, kind: Kind, columns: Sequence[str] | None) -> Source:
-    """A dataset on the hub: the split that is named, else its own train and validation, else train."""
-    match = _NAME.fullmatch(name)
-    if not match:
-        remedy = "write hf:owner/name, hf:owner/name:config or hf:owner/name@split"
-        raise UsageError(f"'{shortened(name)}' is no dataset name", remedy)
-    with _explained(name):
-        import datasets
-
-        datasets.disable_progress_bars()  # what goes wrong is said by our errors: its own bars and log lines are off
-        for library in ("datasets", "huggingface_hub", "fsspec"):
-            logging.getLogger(library).setLevel(logging.CRITICAL)
-        builder = datasets.load_dataset_builder(match["name"], match["config"])
-        streams = builder.as_streaming_dataset()
-    splits = _splits(name, match["split"], list(streams))
-    readers = {split: _hub_reader(name, split, streams[split], kind, columns) for split in splits}
-
-    def divided() -> Iterator[tuple[Part, Document]]:
-        for part in PARTS:
-            for document in readers[part]():
-                yield part, document
-
-    return Source(
-        (name,),
-        kind,
-        lambda: (document for read in readers.values() for document in read()),
-        lambda: digest(match["name"], builder.config_id, builder.hash, splits, kind, columns),
-        divided if splits == list(PARTS) else None,
-    )
-
-
-def _splits(name: str, wanted: str | None, there: list[str]) -> list[str]:
-    if wanted is None and "train" in there:
-        return list(PARTS) if "validation" in there else ["train"]
-    if wanted not in there:
-        problem = f"{name} has no split '{wanted or 'train'}', only {', '.join(there)}"
-        raise UsageError(problem, f"name one of them, as in {name.split('@')[0]}@{there[0]}")
-    return [wanted]
-
-
-def _hub_reader(
-    name: str, split: str, stream: Any, kind: Kind, columns: Sequence[str] | None
-) -> Callable[[], Iterator[Document]]:
-    def records(outer: tuple[str, ...]) -> Iterator[tuple[str, Record]]:
-        with _explained(name):
-            undecoded = stream.decode(False)  # images and sound stay as they are stored
-            for number, record in enumerate(undecoded.select_columns(list(outer)) if outer else undecoded, 1):
-                yield f"Record {number}", record
-
-    return table_documents(record_table(f"{name.split('@')[0]}@{split}", records), kind, columns)
-
-
-@contextmanager
-def _explained(name: str) -> Iterator[None]:
-    """Turn whatever the libraries raise while they fetch `name` into one plain sentence."""
-    try:
-        yield
-    except (FileNotFoundError, ValueError, RuntimeError) as error:
-        unknown = isinstance(error, FileNotFoundError)
-        remedy = "check the name on huggingface.co/datasets" if unknown else "name another dataset or configuration"
-        raise UsageError(f"Cannot read {name}: {first_lines(error)}", remedy) from error
-    except Exception as error:
-        remedy = "check the network, or download the dataset and name its files"
-        raise TfcliError(f"Cannot fetch {name}: {first_lines(error)}", remedy) from error
 
 
 PREFIX = "builtin:"
@@ -302,10 +280,12 @@ def open_source(
     columns: Sequence[str] | None = None,
     max_documents: int | None = None,
     seed: int = 0,
+    separator: str | None = None,
+    on_bad_record: OnBadRecord = "refuse",
 ) -> Source:
     """Open one source or several, one after the other; whatever can be known before reading is checked here.
 
-    A name is a path or a glob, two parallel files joined by a comma (pairs), `-` for standard input,
+    A name is a path, a folder, a glob or a URL, two parallel files joined by a comma (pairs), `-` for standard input,
     `builtin:NAME`, or `hf:owner/name[:config][@split]`. Blank documents, and pairs with a blank side, are
     left out.
 
@@ -313,11 +293,13 @@ def open_source(
         columns: the columns to read from tables, one for text and two for pairs; None: the obvious ones.
         max_documents: read no more than this in all; None: everything, or a generator's own number.
         seed: of the built-in generators.
+        separator: what stands between two documents of a plain text file; None: a whole file is one.
+        on_bad_record: whether a record that cannot be read is refused, or left out and counted (`Source.skipped`).
 
     Raises:
         UsageError: a source does not exist, is empty or of the wrong kind, or holds nothing but white space.
         BrokenInputError: the first document shows that a file is binary, not UTF-8, or truncated.
-        TfcliError: the hub cannot be reached.
+        TfcliError: the hub or a remote file cannot be reached, or a file has changed while it was read.
 
     Example:
         >>> open_source(["builtin:stories"], "text", max_documents=1000).names
@@ -325,7 +307,8 @@ def open_source(
     """
     names = (names,) if isinstance(names, str) else tuple(names)
     require_column_count(kind, columns)
-    source = _joined([_open_one(name, kind, columns, max_documents, seed) for name in names], kind)
+    how = How(kind, columns, separator, on_bad_record == "skip")
+    source = _joined([_open_one(name, how, max_documents, seed) for name in names], kind)
     documents, divided = source.documents, source.divided
 
     def whole() -> Iterator[Document]:
@@ -344,24 +327,26 @@ def open_source(
     )
     if next(source.documents(), None) is None:
         held = "no text" if kind == "text" else "no pair with text on both sides"
-        raise UsageError(f"There is {held} in {', '.join(names)}", "name a source with some")
+        left_out = "".join(source.skipped().first[:1])
+        found = f"There is {held} in {', '.join(names)}{' that can be read: ' if left_out else ''}{left_out}"
+        raise UsageError(found, "name a source with some")
     return source
 
 
-def _open_one(name: str, kind: Kind, columns: Sequence[str] | None, max_documents: int | None, seed: int) -> Source:
+def _open_one(name: str, how: How, max_documents: int | None, seed: int) -> Source:
     if name == "-":
-        return open_standard_input(kind, columns)
+        return _open_standard_input(how)
     if name.startswith(PREFIX):
-        return _open_builtin(name, kind, max_documents, seed)
+        return _open_builtin(name, how.kind, max_documents, seed)
     if name.startswith(HUB_PREFIX):
-        return open_hub(name, kind, columns)
+        return open_hub(name, how)
     if "," in name and not is_there(name):
-        if kind == "pairs":
-            return open_parallel(name)
+        if how.kind == "pairs":
+            return _open_parallel(name, how)
         if all(map(is_there, name.split(","))):
             problem = f"{name} holds pairs, in parallel files, where text is needed"
             raise UsageError(problem, "name one of the files; an encoder-decoder reads pairs")
-    return open_files(name, kind, columns)
+    return _open_files(name, how)
 
 
 def _open_builtin(name: str, kind: Kind, max_documents: int | None, seed: int) -> Source:
@@ -430,12 +415,18 @@ def _joined(sources: Sequence[Source], kind: Kind) -> Source:
     def divided() -> Iterator[tuple[Part, Document]]:
         return chain.from_iterable(division() for division in divisions)
 
+    def require_unchanged() -> None:
+        for source in sources:
+            source.require_unchanged()
+
     return Source(
         tuple(name for source in sources for name in source.names),
         kind,
         lambda: chain.from_iterable(source.documents() for source in sources),
         lambda: digest([source.fingerprint() for source in sources]),
-        divided if len(divisions) == len(sources) else None,
+        divided=divided if len(divisions) == len(sources) else None,
+        skipped=lambda: reduce(SkippedRecords.joined, (source.skipped() for source in sources)),
+        require_unchanged=require_unchanged,
     )
 
 

@@ -1,32 +1,40 @@
-"""Reading text files: UTF-8, plain or compressed (gzip, Zstandard), and standard input, kept in a temporary file.
+"""Reading text files: UTF-8, plain or compressed (gzip, Zstandard, bzip2, xz), and standard input, kept in a file.
 
 A text is exactly what the file says, or an error that says why not. The text reader of the `datasets` library turns
 every line ending into a line feed and does not say which byte is wrong, so text is read here.
 """
 
+import bz2
 import codecs
 import functools
 import gzip
+import hashlib
 import io
+import lzma
 import os
+import re
 import sys
 import tempfile
 import weakref
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
+from urllib.parse import urlsplit
 
 from tfcli import machine
 from tfcli.corpora import Kind, LongText, Text
+from tfcli.corpora.remote import State, identity, open_remote, remote_state
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
-from tfcli.files import file_digest
+from tfcli.files import digest, file_digest
 from tfcli.outputs import reading
+from tfcli.records.dataset import NONE_SKIPPED, SkippedRecords
 
-COMPRESSIONS = (".gz", ".zst")
+COMPRESSIONS = (".gz", ".zst", ".bz2", ".xz")
 LONGEST = 64 << 20
 """Bytes of a line, or of a record of several lines."""
 CHUNK = 1 << 20
@@ -85,41 +93,179 @@ class StoredFile:
     """`.gz`, `.zst` or nothing."""
     spool: Spool | None = None
     """Keeps a temporary file alive as long as it can be read."""
+    url: str = ""
+    """Where it is, if not on this machine's disk."""
+    state: State = ()
+    """Its size and time, or what a store says of it, when it was described."""
 
     def digest(self) -> str:
-        """A fingerprint of the bytes and of how they are read."""
-        return f"{self.suffix}{self.compression}:{file_digest(self.path)}"
+        """A fingerprint of the bytes and of how they are read; of what is elsewhere, of its address, its size and its
+        entity tag, where there is one."""
+        if not self.url:
+            content = file_digest(self.path)
+            self.require_unchanged()
+        elif known := identity(self.state):
+            content = digest(self.url, known)
+        else:
+            with self.raw() as stream:
+                content = hashlib.file_digest(stream, "sha256").hexdigest()[:16]  # type: ignore[arg-type]
+        return f"{self.suffix}{self.compression}:{content}"
+
+    def raw(self) -> BinaryIO:
+        """The bytes as they are stored."""
+        return open_remote(self.url) if self.url else self.path.open("rb")
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
-        """Yield the bytes, decompressed; BrokenInputError where it is truncated, none, or the disk fails."""
+        """Yield the bytes, decompressed; BrokenInputError where it is truncated, none, or the disk fails, TfcliError
+        where it has changed."""
         try:
-            with _opened(self.path, self.compression) as stream:
+            with self.raw() as raw, _decompressed(raw, self.compression) as stream:
                 yield stream
-        except (EOFError, zlib.error, OSError) as error:
+        except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
+            self.require_unchanged()
             if isinstance(error, OSError) and error.errno is not None:
                 raise BrokenInputError(f"Cannot read {self.label}: {error.strerror}", "check the disk") from error
             problem = f"{self.label} is truncated or is no {self.compression} file ({error})"
             raise BrokenInputError(problem, "fetch or compress it again") from error
+        self.require_unchanged()
+
+    def require_unchanged(self) -> None:
+        """Refuse, by a TfcliError, a file that was written to, replaced or removed since it was described."""
+        if self.spool is None and self.state and (now := _state(self.path, self.url)) != self.state:
+            before, after = (dict(state).get("size") for state in (self.state, now))
+            how = f"it had {before} bytes and has {after}" if before != after else "it was written to"
+            problem = f"{self.label} has changed while it was read: {how if now else 'it is gone'}"
+            raise TfcliError(problem, "give the command again when nothing writes to it any more")
 
 
 def stored_file(path: Path) -> StoredFile:
     """Describe the file at `path` by the suffixes of its name; UsageError where this command is to write it, too."""
     reading(path)
+    return StoredFile(path, str(path), *name_parts(path), state=_state(path))
+
+
+def remote_file(url: str) -> StoredFile:
+    """Describe a file that is elsewhere; UsageError where it is not there, TfcliError where nothing can be reached."""
+    path = Path(urlsplit(url).path if "?" in url else url)
+    return StoredFile(path, url, *name_parts(path), url=url, state=remote_state(url))
+
+
+def name_parts(path: Path) -> tuple[str, str]:
+    """The kind of content that a name ends in, and the compression: `.jsonl` and `.gz`, or nothing."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     compression = suffixes.pop() if suffixes and suffixes[-1] in COMPRESSIONS else ""
-    return StoredFile(path, str(path), suffixes[-1] if suffixes else "", compression)
+    return (suffixes[-1] if suffixes else ""), compression
+
+
+def _state(path: Path, url: str = "") -> State:
+    if url:
+        return remote_state(url)
+    with suppress(OSError):  # it has gone
+        about = path.stat()
+        return ("size", f"{about.st_size:,}"), ("mtime", str(about.st_mtime_ns))
+    return ()
 
 
 def require_content(file: StoredFile) -> None:
     """Refuse a file that cannot be opened, holds no byte, or is compressed and broken from the start."""
     try:
-        file.path.open("rb").close()
+        file.raw().close()
     except OSError as error:
         raise UsageError(f"Cannot read {file.label}: {error.strerror}", "check its permissions") from error
     with file.open() as stream:
         if not stream.read(1):
             raise UsageError(f"{file.label} is empty", "give it some text or name another source")
+
+
+Report = Callable[[BrokenInputError], None]
+"""Receives the error of a record that cannot be read. It raises it, or the record is left out."""
+
+
+class BadRecords:
+    """The records of a file that cannot be read: the first one is refused, or all are left out and counted."""
+
+    def __init__(self, *, skips: bool, require_unchanged: Callable[[], None] = lambda: None) -> None:
+        self.skips, self.found, self._require_unchanged = skips, NONE_SKIPPED, require_unchanged
+
+    def reading(self) -> Report:
+        """What one reading of the file, from its beginning, reports to: the next one counts none of them again."""
+        met = 0
+
+        def report(error: BrokenInputError) -> None:
+            nonlocal met
+            self._require_unchanged()
+            if not self.skips:
+                raise error
+            met += 1
+            if met > self.found.count:
+                self.found = self.found.joined(SkippedRecords(1, (error.problem,)))
+
+        return report
+
+
+@dataclass(frozen=True)
+class How:
+    """How files are read: into what, from which columns of tables, what stands between the documents of a plain text,
+    and whether what cannot be read is left out."""
+
+    kind: Kind
+    columns: Sequence[str] | None
+    separator: str | None
+    skips: bool
+
+    def bad_records(self, file: StoredFile | None = None) -> BadRecords:
+        """Those of a file that is read so."""
+        return BadRecords(skips=self.skips, require_unchanged=file.require_unchanged if file else lambda: None)
+
+
+class BadLine(str):
+    """A line that cannot be read and has been reported, as far as it can be."""
+
+
+BLANK_LINE = "blank line"
+_BLANK = rb"\n[ \t\r\f\v]*\n"
+_LINE_ENDS = re.compile(r"\A\r?\n|\r?\n\Z")
+
+
+def read_texts(file: StoredFile, separator: str | None, bad: BadRecords) -> Iterator[Text]:
+    """The documents of a plain text file: the whole of it, or what stands between separators, without the one line end
+    that may be on either side of them, each of `LONGEST` bytes at most."""
+    report = bad.reading()
+    if separator is None:
+        try:
+            if bad.skips:  # all of it is looked at before any of it is used
+                deque(_stretches(file), maxlen=0)
+            text = read_text(file)
+        except BrokenInputError as error:
+            return report(error)
+        yield text
+        return None
+    for data, offset, line in _between(file, separator):
+        try:
+            part = _decode(data, file, offset, line)[0]
+        except BrokenInputError as error:
+            report(error)
+        else:
+            yield _LINE_ENDS.sub("", part.removesuffix("\r") if separator == BLANK_LINE else part)
+
+
+def _between(file: StoredFile, separator: str) -> Iterator[tuple[bytes, int, int]]:
+    """What stands between separators, with the number of its first byte and of its first line."""
+    mark = re.compile(_BLANK if separator == BLANK_LINE else re.escape(separator.encode()))
+    held, offset, line = b"", 0, 1
+    with file.open() as stream:
+        while chunk := stream.read(CHUNK):
+            held, start = held + chunk, 0
+            for found in mark.finditer(held):
+                yield held[start : found.start()], offset + start, line
+                line += held.count(b"\n", start, found.end())
+                start = found.end()
+            held, offset = held[start:], offset + start
+            if len(held) > LONGEST:
+                problem = f"{file.label} has more than {LONGEST:,} bytes without {separator!r}, from line {line} on"
+                raise TfcliError(problem, "name what separates its documents in data.separator, or leave it out")
+    yield held, offset, line
 
 
 def read_text(file: StoredFile) -> Text:
@@ -130,15 +276,28 @@ def read_text(file: StoredFile) -> Text:
     return first if next(stretches, None) is None else LongText(partial(_stretches, file))
 
 
-def read_lines(file: StoredFile) -> Iterator[str]:
-    """The lines of a file with their endings; only a line feed ends a line. BrokenInputError as `read_text`, and where
-    a line has more than `LONGEST` bytes."""
+def _refused(error: BrokenInputError) -> None:
+    raise error
+
+
+def read_lines(file: StoredFile, report: Report = _refused) -> Iterator[str]:
+    """The lines of a file with their endings; only a line feed ends a line. Reported, and a `BadLine` where it is left
+    out, is one that is binary, not UTF-8, or longer than `LONGEST` bytes; BrokenInputError where the file is truncated.
+    """
     offset = 0
     with file.open() as stream:
         for number, line in enumerate(iter(lambda: stream.readline(LONGEST + 1), b""), 1):
-            if len(line) > LONGEST:
-                raise too_long(file, number)
-            yield _decode(line, file, offset)[0]
+            try:
+                if len(line) > LONGEST:
+                    raise too_long(file, number)
+                text = _decode(line, file, offset, number)[0]
+            except BrokenInputError as error:
+                report(error)
+                text = BadLine(line.decode(errors="replace"))
+                while len(line) > CHUNK and line[-1:] != b"\n":
+                    offset += len(line)
+                    line = stream.readline(LONGEST + 1)
+            yield text
             offset += len(line)
 
 
@@ -148,38 +307,43 @@ def too_long(file: StoredFile, number: int) -> BrokenInputError:
     return BrokenInputError(problem, "give shorter records, or a .txt file for each text")
 
 
-def _opened(path: Path, compression: str) -> BinaryIO:
+def _decompressed(raw: BinaryIO, compression: str) -> BinaryIO:
     if compression == ".gz":
-        return cast(BinaryIO, gzip.open(path, "rb"))
+        return cast(BinaryIO, gzip.open(raw, "rb"))
+    if compression == ".bz2":
+        return cast(BinaryIO, bz2.open(raw, "rb"))
+    if compression == ".xz":
+        return cast(BinaryIO, lzma.open(raw, "rb"))
     if compression == ".zst":
         import pyarrow
 
         # pyarrow comes with `datasets` and reads zstd, which the standard library cannot before Python 3.14.
-        return cast(BinaryIO, io.BufferedReader(pyarrow.input_stream(str(path), compression="zstd")))
-    return path.open("rb")
+        return cast(BinaryIO, io.BufferedReader(pyarrow.CompressedInputStream(raw, "zstd")))
+    return raw
 
 
 def _stretches(file: StoredFile) -> Iterator[str]:
-    offset, left = 0, b""  # what is left begins a character
+    offset, line, left = 0, 1, b""  # what is left begins a character
     with file.open() as stream:
         while chunk := stream.read(CHUNK):
-            text, used = _decode(left + chunk, file, offset, is_last=False)
+            text, used = _decode(left + chunk, file, offset, line, is_last=False)
             yield text
-            left, offset = (left + chunk)[used:], offset + used
+            left, offset, line = (left + chunk)[used:], offset + used, line + text.count("\n")
     if left:
-        _decode(left, file, offset)
+        _decode(left, file, offset, line)
 
 
-def _decode(data: bytes, file: StoredFile, offset: int, *, is_last: bool = True) -> tuple[str, int]:
-    """The text, and how many bytes it is; unless they are the last, a character may end behind them."""
+def _decode(data: bytes, file: StoredFile, offset: int, line: int, *, is_last: bool = True) -> tuple[str, int]:
+    """The text, and how many bytes it is; unless they are the last, a character may end behind them. `offset` and
+    `line` are those of the first byte."""
     if (position := data.find(b"\0")) >= 0:
-        problem = f"{file.label} is binary, not text: byte {offset + position} is 0"
-        raise BrokenInputError(problem, "give text in UTF-8")
+        place = f"byte {offset + position} is 0, in line {line + data.count(10, 0, position)}"
+        raise BrokenInputError(f"{file.label} is binary, not text: {place}", "give text in UTF-8")
     start = len(_BYTE_ORDER_MARK) if offset == 0 and data.startswith(_BYTE_ORDER_MARK) else 0
     try:
         text, used = codecs.utf_8_decode(memoryview(data)[start:], "strict", is_last)
     except UnicodeDecodeError as error:
         position = start + error.start
-        problem = f"{file.label} is not valid UTF-8: byte {offset + position} is 0x{data[position]:02x}"
-        raise BrokenInputError(problem, "save it as UTF-8") from error
+        place = f"byte {offset + position} is 0x{data[position]:02x}, in line {line + data.count(10, 0, position)}"
+        raise BrokenInputError(f"{file.label} is not valid UTF-8: {place}", "save it as UTF-8") from error
     return text, start + used

@@ -69,6 +69,13 @@ class TrainValidationSplit:
             return (self.source if part == "train" else self.validation).documents()
         return (document for its_part, document in self.parts() if its_part == part)
 
+    def read(self) -> Iterator[Source]:
+        """The sources that are read, each once."""
+        if self.mixture:
+            yield from chain.from_iterable(one.split.read() for one in self.mixture)
+        else:
+            yield from dict.fromkeys(filter(None, (self.source, self.validation)))
+
     @cached_property
     def fingerprint(self) -> str:
         """Of the content and of how it is divided."""
@@ -120,9 +127,9 @@ def open_split(section: DataSection, kind: Kind) -> TrainValidationSplit:
     source = open_source(
         section.source or DEFAULT[kind],
         kind,
-        columns=section.columns,
         max_documents=section.max_documents,
         seed=section.seed,
+        **section.reading,
     )
     return split_source(source, section, kind)
 
@@ -177,7 +184,7 @@ def split_source(source: Source, section: DataSection, kind: Kind) -> TrainValid
     if section.validation in source.names:
         problem = f"{section.validation} is both data.source and data.validation"
         raise UsageError(problem, "name another validation source")
-    validation = open_source(section.validation, kind, columns=section.columns, seed=section.seed)
+    validation = open_source(section.validation, kind, seed=section.seed, **section.reading)
     return TrainValidationSplit(source, split, section.validation_fraction, validation)
 
 

@@ -12,16 +12,16 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from tfcli.corpora import Document, Kind, Pair
-from tfcli.corpora.reading import LONGEST, Spool, StoredFile, read_lines, too_long
+from tfcli.corpora.reading import LONGEST, BadLine, BadRecords, Report, Spool, StoredFile, read_lines, too_long
 from tfcli.errors import BrokenInputError, UsageError, first_lines, near, shortened
 
 Record = Mapping[str, Any]
-Records = Callable[[tuple[str, ...]], Iterable[tuple[str, Record]]]
-"""Each record with its place ("line 7"), with at least the given outer columns; all where none is given."""
+Records = Callable[[tuple[str, ...], Report], Iterable[tuple[str, Record]]]
+"""Each record with its place ("line 7"), with at least the given outer columns; all where none is given. What cannot be
+read is reported."""
 
 _NAME = re.compile(r"[A-Za-z_]([A-Za-z0-9_.-]{0,30}[A-Za-z0-9_])?")
 _ROWS = 256  # of Parquet and Arrow, turned into records at a time
@@ -89,7 +89,7 @@ def _listed(table: Table) -> str:
     return ", ".join(f"'{column}'" for column in table.columns)
 
 
-def delimited_table(file: StoredFile, wanted: Sequence[str] | None) -> Table:
+def delimited_table(file: StoredFile, wanted: Sequence[str] | None, bad: BadRecords) -> Table:
     """A `.csv` or `.tsv` file as a table.
 
     The first row is a header when its cells are distinct plain names: up to 32 ASCII letters, digits, `_`,
@@ -98,7 +98,7 @@ def delimited_table(file: StoredFile, wanted: Sequence[str] | None) -> Table:
     A file without a header has the columns "1", "2", … The columns `wanted` overrule this: names that are
     in the first row make it a header, and the numbers make it a record.
     """
-    first = next((row for _, row in _numbered_rows(file)), [])
+    first = next((row for _, row in _numbered_rows(file, bad.reading())), [])
     numbers = tuple(str(place) for place in range(1, len(first) + 1))
     asked = set(wanted or ())
     header = bool(asked) and asked <= set(first)
@@ -108,56 +108,72 @@ def delimited_table(file: StoredFile, wanted: Sequence[str] | None) -> Table:
 
     def rows(chosen: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         places = [columns.index(name) for name in chosen]
-        numbered = _numbered_rows(file)
+        report = bad.reading()
+        numbered = _numbered_rows(file, report)
         if header:
             next(numbered, None)
         for number, row in numbered:
             if len(row) != len(columns):
                 problem = f"Line {number} of {file.label} has {len(row)} fields, where the first has {len(columns)}"
                 remedy = "correct the line" if file.suffix == ".tsv" else "quote fields with commas"
-                raise BrokenInputError(problem, remedy)
-            yield tuple(row[place] for place in places)
+                report(BrokenInputError(problem, remedy))
+            else:
+                yield tuple(row[place] for place in places)
 
     return Table(file.label, columns, rows)
 
 
-def _numbered_rows(file: StoredFile) -> Iterator[tuple[int, list[str]]]:
+def _numbered_rows(file: StoredFile, report: Report) -> Iterator[tuple[int, list[str]]]:
     """The rows with the number of their last line; blank lines are no rows."""
     if file.suffix == ".tsv":
-        for number, line in enumerate(read_lines(file), 1):
-            if content := line.removesuffix("\n").removesuffix("\r"):
+        for number, line in enumerate(read_lines(file, report), 1):
+            if (content := line.removesuffix("\n").removesuffix("\r")) and not isinstance(line, BadLine):
                 yield number, content.split("\t")
         return
     csv.field_size_limit(sys.maxsize)  # a field is a document here; the library's default ends at 128 KiB
-    size = 0
+    size, is_bad = 0, False
 
     def lines() -> Iterator[str]:
-        nonlocal size
-        for number, line in enumerate(read_lines(file), 1):
+        nonlocal size, is_bad
+        for number, line in enumerate(read_lines(file, report), 1):
             size += len(line)
             if size > LONGEST:  # of a quote that nothing closes
                 raise too_long(file, number)
+            is_bad |= isinstance(line, BadLine)
             yield line
 
     reader = csv.reader(lines(), strict=True)
-    try:
-        for row in reader:
-            size = 0
-            if row:
-                yield reader.line_num, row
-    except csv.Error as error:
-        problem = f"Line {reader.line_num} of {file.label} is no valid CSV ({error})"
-        raise BrokenInputError(problem, "close every quote, double those inside a field, or save it as .tsv") from error
+    while True:
+        size, is_bad, begin = 0, False, reader.line_num + 1
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            first = f"Lines {begin} to" if begin < reader.line_num else "Line"
+            problem = f"{first} {reader.line_num} of {file.label} {'are' if ' to' in first else 'is'} no valid CSV"
+            remedy = "close every quote, double those inside a field, or save it as .tsv"
+            if not is_bad:
+                report(BrokenInputError(f"{problem} ({error})", remedy))
+            continue
+        if row is None:
+            return
+        if row and not is_bad:
+            yield reader.line_num, row
 
 
-def record_table(label: str, records: Records) -> Table:
+def record_table(label: str, records: Records, bad: BadRecords) -> Table:
     """A table of mappings; its columns are those of the first record whose value is text or missing."""
-    first = next((record for _, record in records(())), {})
+    first = next((record for _, record in records((), bad.reading())), {})
 
     def rows(chosen: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         outer = tuple(dict.fromkeys(column if column in first else column.split(".")[0] for column in chosen))
-        for place, record in records(outer):
-            yield tuple(_text(record, column, f"{place} of {label}") for column in chosen)
+        report = bad.reading()
+        for place, record in records(outer, report):
+            try:
+                values = tuple(_text(record, column, f"{place} of {label}") for column in chosen)
+            except BrokenInputError as error:
+                report(error)
+            else:
+                yield values
 
     return Table(label, tuple(_text_columns(first)), rows)
 
@@ -168,19 +184,21 @@ def json_lines(file: StoredFile) -> Records:
     Read with the standard library: the `datasets` library takes texts that look like dates for dates.
     """
 
-    def records(_: tuple[str, ...]) -> Iterator[tuple[str, Record]]:
-        for number, line in enumerate(read_lines(file), 1):
-            if line.isspace():
+    def records(_: tuple[str, ...], report: Report) -> Iterator[tuple[str, Record]]:
+        for number, line in enumerate(read_lines(file, report), 1):
+            if isinstance(line, BadLine) or line.isspace():
                 continue
             try:
                 record = json.loads(line)
             except (ValueError, RecursionError) as error:
                 problem = f"Line {number} of {file.label} is not valid JSON ({error})"
-                raise BrokenInputError(problem, "give one JSON object a line") from error
-            if not isinstance(record, dict):
+                report(BrokenInputError(problem, "give one JSON object a line"))
+                continue
+            if isinstance(record, dict):
+                yield f"Line {number}", record
+            else:
                 problem = f"Line {number} of {file.label} is no JSON object but {line.strip()[:40]}"
-                raise BrokenInputError(problem, 'give one object a line, such as {"text": "…"}')
-            yield f"Line {number}", record
+                report(BrokenInputError(problem, 'give one object a line, such as {"text": "…"}'))
 
     return records
 
@@ -214,52 +232,57 @@ def _text(record: Record, column: str, place: str) -> str:
 
 def columnar_records(file: StoredFile) -> Records:
     """The records of a `.parquet` or `.arrow` file, a few hundred rows, or a batch as it was written, in memory at a
-    time. These formats are read from their end, so a compressed file is first decompressed into a temporary one."""
-    spool = file.spool
-    if file.compression:
+    time. These formats are read from their end, so a compressed file, and one that comes as a stream alone, is first
+    copied into a temporary one."""
+    spool, is_stream = file.spool, bool(file.compression)
+    if file.url and not is_stream:
+        with file.raw() as raw:
+            is_stream = not raw.seekable()
+    if is_stream:
         with file.open() as stream:
             spool = Spool(stream, file.label)
-    path = spool.path if spool else file.path
     batches = _parquet if file.suffix == ".parquet" else _arrow
 
-    def records(columns: tuple[str, ...]) -> Iterator[tuple[str, Record]]:
-        # `spool` is named here so that its file lives as long as this function.
-        _ = spool
+    def records(columns: tuple[str, ...], _: Report) -> Iterator[tuple[str, Record]]:
         import pyarrow
 
         number = 0
         try:
-            for batch in batches(path, columns):
-                for record in batch.to_pylist():
-                    number += 1
-                    yield f"Record {number}", record
+            is_here = spool or not file.url
+            place = str(spool.path if spool else file.path)
+            with pyarrow.OSFile(place) if is_here else pyarrow.PythonFile(file.raw(), "r") as opened:
+                for batch in batches(opened, columns):
+                    for record in batch.to_pylist():
+                        number += 1
+                        yield f"Record {number}", record
         except (OSError, ValueError, pyarrow.ArrowException) as error:
+            file.require_unchanged()
             problem = f"{file.label} is truncated or is no {file.suffix} file ({first_lines(error)})"
             raise BrokenInputError(problem, "fetch or write it again") from error
+        file.require_unchanged()
 
     return records
 
 
-def _parquet(path: Path, columns: tuple[str, ...]) -> Iterator[Any]:
+def _parquet(file: Any, columns: tuple[str, ...]) -> Iterator[Any]:
     from pyarrow.parquet import ParquetFile
 
-    with ParquetFile(path) as table:
+    with ParquetFile(file) as table:
         # Without columns the first record is what is wanted.
         yield from table.iter_batches(_ROWS if columns else 1, columns=list(columns) or None)
 
 
-def _arrow(path: Path, columns: tuple[str, ...]) -> Iterator[Any]:
+def _arrow(file: Any, columns: tuple[str, ...]) -> Iterator[Any]:
     """Of a stream, or of a file with a footer, which begins with six letters of its own."""
     import pyarrow
 
-    with pyarrow.OSFile(str(path)) as file:
-        has_footer = file.read(6) == b"ARROW1"
-        file.seek(0)
-        with (pyarrow.ipc.open_file if has_footer else pyarrow.ipc.open_stream)(file) as table:
-            numbers = range(table.num_record_batches) if has_footer else None
-            for batch in map(table.get_batch, numbers) if numbers is not None else table:
-                names = [name for name in columns if name in batch.schema.names]
-                chosen = batch.select(names) if columns else batch.slice(0, 1)
-                chosen.validate(full=True)  # what its offsets point at is read without a look
-                for first in range(0, len(chosen), _ROWS):
-                    yield chosen.slice(first, _ROWS)
+    has_footer = file.read(6) == b"ARROW1"
+    file.seek(0)
+    with (pyarrow.ipc.open_file if has_footer else pyarrow.ipc.open_stream)(file) as table:
+        numbers = range(table.num_record_batches) if has_footer else None
+        for batch in map(table.get_batch, numbers) if numbers is not None else table:
+            names = [name for name in columns if name in batch.schema.names]
+            chosen = batch.select(names) if columns else batch.slice(0, 1)
+            chosen.validate(full=True)  # what its offsets point at is read without a look
+            for first in range(0, len(chosen), _ROWS):
+                yield chosen.slice(first, _ROWS)

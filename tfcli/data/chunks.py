@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import reduce
 from io import BytesIO
 from itertools import chain, count, pairwise
 from pathlib import Path
@@ -34,7 +35,7 @@ from tfcli.data.shards import (
 )
 from tfcli.errors import UsageError, shortened
 from tfcli.files import replacing
-from tfcli.records.dataset import MixedSource, PartCounts
+from tfcli.records.dataset import MixedSource, PartCounts, SkippedRecords
 
 if TYPE_CHECKING:
     from tfcli.corpora.split import TrainValidationSplit
@@ -168,6 +169,11 @@ def encode_share(
             done += counted(folder / name) if chunk is None else chunk.counted()
             progress(*done.tolist())
     return tuple(numbers)
+
+
+def skipped_records(division: TrainValidationSplit) -> SkippedRecords:
+    """What was left out of the sources that have been read."""
+    return reduce(SkippedRecords.joined, (source.skipped() for source in division.read()))
 
 
 @dataclass(frozen=True)
@@ -343,7 +349,7 @@ class ChunkWriter:
             )
         )
 
-    def finish(self, sources: Sequence[str], split: str, fingerprint: str) -> Manifest:
+    def finish(self, sources: Sequence[str], split: str, fingerprint: str, skipped: SkippedRecords) -> Manifest:
         """The manifest, written. A part without text is a UsageError."""
         for part, sums in self._sums.items():
             if not self._characters(part):
@@ -363,11 +369,12 @@ class ChunkWriter:
             train=self._part("train"),
             validation=self._part("validation"),
             mixture=self._mixture,
+            skipped=skipped,
         )
         write_manifest(self._folder, manifest)
         return manifest
 
-    def appended(self, old: Manifest, sources: Sequence[str], fingerprint: str) -> Manifest:
+    def appended(self, old: Manifest, sources: Sequence[str], fingerprint: str, skipped: SkippedRecords) -> Manifest:
         """The manifest of a dataset with what was written behind what it had."""
         parts = {}
         for part in PARTS:
@@ -386,6 +393,7 @@ class ChunkWriter:
             train=parts["train"],
             validation=parts["validation"],
             earlier=(*old.earlier, edition),
+            skipped=old.skipped.joined(skipped),
         )
 
     def _part(self, part: Part) -> PartManifest:

@@ -19,6 +19,10 @@ _SOURCE = typer.Argument(
 Sources = Annotated[list[str], _SOURCE]
 
 
+OnBadRecord = Annotated[
+    Literal["refuse", "skip"] | None,
+    typer.Option(help="At a record that cannot be read.", show_default="refuse", rich_help_panel="Sources"),
+]
 _WORK, _SOURCES = "Division of labour", "Sources"
 
 
@@ -63,6 +67,7 @@ def prepare(
             rich_help_panel=_SOURCES,
         ),
     ] = None,
+    on_bad_record: OnBadRecord = None,
     seed: TextSeed = None,
     append: Annotated[
         bool, typer.Option("--append", help="Add the sources to the dataset in DIR.", rich_help_panel=_WORK)
@@ -127,9 +132,10 @@ def prepare(
     # A dataset that is there may be the very same, and is then taken as it is.
     claim = nullcontext() if append or (out / MANIFEST_NAME).is_file() else claimed(out)
     if merge:
-        given = {"--tokenizer": tokenizer, "--pairs": pairs, "--weights": weights, "--split": split}
-        for name, value in {**given, "--validation": validation, "--set": assignments, "--seed": seed}.items():
-            if value:
+        given: dict[str, Any] = {"--tokenizer": tokenizer, "--pairs": pairs, "--weights": weights, "--split": split}
+        given |= {"--validation": validation, "--set": assignments, "--seed": seed, "--on-bad-record": on_bad_record}
+        for name, value in given.items():
+            if value not in (None, False):
                 raise UsageError(f"{name} says how to prepare, and --merge has it from the shares", f"leave {name} out")
         with claim, reporting(terminal, json=json) as reporter:
             reporter.result(preparing.merge([Path(source) for source in sources], out))
@@ -148,7 +154,7 @@ def prepare(
             problem = f"{shlex.join(sources)} and --set data.sources both name the text"
             raise UsageError(problem, "leave one of them out")
         named = {}
-    flags = {**named, "split": split, "validation": validation, "seed": seed}
+    flags = {**named, "split": split, "validation": validation, "seed": seed, "on_bad_record": on_bad_record}
     flags = {key: value for key, value in flags.items() if value is not None}  # another one would take a --set away
     section = build_recipe(settings, {"data": flags}).data
     if (workers > 1 or engine) and "-" in section.names:

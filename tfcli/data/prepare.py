@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,13 +25,14 @@ from tfcli.data.chunks import (
     Weighted,
     chunk_name,
     encode_share,
+    skipped_records,
 )
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.shards import MANIFEST_NAME, SHARD_TOKENS, read_manifest, write_manifest
 from tfcli.data.workers import Origin, Request, WorkerError, encode_by_ray, encode_by_workers
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import Lock, digest, read_versioned, replacing_folder, require_writable, validated, write_json
-from tfcli.records.dataset import DatasetRecord
+from tfcli.records.dataset import NONE_SKIPPED, DatasetRecord, SkippedRecords
 from tfcli.tokenization.tokenizer import load_tokenizer
 
 if TYPE_CHECKING:
@@ -82,13 +84,16 @@ def prepare(
         with _chunk_folder(out, fingerprint) as folder:
             if origin is not None and (workers > 1 or ray is not None):
                 request = Request(origin, division.source.kind, folder, workers)
-                chunks = encode_by_workers(request, progress) if ray is None else encode_by_ray(request, ray, progress)
+                by_workers = encode_by_workers if ray is None else partial(encode_by_ray, address=ray)
+                chunks, skipped = by_workers(request, progress)
             else:
                 chunks = encode_share(division, tokenizer, folder, Share(), progress)
+                skipped = skipped_records(division)
+            _require_unchanged(division)
             with replacing_folder(out) as made:
                 writer = ChunkWriter(division.source.kind, tokenizer, made, shard_tokens)
                 writer.write(_chunk_paths([folder], chunks), _weights(division))
-                manifest = writer.finish(division.source.names, division.split, fingerprint)
+                manifest = writer.finish(division.source.names, division.split, fingerprint, skipped)
     except (TfcliError, FileNotFoundError):
         # Of two processes that prepare the same for a shared cache, the later one takes what the other made.
         if found := _existing(division, tokenizer, out):
@@ -120,7 +125,9 @@ def prepare_share(
                 share=share,
                 chunks=chunks,
                 mixture=_weights(division),
+                skipped=skipped_records(division),
             )
+            _require_unchanged(division)
             write_json(made / _SHARE_NAME, {"format_version": _VERSION, **asdict(about)})
             for file in folder.glob("*.npz"):
                 file.rename(made / file.name)
@@ -159,7 +166,9 @@ def append(
             first = {part: len(old.part(part).shards) for part in PARTS}
             writer = ChunkWriter(old.kind, tokenizer, made, SHARD_TOKENS, first)
             writer.write(_chunk_paths([chunks], numbers))
-            manifest = writer.appended(old, division.source.names, digest("appended", old.fingerprint, added))
+            fingerprint = digest("appended", old.fingerprint, added)
+            manifest = writer.appended(old, division.source.names, fingerprint, skipped_records(division))
+            _require_unchanged(division)
         for file in (folder / _NEW).iterdir():  # which are on the disk by now
             file.replace(folder / file.name)
         (folder / _NEW).rmdir()
@@ -181,6 +190,7 @@ class _ShareManifest:
     share: Share
     chunks: tuple[int, ...]
     mixture: tuple[Weighted, ...]
+    skipped: SkippedRecords = NONE_SKIPPED
 
 
 def merge(shares: Sequence[Path], out: Path, *, shard_tokens: int = SHARD_TOKENS) -> DatasetRecord:
@@ -213,7 +223,7 @@ def merge(shares: Sequence[Path], out: Path, *, shard_tokens: int = SHARD_TOKENS
     with replacing_folder(out) as made:
         writer = ChunkWriter(wanted.kind, tokenizer, made, shard_tokens)
         writer.write(chunks, wanted.mixture)
-        return writer.finish(wanted.sources, wanted.split, wanted.fingerprint).record(out)
+        return writer.finish(wanted.sources, wanted.split, wanted.fingerprint, wanted.skipped).record(out)
 
 
 def _require_free(out: Path) -> None:
@@ -295,3 +305,8 @@ def _chunk_paths(folders: Sequence[Path], chunks: Sequence[int]) -> list[list[Pa
 def _weights(division: TrainValidationSplit) -> tuple[Weighted, ...]:
     mixture = division.mixture
     return tuple(Weighted(", ".join(one.split.source.names), float(one.weight), one.max_epochs) for one in mixture)
+
+
+def _require_unchanged(division: TrainValidationSplit) -> None:
+    for source in division.read():
+        source.require_unchanged()

@@ -16,12 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 from tfcli.corpora import PARTS, Kind, Part
 from tfcli.errors import BrokenInputError, UsageError, shortened
 from tfcli.files import file_digest, read_versioned, validated, write_json
-from tfcli.records.dataset import DatasetRecord, MixedSource, PartCounts
+from tfcli.records.dataset import NONE_SKIPPED, DatasetRecord, MixedSource, PartCounts, SkippedRecords
 from tfcli.records.roles import TokenRoles
 
 FORMAT_VERSION = 3
 _BEFORE_MIXTURES = 2
-"""What neither a mixture nor an earlier edition is in, and is written still where there is none."""
+"""What neither a mixture, an earlier edition nor a record left out is in, and is written still where there is none."""
 _BEFORE_TEXT_START = 1
 """Where every text begins with bos, even where that is the end of another one."""
 MANIFEST_NAME = "manifest.json"
@@ -87,6 +87,8 @@ class Manifest:
     """The sources of the training part, where they have weights."""
     earlier: tuple["Edition", ...] = ()
     """What the dataset was before each time that documents were appended, the first one first."""
+    skipped: SkippedRecords = NONE_SKIPPED
+    """The records that were left out because they could not be read."""
 
     def edition(self, fingerprint: str) -> "Manifest | None":
         """The dataset as it was known by a fingerprint, which is that of today or an earlier one."""
@@ -117,8 +119,9 @@ class Manifest:
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write ``manifest.json`` into `folder`."""
-    values = {name: value for name, value in asdict(manifest).items() if value or name not in ("mixture", "earlier")}
-    version = FORMAT_VERSION if {"mixture", "earlier"} & values.keys() else _BEFORE_MIXTURES
+    new = {"mixture": manifest.mixture, "earlier": manifest.earlier, "skipped": manifest.skipped.count}
+    values = {name: value for name, value in asdict(manifest).items() if new.get(name, True)}
+    version = FORMAT_VERSION if new.keys() & values.keys() else _BEFORE_MIXTURES
     write_json(folder / MANIFEST_NAME, {"format_version": version, **values})
 
 

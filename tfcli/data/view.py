@@ -42,6 +42,8 @@ class DatasetView(View[DatasetRecord]):
                 if one.retired_at is not None:
                     gave = f"{printable(one.source)} was read {plural(one.max_epochs or 0, 'time')} by token"
                     yield Text(f"{gave} {exact(one.retired_at)}; the others share its part from there on.")
+        for line in record.skipped.lines():
+            yield Text(printable(line), overflow="fold")
         split = "" if record.only else f"split by {record.split} · "
         about = f"{split}vocabulary {exact(record.vocab_size)} · {record.fingerprint[:12]}"
         yield from dim(about, printable(record.path))

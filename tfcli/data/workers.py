@@ -10,7 +10,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfcli.corpora import Kind
-from tfcli.data.chunks import Progress, Share, counted, encode_share, encoded_chunks
+from tfcli.data.chunks import Progress, Share, counted, encode_share, encoded_chunks, skipped_records
 from tfcli.errors import BrokenInputError, TfcliError, UsageError, first_lines
 from tfcli.files import replacing
 from tfcli.machine import PIPE, child, cores
+from tfcli.records.dataset import SkippedRecords
 from tfcli.tokenization.tokenizer import load_tokenizer
 
 if TYPE_CHECKING:
@@ -75,8 +76,22 @@ def _told(error: TfcliError) -> dict[str, Any]:
     return {"problem": error.problem, "remedy": error.remedy, "exit_code": error.exit_code}
 
 
-def encode_by_workers(request: Request, progress: Progress | None) -> tuple[int, ...]:
-    """Have each worker encode its share; returns the number of all chunks of each source."""
+Encoded = tuple[tuple[int, ...], SkippedRecords]
+"""The number of all chunks of each source, and what was left out."""
+
+
+def _answer(numbers: Sequence[int], division: TrainValidationSplit) -> dict[str, Any]:
+    skipped = skipped_records(division)
+    return {"chunks": numbers, "skipped": [skipped.count, skipped.first]}
+
+
+def _encoded(answer: Mapping[str, Any]) -> Encoded:
+    count, first = answer["skipped"]
+    return tuple(answer["chunks"]), SkippedRecords(count, tuple(first))
+
+
+def encode_by_workers(request: Request, progress: Progress | None) -> Encoded:
+    """Have each worker encode its share; each reads all of the text."""
     asked = {**request.opened_by(), "folder": str(request.folder.absolute()), "of": request.workers}
     threads = str(max(1, cores() // request.workers))
     heard: list[dict[str, Any]] = [{} for _ in range(request.workers)]
@@ -107,7 +122,7 @@ def encode_by_workers(request: Request, progress: Progress | None) -> tuple[int,
             if process.wait() or "chunks" not in heard[number]:
                 problem = f"Worker {number + 1} of {request.workers} ended (exit code {process.returncode})"
                 raise WorkerError(problem, "give the command again: it goes on with what is done")
-    return tuple(heard[0]["chunks"])
+    return _encoded(heard[0])
 
 
 def _work(asked: dict[str, Any]) -> None:
@@ -122,14 +137,16 @@ def _work(asked: dict[str, Any]) -> None:
 
     try:
         share = Share(asked["number"], asked["of"])
-        tell(chunks=encode_share(*_open(asked), Path(asked["folder"]), share, progress))
+        division, tokenizer = _open(asked)
+        numbers = encode_share(division, tokenizer, Path(asked["folder"]), share, progress)
+        tell(**_answer(numbers, division))
     except TfcliError as error:
         tell(**_told(error))
 
 
-def encode_by_ray(request: Request, address: str, progress: Progress | None) -> tuple[int, ...]:
-    """Have the processes of a Ray cluster encode a share each, and bring the chunks here; returns the number of all
-    chunks of each source. Ray Data gives what a process that died had to do to another one."""
+def encode_by_ray(request: Request, progress: Progress | None, address: str) -> Encoded:
+    """Have the processes of a Ray cluster encode a share each, and bring the chunks here. Ray Data gives what a process
+    that died had to do to another one."""
     try:
         import ray
     except ImportError as error:
@@ -141,7 +158,7 @@ def encode_by_ray(request: Request, address: str, progress: Progress | None) -> 
         ray.init(address=address, log_to_driver=False, logging_level="ERROR", include_dashboard=False)
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise UsageError(f"There is no Ray cluster at {address} ({first_lines(error)})", "check --address") from error
-    done, numbers = np.zeros(2, np.int64), ()
+    done, answer = np.zeros(2, np.int64), {}
     try:
         ray.data.DataContext.get_current().enable_progress_bars = False
         of = request.workers if request.workers > 1 else max(2, int(ray.cluster_resources().get("CPU", 2)))
@@ -154,7 +171,6 @@ def encode_by_ray(request: Request, address: str, progress: Progress | None) -> 
                 answer = json.loads(content)
                 if "problem" in answer:
                     _raise(answer)
-                numbers = tuple(answer["chunks"])
                 continue
             if content:
                 with replacing(request.folder / name, durable=False) as temporary:
@@ -168,7 +184,7 @@ def encode_by_ray(request: Request, address: str, progress: Progress | None) -> 
         ) from error
     finally:
         ray.shutdown()
-    return numbers
+    return _encoded(answer)
 
 
 def _ray_share(batch: Mapping[str, Any], asked: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -180,7 +196,8 @@ def _ray_share(batch: Mapping[str, Any], asked: Mapping[str, Any]) -> Iterator[d
     numbers = []
     try:
         share, there = Share(int(batch["id"][0]), asked["of"]), frozenset(asked["there"])
-        for found in encoded_chunks(*_open(asked), share, there.__contains__):
+        division, tokenizer = _open(asked)
+        for found in encoded_chunks(division, tokenizer, share, there.__contains__):
             if isinstance(found, int):
                 numbers.append(found)
             else:
@@ -189,7 +206,7 @@ def _ray_share(batch: Mapping[str, Any], asked: Mapping[str, Any]) -> Iterator[d
     except TfcliError as error:
         yield row("", json.dumps(_told(error)).encode())
     else:
-        yield row("", json.dumps({"chunks": numbers}).encode())
+        yield row("", json.dumps(_answer(numbers, division)).encode())
 
 
 if __name__ == "__main__":

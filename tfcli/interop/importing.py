@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from tfcli.corpora.open import HUB_PREFIX
+from tfcli.corpora.hub import HUB_PREFIX
 from tfcli.errors import BrokenInputError, TfcliError, UsageError, first_lines, shortened
 from tfcli.files import digest, replacing_folder, write_text
 from tfcli.interop import ImportedRun

@@ -18,7 +18,7 @@ from tfcli.data.denoising import sentinel_names
 from tfcli.data.prepare import dataset_fingerprint, prepare
 from tfcli.data.shards import MANIFEST_NAME
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
-from tfcli.files import cache_folder, digest, require_writable, write_json, write_text
+from tfcli.files import cache_folder, digest, names_path, require_writable, write_json, write_text
 from tfcli.recipe.recipe import DataSection, Recipe, TokenizerSection
 from tfcli.records.runs import StageProgress, StageStarted
 from tfcli.runs.config import read_config, read_run_data
@@ -181,7 +181,7 @@ def dataset_for_evaluation(
 ) -> PreparedDataset:
     """Another source, whole or its first documents, prepared with a run's tokenizer as a validation part."""
     kind = kind_of(run.recipe)
-    source = open_source(names, kind, columns=run.recipe.data.columns, max_documents=max_documents)
+    source = open_source(names, kind, max_documents=max_documents, **run.recipe.data.reading)
     return cached_dataset(evaluation_only(source), run.tokenizer, report, "whole")
 
 
@@ -203,7 +203,7 @@ def with_absolute_paths(recipe: Recipe) -> Recipe:
 
 
 def _absolute(name: str, kind: Kind) -> str:
-    if name == "-" or name.startswith(("builtin:", "hf:")):
+    if not names_path(name):
         return name
     parallel = kind == "pairs" and not is_there(name)
     return ",".join(str(expanded(path).absolute()) for path in (name.split(",") if parallel else [name]))
@@ -220,7 +220,7 @@ def original_targets(run: LoadedRun, sources: tuple[str, ...]) -> list[str] | No
     section = run.recipe.data
     try:
         if sources:
-            documents = open_source(sources, kind_of(run.recipe), columns=section.columns).documents()
+            documents = open_source(sources, kind_of(run.recipe), **section.reading).documents()
         elif (split := _split_behind(run)) is not None:
             documents = split.only("validation")
         else:

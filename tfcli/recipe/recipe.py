@@ -14,6 +14,7 @@ from tfcli.records.roles import OWN_SPECIAL_TOKENS
 
 Algorithm = Literal["bpe", "wordpiece", "unigram", "word", "char"]
 Split = Literal["hash", "tail", "file"]
+OnBadRecord = Literal["refuse", "skip"]
 BeyondContext = Literal["stop", "slide", "extrapolate"]
 
 
@@ -100,6 +101,14 @@ class DataSection(Section):
     seed: Annotated[int, Ge(0), Lt(2**63)] = 0
     """Seed of the built-in generators."""
 
+    separator: Annotated[str, MinLen(1)] | None = None
+    """What stands between two documents of a plain text file (record separator): "blank line", or a text such as
+    "<|endoftext|>". None: a whole file is one document."""
+
+    on_bad_record: OnBadRecord = "refuse"
+    """What happens at a record that cannot be read. refuse: the first one ends the command. skip: it is left out,
+    counted, and the first few are listed."""
+
     def __post_init__(self) -> None:
         if self.source and self.sources:
             problem = "data.source and data.sources both name the text"
@@ -115,6 +124,11 @@ class DataSection(Section):
         if self.sources:
             return tuple(one.source for one in self.sources)
         return (self.source,) if isinstance(self.source, str) else self.source or ()
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How files are read, whichever they are: arguments of `open_source`."""
+        return {name: getattr(self, name) for name in ("columns", "separator", "on_bad_record")}
 
 
 @dataclass(frozen=True)

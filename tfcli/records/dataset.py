@@ -1,6 +1,7 @@
 """What a dataset and a tokenizer are said to be: manifest, text statistics, vocabulary, comparison."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -53,6 +54,32 @@ class PartCounts:
 
 
 @dataclass(frozen=True)
+class SkippedRecords:
+    """The records that could not be read and were left out: how many, and what is wrong with the first of them."""
+
+    count: int = 0
+    first: tuple[str, ...] = ()
+
+    MOST: ClassVar[int] = 5
+    """How many are listed."""
+
+    def joined(self, more: "SkippedRecords") -> "SkippedRecords":
+        """Those of both."""
+        return SkippedRecords(self.count + more.count, (self.first + more.first)[: self.MOST])
+
+    def lines(self) -> Iterator[str]:
+        """What is said of them; nothing where there are none."""
+        if self.count:
+            yield f"Left out, for they cannot be read: {self.count:,} record{'s' if self.count > 1 else ''}"
+            yield from (f"  {sentence}" for sentence in self.first)
+            if (more := self.count - len(self.first)) > 0:
+                yield f"  … and {more:,} more"
+
+
+NONE_SKIPPED = SkippedRecords()
+
+
+@dataclass(frozen=True)
 class MixedSource:
     """What a source has of a mixture: its weight, its share of the training tokens, and how often it is read.
     `max_epochs`: the most times that it may be. `retired_at`: tokens of the stream when it had been read so often, and
@@ -84,6 +111,7 @@ class DatasetRecord:
     reused: bool = False
     only: Literal["whole", "validation"] | None = None  # what both parts are of their source, where both are the same
     mixture: tuple[MixedSource, ...] = ()  # the sources of the training part, where they have weights
+    skipped: SkippedRecords = NONE_SKIPPED
 
 
 @dataclass(frozen=True)
@@ -101,6 +129,7 @@ class TokenizerReport:
     tokens: int
     unknown: int
     stretches_learned: float = 1.0
+    skipped: SkippedRecords = NONE_SKIPPED
 
     @property
     def bytes_per_token(self) -> float:

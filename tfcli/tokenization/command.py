@@ -1,6 +1,7 @@
 """``tfcli tokenize``: train a tokenizer, turn text into ids and back, compare tokenizers."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Literal
@@ -10,7 +11,7 @@ import typer
 from tfcli.console.options import Json, TextSeed, argument, command
 from tfcli.console.stdin import read_arguments, read_lines
 from tfcli.console.terminal import Terminal, is_terminal
-from tfcli.data.command import Sources
+from tfcli.data.command import OnBadRecord, Sources
 from tfcli.errors import UsageError
 from tfcli.outputs import require_output, write_output
 
@@ -38,6 +39,7 @@ def train(
     special_token: Annotated[
         list[str] | None, typer.Option(metavar="TOKEN", help="A special token of your own, as <|user|>; repeatable.")
     ] = None,
+    on_bad_record: OnBadRecord = None,
     seed: TextSeed = None,
     json: Json = False,
 ) -> None:
@@ -62,7 +64,8 @@ def train(
     given = {"algorithm": algorithm, "vocab_size": vocab_size, "lowercase": lowercase, "special_tokens": special_token}
     section = build_recipe({"tokenizer": given}).tokenizer
     with reporting(terminal, json=json) as reporter:
-        source = open_source(sources, "pairs" if pairs else "text", seed=seed or 0)
+        bad = on_bad_record or "refuse"
+        source = open_source(sources, "pairs" if pairs else "text", seed=seed or 0, on_bad_record=bad)
 
         def training_texts() -> Iterator[Text]:
             for number, document in enumerate(source.documents(), start=1):
@@ -78,7 +81,9 @@ def train(
                 f"Learned from {percent(report.stretches_learned)} of the long stretches without white space, as many "
                 "as fit into memory, and from all other words."
             )
-        reporter.result(report)
+        reporter.result(replace(report, skipped=source.skipped()))
+        for line in source.skipped().lines() if not json else ():
+            terminal.note(line)
 
 
 @tokenize_app.command("encode")
