@@ -178,6 +178,7 @@ def _table(file: StoredFile, columns: Sequence[str] | None, bad: BadRecords) -> 
 
 
 def _stored_files(name: str) -> list[StoredFile]:
+    name = name.removeprefix("file://")
     if is_remote(name):
         return [remote_file(url) for url in remote_files(name)]
     return [stored_file(path) for path in _paths(name)]

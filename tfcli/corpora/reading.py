@@ -225,7 +225,6 @@ class BadLine(str):
 
 BLANK_LINE = "blank line"
 _BLANK = rb"\n[ \t\r\f\v]*\n"
-_LINE_ENDS = re.compile(r"\A\r?\n|\r?\n\Z")
 
 
 def read_texts(file: StoredFile, separator: str | None, bad: BadRecords) -> Iterator[Text]:
@@ -247,7 +246,10 @@ def read_texts(file: StoredFile, separator: str | None, bad: BadRecords) -> Iter
         except BrokenInputError as error:
             report(error)
         else:
-            yield _LINE_ENDS.sub("", part.removesuffix("\r") if separator == BLANK_LINE else part)
+            part = part.removeprefix("\n") if part.startswith("\n") else part.removeprefix("\r\n")
+            if part.endswith("\n") or separator == BLANK_LINE:
+                part = part.removesuffix("\n").removesuffix("\r")
+            yield part
 
 
 def _between(file: StoredFile, separator: str) -> Iterator[tuple[bytes, int, int]]:
@@ -293,7 +295,7 @@ def read_lines(file: StoredFile, report: Report = _refused) -> Iterator[str]:
                 text = _decode(line, file, offset, number)[0]
             except BrokenInputError as error:
                 report(error)
-                text = BadLine(line.decode(errors="replace"))
+                text = BadLine("" if len(line) > LONGEST else line.decode(errors="replace"))
                 while len(line) > CHUNK and line[-1:] != b"\n":
                     offset += len(line)
                     line = stream.readline(LONGEST + 1)

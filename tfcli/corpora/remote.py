@@ -45,7 +45,9 @@ def remote_files(name: str) -> list[str]:
             found = system.glob(path)
         else:
             found = system.find(path) if system.isdir(path) else [path]
-        urls = [str(system.unstrip_protocol(one)) for one in sorted(found) if len(found) == 1 or system.size(one) != 0]
+        if found == [path]:
+            return [name]
+        urls = [str(system.unstrip_protocol(one)) for one in sorted(found) if system.size(one)]
     if not urls:
         raise UsageError(f"No file with anything in it matches '{name}'", "check the address")
     return urls
@@ -154,6 +156,8 @@ def _explained(url: str) -> Iterator[None]:
         raise
     except Exception as error:
         if isinstance(error, FileNotFoundError) or getattr(error, "code", None) in (404, 410):
-            raise UsageError(f"There is no file {url} ({first_lines(error)})", "check the address") from error
+            raise UsageError(f"There is no file {url}", "check the address") from error
+        inner = getattr(error, "reason", None)  # of a URLError, which shows it in brackets
+        why = first_lines(inner if isinstance(inner, Exception) else error)
         remedy = "check the address, the network and what you may read there"
-        raise TfcliError(f"Cannot fetch {url}: {first_lines(error)}", remedy) from error
+        raise TfcliError(f"Cannot fetch {url}: {why}", remedy) from error

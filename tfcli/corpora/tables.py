@@ -163,6 +163,9 @@ def _numbered_rows(file: StoredFile, report: Report) -> Iterator[tuple[int, list
 def record_table(label: str, records: Records, bad: BadRecords) -> Table:
     """A table of mappings; its columns are those of the first record whose value is text or missing."""
     first = next((record for _, record in records((), bad.reading())), {})
+    if not first and bad.found.count:
+        problem = f"There is no record in {label} that can be read: {bad.found.first[0]}"
+        raise UsageError(problem, "name a table with some")
 
     def rows(chosen: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         outer = tuple(dict.fromkeys(column if column in first else column.split(".")[0] for column in chosen))
