@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,13 +12,14 @@ import pyarrow.parquet
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import Result
 
-import tfcli.corpora.reading
-import tfcli.corpora.tables
-from tests.corpora.helpers import read, refusal, write
-from tfcli.corpora import Kind, Pair
+from tests.cli.commands import tfcli
+from tests.corpora.helpers import refusal, write
+from tfcli.corpora import Kind, Pair, reading, tables
 from tfcli.corpora.open import open_source
 from tfcli.corpora.reading import BadRecords, StoredFile, read_texts, stored_file
+from tfcli.data import prepare as preparing
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.records.dataset import SkippedRecords
 
@@ -55,7 +58,8 @@ def test_bad_lines_are_left_out_counted_once_and_the_first_are_listed(tmp_path, 
     assert len(skipped.first) == SkippedRecords.MOST
     for sentence, expected in zip(skipped.first, wanted, strict=False):
         assert sentence.startswith(expected)
-    assert list(skipped.lines())[0].endswith(": 107 records") and list(skipped.lines())[-1] == "  … and 102 more"
+    said = list(skipped.lines())
+    assert said[0].endswith(": 107 records") and said[-1] == "  … and 102 more"
 
 
 @pytest.mark.parametrize("line", [line for line, sentence in LINES.items() if sentence])
@@ -118,7 +122,7 @@ def test_of_two_parallel_files_the_pair_of_a_bad_line_is_left_out(tmp_path):
 
 
 def test_a_plain_text_is_a_record_and_left_out_as_a_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr(tfcli.corpora.reading, "CHUNK", 7)
+    monkeypatch.setattr(reading, "CHUNK", 7)
     write(tmp_path / "a.txt", "the first text")
     write(tmp_path / "b.txt", b"far into this text a byte is bad: \xff")
     write(tmp_path / "c.txt.gz", "cut").write_bytes(b"\x1f\x8b")
@@ -127,9 +131,9 @@ def test_a_plain_text_is_a_record_and_left_out_as_a_whole(tmp_path, monkeypatch)
 
 
 def test_a_line_that_never_ends_is_left_out(tmp_path, monkeypatch):
-    for module in (tfcli.corpora.reading, tfcli.corpora.tables):
+    for module in (reading, tables):
         monkeypatch.setattr(module, "LONGEST", 50)
-    monkeypatch.setattr(tfcli.corpora.reading, "CHUNK", 7)
+    monkeypatch.setattr(reading, "CHUNK", 7)
     line = json.dumps({"text": "x" * 500})
     documents, skipped = skipping(
         write(tmp_path / "a.jsonl", f'{line}\n{{"text": "one"}}\n{line}\n{{"text": "\xe9"}}\n{line}')
@@ -162,7 +166,7 @@ def between(path: Path, separator: str) -> list[str]:
 @pytest.mark.parametrize("chunk", [1, 2, 3, 7, 100])
 @pytest.mark.parametrize("compression", ["", ".bz2"])
 def test_a_text_is_cut_at_its_separator(tmp_path, monkeypatch, chunk, compression):
-    monkeypatch.setattr(tfcli.corpora.reading, "CHUNK", chunk)
+    monkeypatch.setattr(reading, "CHUNK", chunk)
     marked = write(tmp_path / f"a.txt{compression}", "\ufeffone <|end|>two\n<|end|>\r\n  three\n\nfour<|en<|end|>\n")
     assert between(marked, "<|end|>") == ["one ", "two", "  three\n\nfour<|en", ""]
     blank = write(tmp_path / f"b.md{compression}", "one\nmore\n\n  two\r\n\r\nthree\n \t\n\n\n\nfour\n")
@@ -178,8 +182,8 @@ def test_what_is_joined_by_a_separator_is_divided_by_it(tmp_path_factory, docume
     joined = separator.join(documents)
     path = write(tmp_path_factory.mktemp("a") / "a.txt", joined)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tfcli.corpora.reading, "CHUNK", chunk)
-        assert between(path, separator) == [text.strip("\n") for text in joined.split(separator)]
+        patch.setattr(reading, "CHUNK", chunk)
+        assert between(path, separator) == [re.sub(r"\A\n|\n\Z", "", text) for text in joined.split(separator)]
 
 
 def test_a_bad_document_has_its_place_and_can_be_left_out(tmp_path):
@@ -190,8 +194,8 @@ def test_a_bad_document_has_its_place_and_can_be_left_out(tmp_path):
 
 
 def test_a_text_without_its_separator_is_refused_before_it_fills_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(tfcli.corpora.reading, "LONGEST", 1000)
-    monkeypatch.setattr(tfcli.corpora.reading, "CHUNK", 100)
+    monkeypatch.setattr(reading, "LONGEST", 1000)
+    monkeypatch.setattr(reading, "CHUNK", 100)
     path = write(tmp_path / "a.txt", "one\n---\n" + "two\n" * 1000)
     sentence = refusal(TfcliError, 1, path, separator="---")
     assert f"{path} has more than 1,000 bytes without '---', from line 2 on" in sentence
@@ -221,11 +225,59 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, name, how, on
     first = next(documents)
     changed(stored_file(path), how)
     with pytest.raises(TfcliError, match=f"{name} has changed while it was read: ") as caught:
-        list(first)
-        list(documents)
+        list(chain(first, documents))
     assert type(caught.value) is TfcliError
     with pytest.raises(TfcliError, match="has changed"):
         source.require_unchanged()
     if how != "gone":
         with pytest.raises(TfcliError, match="has changed"):
             source.fingerprint()
+
+
+@pytest.fixture
+def told(tmp_path) -> Path:
+    """A tokenizer, and a table with a bad record among good ones."""
+    lines = [json.dumps({"text": f"text number {number} of them"}) for number in range(300)]
+    lines[7] = "[1, 2]"
+    write(tmp_path / "a.jsonl", "\n".join(lines) + "\n")
+    made = tfcli("tokenize", "train", tmp_path / "a.jsonl", "--vocab-size", "300", "--on-bad-record", "skip",
+                 "--out", tmp_path / "t.json", "--json")  # fmt: skip
+    assert json.loads(made.stdout)["skipped"]["count"] == 1
+    return tmp_path
+
+
+def prepare(told: Path, out: str, *more: str) -> Result:
+    return tfcli("prepare", told / "a.jsonl", "--tokenizer", told / "t.json", "--out", told / out, *more)
+
+
+def test_prepare_refuses_or_says_what_it_left_out_with_workers_and_shares_too(told):
+    refused = prepare(told, "no")
+    assert refused.exit_code == 1 and "Line 8 of" in refused.stderr and "Traceback" not in refused.stderr
+    assert not [*told.glob("*no*")] and refused.stdout == ""
+    skip = ("--on-bad-record", "skip")
+    one, two = (prepare(told, out, *skip, *more) for out, more in [("one", ()), ("two", ("--workers", "2", "--json"))])
+    assert "cannot be read: 1 record" in one.stdout and "Line 8 of" in one.stdout.replace("\n", " ")
+    assert json.loads(two.stdout)["skipped"]["count"] == 1
+    for number in (1, 2):
+        assert prepare(told, f"share{number}", *skip, "--shard", f"{number}/2").exit_code == 0
+    merged = tfcli("prepare", told / "share1", told / "share2", "--merge", "--out", told / "merged", "--json")
+    assert json.loads(merged.stdout)["skipped"]["count"] == 1
+    manifests = [(told / name / "manifest.json").read_bytes() for name in ("one", "two", "merged")]
+    assert manifests[0] == manifests[1] == manifests[2]
+    assert prepare(told, "one").exit_code == 1  # which refuses, and does not take what is there
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_file_that_changes_while_it_is_prepared_leaves_no_dataset(told, monkeypatch, workers):
+    name = "encode_share" if workers == "1" else "_encode_by_workers"
+    encode = getattr(preparing, name)
+
+    def encode_and_change(*arguments: object) -> object:
+        done = encode(*arguments)
+        write(told / "a.jsonl", '{"text": "other"}\n')
+        return done
+
+    monkeypatch.setattr(preparing, name, encode_and_change)
+    refused = prepare(told, "no", "--on-bad-record", "skip", "--workers", workers)
+    assert refused.exit_code == 1 and "a.jsonl has changed while it was read: it had " in refused.stderr
+    assert not [*told.glob("*no*")]

@@ -93,8 +93,8 @@ CASES = [
         r"a\.txt.*(binary|0x89).*; ",
         write("a.txt", b"\x89PNG\r\n\x1a\n" + bytes(200)),
     ),
-    case("a folder called a text", LEARN.format("a.txt"), 2, r"a\.txt.*folder.*; ", folder("a.txt")),
-    case("an empty folder", LEARN.format("books"), 2, r"books.*folder.*; ", folder("books")),
+    case("a folder called a text", LEARN.format("a.txt"), 2, r"folder a\.txt.*; ", folder("a.txt")),
+    case("an empty folder", LEARN.format("books"), 2, r"folder books.*; ", folder("books")),
     case(
         "a file that may not be read",
         LEARN.format("a.txt"),

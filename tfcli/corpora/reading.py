@@ -228,8 +228,8 @@ _BLANK = rb"\n[ \t\r\f\v]*\n"
 
 
 def read_texts(file: StoredFile, separator: str | None, bad: BadRecords) -> Iterator[Text]:
-    """The documents of a plain text file: the whole of it, or what stands between separators, without the one line end
-    that may be on either side of them, each of `LONGEST` bytes at most."""
+    """The documents of a plain text file: the whole of it, or what stands between its record separators, without the
+    one line end that may be on either side of them, each of `LONGEST` bytes at most."""
     report = bad.reading()
     if separator is None:
         try:
