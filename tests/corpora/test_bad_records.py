@@ -269,7 +269,7 @@ def test_prepare_refuses_or_says_what_it_left_out_with_workers_and_shares_too(to
 
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_file_that_changes_while_it_is_prepared_leaves_no_dataset(told, monkeypatch, workers):
-    name = "encode_share" if workers == "1" else "_encode_by_workers"
+    name = "encode_share" if workers == "1" else "encode_by_workers"
     encode = getattr(preparing, name)
 
     def encode_and_change(*arguments: object) -> object:
