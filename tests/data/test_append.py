@@ -77,7 +77,7 @@ def test_a_stop_in_the_middle_changes_nothing(tmp_path: Path, monkeypatch: pytes
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("tfcli.data.chunks.ChunkWriter.appended", stop)
+        patch.setattr("tfcli.data.writer.ChunkWriter.appended", stop)
         with pytest.raises(KeyboardInterrupt):
             added(tmp_path / "data")
     assert {path.name: path.read_bytes() for path in (tmp_path / "data").iterdir()} == before

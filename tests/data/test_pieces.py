@@ -13,8 +13,8 @@ def test_pieces_join_to_the_documents(texts: list[str], limit: int) -> None:
     open_document = False
     for piece in document_pieces((("train", text) for text in texts), limit):
         assert len(piece.text) <= limit
-        assert piece.first is not open_document
-        if piece.first:
+        assert (piece.number == 0) is not open_document
+        if piece.number == 0:
             joined.append("")
         joined[-1] += piece.text
         open_document = not piece.last
@@ -23,8 +23,8 @@ def test_pieces_join_to_the_documents(texts: list[str], limit: int) -> None:
 
 def test_pairs_give_the_source_first() -> None:
     assert list(document_pieces([("train", pairs(("a", "b"))[0])])) == [
-        Piece("train", "source", "a", first=True, last=True),
-        Piece("train", "target", "b", first=True, last=True),
+        Piece("train", "source", "a", number=0, last=True),
+        Piece("train", "target", "b", number=0, last=True),
     ]
 
 

@@ -49,6 +49,16 @@ class FakeDivision:
     split: str = "hash"
     name: str = "fake.txt"
     mixture: Sequence[Any] = ()
+    cleaning: Any = None
+    copies: Any = None
+
+    @property
+    def may_overlap(self) -> bool:
+        return self.split != "hash"
+
+    @property
+    def removed(self) -> dict[str, int]:
+        return self.cleaning.removed if self.cleaning else {}
 
     def read(self) -> list[Any]:
         return [self.source]

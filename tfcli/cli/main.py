@@ -64,6 +64,7 @@ _COMMANDS: dict[str, str | typer.Typer] = {
     "tokenize": group(
         "tfcli.tokenization.command:tokenize_app", "Train a tokenizer; turn text into token ids and back."
     ),
+    "data": group("tfcli.inspection.corpus.command:data_app", "Look at a corpus before anything is trained on it."),
     "prepare": "tfcli.data.command:prepare",
     "train": "tfcli.cli.train:train",
     "plan": "tfcli.planning.command:plan",

@@ -6,13 +6,16 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import chain, islice
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from tfcli.corpora import PARTS, Document, Kind, Pair, Part, Source, is_blank, stretches, texts
 from tfcli.corpora.open import DEFAULT, open_source
 from tfcli.errors import UsageError
 from tfcli.files import digest
-from tfcli.recipe.recipe import DataSection, WeightedSource
+from tfcli.recipe.recipe import CLEANING_KEYS, DataSection, WeightedSource
+
+if TYPE_CHECKING:
+    from tfcli.corpora.cleaning import Cleaning, Copies
 
 SplitMethod = Literal["hash", "tail", "file", "own"]
 
@@ -49,6 +52,25 @@ class TrainValidationSplit:
     """The validation part, where `split` is "file"."""
     mixture: tuple["WeightedSplit", ...] = ()
     """The sources, where they have weights: each divided on its own."""
+    cleaning: "Cleaning | None" = None
+    """What has been removed before it was divided."""
+    copies: "Copies | None" = None
+    """The documents that a part loses because they stand in the other one, too."""
+
+    @property
+    def may_overlap(self) -> bool:
+        """Whether a document may stand in both parts: not where its content says in which it stands, and it says
+        nothing where both are the same source, which nobody trains on."""
+        if self.mixture:
+            return any(one.split.may_overlap for one in self.mixture)
+        return self.split != "hash" and self.validation is not self.source
+
+    @property
+    def removed(self) -> dict[str, int]:
+        """How many documents have been left out for each reason."""
+        found = self.cleaning.removed if self.cleaning else {}
+        dropped = self.copies.removed if self.copies else 0
+        return {**found, "in_both_parts": dropped} if dropped else found
 
     def parts(self) -> Iterator[tuple[Part, Document]]:
         """Every document once, or every piece of one, with its part; afresh at each call. UsageError at the end, when a
@@ -65,7 +87,7 @@ class TrainValidationSplit:
     def only(self, part: Part) -> Iterator[Document]:
         """The documents of one part; of a division by file only that file is read, and nobody looks whether it holds
         text."""
-        if self.validation:
+        if self.validation and not self.copies:
             return (self.source if part == "train" else self.validation).documents()
         return (document for its_part, document in self.parts() if its_part == part)
 
@@ -81,6 +103,8 @@ class TrainValidationSplit:
         """Of the content and of how it is divided."""
         if self.mixture:
             return digest("mixture", [(one.split.fingerprint, one.weight, one.max_epochs) for one in self.mixture])
+        if self.copies:
+            return digest("without copies", self.copies.part, replace(self, copies=None).fingerprint)
         fraction = self.validation_fraction if self.split in ("hash", "tail") else None
         held_out = self.validation.fingerprint() if self.validation else None
         return digest(_FORMAT_VERSION, self.source.fingerprint(), self.split, fraction, held_out)
@@ -89,6 +113,8 @@ class TrainValidationSplit:
         """As `parts`, also where one holds no text."""
         if self.mixture:
             return chain.from_iterable(one.split.divided() for one in self.mixture)
+        if self.copies:
+            return self.copies.kept(replace(self, copies=None).divided())
         if self.split == "own":
             assert self.source.divided is not None
             return self.source.divided()
@@ -103,6 +129,9 @@ class TrainValidationSplit:
 
     def _empty(self, part: Part) -> UsageError:
         names = ", ".join(self.source.names)
+        if removed := self.removed:
+            problem = f"The {part} part of {names} is empty without the {sum(removed.values())} documents left out"
+            return UsageError(f"{problem} ({', '.join(removed)})", "give more text, or leave out fewer documents")
         if self.split == "own":
             problem = f"The {part} part of {names} is empty"
             return UsageError(problem, "read more documents, or set data.split to hash or tail")
@@ -120,8 +149,14 @@ def evaluation_only(source: Source) -> TrainValidationSplit:
 
 
 def open_split(section: DataSection, kind: Kind) -> TrainValidationSplit:
-    """Open the source of a recipe's data section, or the built-in one of that kind, and divide it; of a mixture each
-    source on its own. Errors as there."""
+    """Open the source of a recipe's data section, or the built-in one of that kind, clean and divide it; of a mixture
+    each source on its own. Errors as there."""
+    return without_copies(_open(section, kind), section)
+
+
+def _open(
+    section: DataSection, kind: Kind, cleaning: "Cleaning | None" = None, held_out: Source | None = None
+) -> TrainValidationSplit:
     if section.sources is not None:
         return _open_mixture(section, section.sources, kind)
     source = open_source(
@@ -131,17 +166,17 @@ def open_split(section: DataSection, kind: Kind) -> TrainValidationSplit:
         seed=section.seed,
         **section.reading,
     )
-    return split_source(source, section, kind)
+    return split_source(source, section, kind, cleaning, held_out)
 
 
 def _open_mixture(section: DataSection, sources: Sequence[WeightedSource], kind: Kind) -> TrainValidationSplit:
     """Every source divided on its own; a file of validation is held out once."""
     shares: list[WeightedSplit] = []
+    cleaning, nothing = _cleaning(section, kind), Source((), kind, lambda: iter(()), lambda: "")
     for one in sources:
         columns = section.columns if one.text_field is None else (one.text_field,)
-        split = open_split(replace(section, source=one.source, sources=None, columns=columns), kind)
-        if split.validation is not None and shares:
-            split = replace(split, validation=Source((), kind, lambda: iter(()), lambda: ""))
+        own = replace(section, source=one.source, sources=None, columns=columns)
+        split = _open(own, kind, cleaning, nothing if shares else None)
         shares.append(WeightedSplit(split, one.weight, one.max_epochs))
     splits = [share.split for share in shares]
     joined = Source(
@@ -151,11 +186,45 @@ def _open_mixture(section: DataSection, sources: Sequence[WeightedSource], kind:
         lambda: digest([split.source.fingerprint() for split in splits]),
     )
     method = splits[0].split if len({split.split for split in splits}) == 1 else "own"
-    return TrainValidationSplit(joined, method, section.validation_fraction, mixture=tuple(shares))
+    fraction = section.validation_fraction
+    return TrainValidationSplit(joined, method, fraction, mixture=tuple(shares), cleaning=cleaning)
 
 
-def split_source(source: Source, section: DataSection, kind: Kind) -> TrainValidationSplit:
-    """Divide a source as a recipe's data section says.
+def _cleaning(section: DataSection, kind: Kind) -> "Cleaning | None":
+    for key in ("max_length_ratio", "filter_pairs"):
+        if kind == "text" and getattr(section, key):
+            raise UsageError(f"data.{key} is of pairs, and this is text", f"leave data.{key} out")
+    if not any(getattr(section, key) for key in CLEANING_KEYS):
+        return None
+    from tfcli.corpora.cleaning import Cleaning
+
+    return Cleaning(section)
+
+
+def without_copies(division: TrainValidationSplit, section: DataSection) -> TrainValidationSplit:
+    """The division without the documents of `data.drop_duplicates`, in whatever source they stand."""
+    if section.drop_duplicates is None or not division.may_overlap:
+        return division
+    from tfcli.corpora.cleaning import Copies
+
+    one_by_one = [one.split for one in division.mixture] or [division]
+    copies = Copies(section.drop_duplicates, [one.divided for one in one_by_one])
+    mixture = tuple(replace(one, split=replace(one.split, copies=copies)) for one in division.mixture)
+    return replace(division, mixture=mixture, copies=copies)
+
+
+def split_source(
+    source: Source,
+    section: DataSection,
+    kind: Kind,
+    cleaning: "Cleaning | None" = None,
+    held_out: Source | None = None,
+) -> TrainValidationSplit:
+    """Clean and divide a source as a recipe's data section says.
+
+    Args:
+        cleaning: shared by sources that are divided one by one.
+        held_out: the validation part of a division by file, where it is not to be opened here.
 
     Without a choice: `file` where a validation source is given, else the source's own division where it has
     one, else hash, or tail below 100 documents.
@@ -163,6 +232,8 @@ def split_source(source: Source, section: DataSection, kind: Kind) -> TrainValid
     Raises:
         UsageError: the split and the validation source contradict each other, or it cannot be opened.
     """
+    cleaning = cleaning or _cleaning(section, kind)
+    cleaned = cleaning.cleaned(source) if cleaning else source
     split: SplitMethod
     if section.split:
         split = section.split
@@ -171,21 +242,24 @@ def split_source(source: Source, section: DataSection, kind: Kind) -> TrainValid
     elif source.divided is not None:
         split = "own"
     else:
-        few = sum(1 for _ in islice(source.documents(), FEWEST_FOR_HASH)) < FEWEST_FOR_HASH
+        few = sum(1 for _ in islice(cleaned.documents(), FEWEST_FOR_HASH)) < FEWEST_FOR_HASH
         split = "tail" if few else "hash"
     if split != "file":
         if section.validation is not None:
             problem = f"data.split is {split}, but data.validation names {section.validation}"
             raise UsageError(problem, "leave one of them out, or set data.split to file")
-        return TrainValidationSplit(source, split, section.validation_fraction)
+        return TrainValidationSplit(cleaned, split, section.validation_fraction, cleaning=cleaning)
     if section.validation is None:
         problem = "data.split is file, but data.validation names no source"
         raise UsageError(problem, "name the source of the validation part")
     if section.validation in source.names:
         problem = f"{section.validation} is both data.source and data.validation"
         raise UsageError(problem, "name another validation source")
-    validation = open_source(section.validation, kind, seed=section.seed, **section.reading)
-    return TrainValidationSplit(source, split, section.validation_fraction, validation)
+    validation = held_out
+    if validation is None:
+        validation = open_source(section.validation, kind, seed=section.seed, **section.reading)
+        validation = cleaning.cleaned(validation) if cleaning else validation
+    return TrainValidationSplit(cleaned, split, section.validation_fraction, validation, cleaning=cleaning)
 
 
 def _by_hash(documents: Callable[[], Iterator[Document]], fraction: Fraction) -> Iterator[tuple[Part, Document]]:

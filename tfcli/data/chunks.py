@@ -1,17 +1,14 @@
-"""Chunks of a corpus: pieces of documents, encoded apart from each other, and then written one behind the other.
+"""Chunks of a corpus: pieces of documents, encoded apart from each other.
 
 A chunk does not depend on who encodes it. What it holds: the ids, where documents end in them, and what each counts.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from array import array
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from io import BytesIO
 from itertools import chain, count, pairwise
@@ -20,22 +17,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from xxhash import xxh3_64_intdigest
 
 from tfcli.corpora import PARTS, PIECE_CHARACTERS, Document, Kind, Pair, Part, Text, pieces
-from tfcli.data.mixture import mixed_order
 from tfcli.data.shards import (
     SIDES,
-    Edition,
-    Manifest,
-    PartManifest,
-    PartWriter,
     opened_chunk,
     token_dtype,
-    write_manifest,
 )
 from tfcli.errors import UsageError, shortened
 from tfcli.files import replacing
-from tfcli.records.dataset import MixedSource, PartCounts, SkippedRecords
+from tfcli.records.dataset import SkippedRecords
 
 if TYPE_CHECKING:
     from tfcli.corpora.split import TrainValidationSplit
@@ -58,7 +50,8 @@ class Piece:
     part: Part
     side: str
     text: str
-    first: bool
+    number: int
+    """Its place in the side, from 0."""
     last: bool
 
 
@@ -73,7 +66,7 @@ def document_pieces(documents: Iterable[tuple[Part, Document]], limit: int = PIE
             stretches: Iterator[str | None] = chain(pieces(text, limit), [None])
             for number, (piece, after) in enumerate(pairwise(stretches)):
                 assert piece is not None
-                yield Piece(part, side, piece, first=number == 0, last=after is None)
+                yield Piece(part, side, piece, number, last=after is None)
 
 
 def batched(stream: Iterable[Piece], characters: int = BATCH_CHARACTERS) -> Iterator[list[Piece]]:
@@ -137,13 +130,17 @@ def encoded_chunks(
     """The chunks of a share by their names, None for one that `is_there`; behind those of each source, how many it has
     in all. The text is read to its end whatever the share, since a chunk begins where the one before it has ended.
     `is_whole`: both parts must hold text."""
+    keyed = division.may_overlap
     streams = [one.split.divided for one in division.mixture] or [division.parts if is_whole else division.divided]
     for source, documents in enumerate(streams):
         number = -1
         for number, chunk in enumerate(chunks_of(document_pieces(documents()))):
             if number % share.of == share.number:
                 name = chunk_name(source, number)
-                yield name, None if is_there(name) else EncodedChunk(division.source.kind, tokenizer).of(chunk)
+                yield (
+                    name,
+                    None if is_there(name) else EncodedChunk(division.source.kind, tokenizer, keyed=keyed).of(chunk),
+                )
         yield number + 1
 
 
@@ -157,6 +154,7 @@ def encode_share(
     is_whole: bool = True,
 ) -> tuple[int, ...]:
     """Encode the chunks of a share that are not in `folder` yet; returns the number of all chunks of each source."""
+    decide(division, folder)
     done, numbers = np.zeros(2, np.int64), []
     for found in encoded_chunks(division, tokenizer, share, lambda name: (folder / name).exists(), is_whole=is_whole):
         if isinstance(found, int):
@@ -171,33 +169,46 @@ def encode_share(
     return tuple(numbers)
 
 
+def decide(division: TrainValidationSplit, folder: Path) -> None:
+    """Decide what is left out, once for all processes that share `folder`, and keep it beside the chunks."""
+    cleaning, copies, path = division.cleaning, division.copies, folder / "left_out.npz"
+    if path.is_file():
+        with opened_chunk(path) as arrays:
+            if cleaning:
+                cleaning.remember([arrays[name] for name in arrays.files if name.startswith("source")])
+            if copies:
+                copies.remember(arrays["keys"].tolist(), int(arrays["removed"]))
+    elif cleaning or copies:
+        found: dict[str, Any] = {
+            f"source{number}": one for number, one in enumerate(cleaning.verdicts() if cleaning else [])
+        }
+        if copies:
+            found |= {"keys": np.array(sorted(copies.keys()), np.uint64), "removed": copies.removed}
+        with replacing(path, durable=False) as temporary, temporary.open("wb") as file:
+            np.savez(file, **found)
+
+
 def skipped_records(division: TrainValidationSplit) -> SkippedRecords:
     """What was left out of the sources that have been read."""
     return reduce(SkippedRecords.joined, (source.skipped() for source in division.read()))
 
 
-@dataclass(frozen=True)
-class Weighted:
-    """A source of a mixture, as a share of a dataset knows it."""
-
-    source: str
-    weight: float
-    max_epochs: int | None
-
-
-_COUNTED = ("documents", "tokens", "bytes", "characters", "unknown")
-SUMS = (*_COUNTED, "pieces", "words", "squares", "products", "word_squares")
+COUNTED = ("documents", "tokens", "bytes", "characters", "unknown")
+"""What a part is told to hold, and first what each document counts."""
+SUMS = (*COUNTED, "pieces", "words", "squares", "products", "word_squares")
 
 
 class EncodedChunk:
-    """The ids of some batches, where documents end in them, and the sums of each document."""
+    """The ids of some batches, where documents end in them, and the sums of each document; with `keyed`, a hash of its
+    content, too: the sum over its pieces, which are the same wherever the same text stands."""
 
-    def __init__(self, kind: Kind, tokenizer: Tokenizer) -> None:
+    def __init__(self, kind: Kind, tokenizer: Tokenizer, *, keyed: bool = False) -> None:
         self._tokenizer, self._dtype, self._last_side = tokenizer, token_dtype(tokenizer.vocab_size), SIDES[kind][-1]
         places = [(part, side) for part in PARTS for side in SIDES[kind]]
         self._ids = {place: array("H" if self._dtype.itemsize == 2 else "I") for place in places}
         self._ends: dict[tuple[Part, str], list[int]] = {place: [] for place in places}
         self._sums = {part: [[0] * len(SUMS)] for part in PARTS}
+        self._keys = {part: [0] for part in PARTS if keyed}
 
     def add(self, batch: Sequence[Piece]) -> None:
         """Encode a batch."""
@@ -206,7 +217,7 @@ class EncodedChunk:
         for piece, ids in zip(batch, self._tokenizer.encode_batch([piece.text for piece in batch]), strict=True):
             place = piece.part, piece.side
             stored, rows = self._ids[place], self._sums[piece.part]
-            if piece.first:
+            if piece.number == 0:
                 stored.fromlist(list(roles.stored_start(piece.side)))
             stored.fromlist(ids)
             size, data, counted = len(ids), piece.text.encode(), piece.side != "source"
@@ -219,8 +230,14 @@ class EncodedChunk:
             unknown = self._tokenizer.count_unknown(ids)
             new = *texts, unknown, size, words, size * size, size * words, words * words
             rows[-1] = [one + more for one, more in zip(rows[-1], new, strict=True)]
+            keys = self._keys.get(piece.part)
+            if keys:
+                seed = 2 * piece.number + counted  # of a pair, either side has its own
+                keys[-1] = (keys[-1] + xxh3_64_intdigest(data, seed)) % 2**64
             if piece.last and piece.side == self._last_side:
                 rows.append([0] * len(SUMS))
+                if keys:
+                    keys.append(0)
 
     def of(self, batches: Iterable[Sequence[Piece]]) -> EncodedChunk:
         """The same, with these batches."""
@@ -240,6 +257,8 @@ class EncodedChunk:
             arrays[f"{part}.{side}.ends"] = np.array(self._ends[part, side], np.int64)
         for part, rows in self._sums.items():
             arrays[f"{part}.sums"] = np.array(rows, np.int64)
+        for part, keys in self._keys.items():
+            arrays[f"{part}.keys"] = np.array(keys, np.uint64)
         file = BytesIO()
         np.savez(file, **arrays)  # type: ignore[arg-type]
         return file.getvalue()
@@ -266,191 +285,3 @@ def counted(path: Path) -> NDArray[np.int64]:
     """The documents and the tokens of a chunk's file."""
     with opened_chunk(path) as arrays:
         return sum(arrays[f"{part}.sums"][:, :2].sum(axis=0) for part in PARTS)
-
-
-class ChunkWriter:
-    """Chunks as the shards of a dataset."""
-
-    def __init__(
-        self,
-        kind: Kind,
-        tokenizer: Tokenizer,
-        folder: Path,
-        shard_tokens: int,
-        first: Mapping[Part, int] | None = None,
-    ) -> None:
-        """`first`: the number of the first shard of each part, where it is not 0."""
-        self._kind, self._tokenizer, self._folder = kind, tokenizer, folder
-        self._sums = {part: np.zeros(len(SUMS), np.int64) for part in PARTS}
-        dtype = token_dtype(tokenizer.vocab_size)
-        first = first or dict.fromkeys(PARTS, 0)
-        self._writers = {
-            part: PartWriter(folder, part, SIDES[kind], dtype=dtype, shard_tokens=shard_tokens, first=first[part])
-            for part in PARTS
-        }
-        self._mixture: tuple[MixedSource, ...] = ()
-
-    def write(self, chunks: Sequence[Sequence[Path]], mixture: Sequence[Weighted] = ()) -> None:
-        """Append the chunks of each source. Those of a mixture are the training part by weight, and the validation part
-        one source after the other."""
-        with ExitStack() as stack:
-            for writer in self._writers.values():
-                stack.enter_context(writer)
-            for path in chain.from_iterable(chunks):
-                with opened_chunk(path) as arrays:
-                    for part, writer in self._writers.items():
-                        if part == "validation" or not mixture:
-                            self._sums[part] += arrays[f"{part}.sums"].sum(axis=0)
-                            writer.write(_sides(arrays, part, self._kind))
-            if mixture:
-                self._mix(chunks, mixture)
-            for part, writer in self._writers.items():
-                if self._characters(part):
-                    writer.finish_shard()
-
-    def _characters(self, part: Part) -> int:
-        return int(self._sums[part][SUMS.index("characters")])
-
-    def _mix(self, chunks: Sequence[Sequence[Path]], mixture: Sequence[Weighted]) -> None:
-        lengths = [_document_tokens(paths) for paths in chunks]
-        for one, own in zip(mixture, lengths, strict=True):
-            if not len(own):
-                problem = f"The training part of {one.source} has no document"
-                raise UsageError(problem, "give more text, or change data.split or data.validation_fraction")
-        mixed = mixed_order(lengths, [one.weight for one in mixture], [one.max_epochs for one in mixture])
-        streams = [_training_documents(paths, self._kind) for paths in chunks]
-        sides = SIDES[self._kind]
-        buffers: dict[str, list[NDArray[Any]]] = {side: [] for side in sides}
-        held = 0
-        for number, source in enumerate(mixed.order.tolist(), start=1):
-            document, sums = next(streams[source])
-            self._sums["train"] += sums
-            for side, ids in document.items():
-                buffers[side].append(ids)
-                held += len(ids)
-            if held >= _HELD or number == len(mixed.order):
-                ends = {side: np.cumsum([len(ids) for ids in buffers[side]]) for side in sides}
-                self._writers["train"].write({side: (np.concatenate(buffers[side]), ends[side]) for side in sides})
-                buffers, held = {side: [] for side in sides}, 0
-        total = sum(mixed.tokens)
-        self._mixture = tuple(
-            MixedSource(
-                source=one.source,
-                weight=one.weight,
-                documents=documents,
-                tokens=tokens,
-                share=tokens / total,
-                epochs=documents / len(own),
-                max_epochs=one.max_epochs,
-                retired_at=retired,
-            )
-            for one, own, documents, tokens, retired in zip(
-                mixture, lengths, mixed.documents, mixed.tokens, mixed.retired, strict=True
-            )
-        )
-
-    def finish(self, sources: Sequence[str], split: str, fingerprint: str, skipped: SkippedRecords) -> Manifest:
-        """The manifest, written. A part without text is a UsageError."""
-        for part, sums in self._sums.items():
-            if not self._characters(part):
-                names = ", ".join(sources)
-                problem = f"The {part} part of {names} has no text (split {split}, {sums[0]} documents)"
-                raise UsageError(problem, "give more text, or change data.split or data.validation_fraction")
-        self._tokenizer.save(self._folder / TOKENIZER_NAME)
-        tokenizer = self._tokenizer
-        manifest = Manifest(
-            kind=self._kind,
-            sources=tuple(sources),
-            split=split,
-            fingerprint=fingerprint,
-            tokenizer_fingerprint=tokenizer.fingerprint,
-            vocab_size=tokenizer.vocab_size,
-            roles=tokenizer.roles,
-            train=self._part("train"),
-            validation=self._part("validation"),
-            mixture=self._mixture,
-            skipped=skipped,
-        )
-        write_manifest(self._folder, manifest)
-        return manifest
-
-    def appended(self, old: Manifest, sources: Sequence[str], fingerprint: str, skipped: SkippedRecords) -> Manifest:
-        """The manifest of a dataset with what was written behind what it had."""
-        parts = {}
-        for part in PARTS:
-            before, new = old.part(part), self._part(part)
-            parts[part] = PartManifest(before.counts.joined(new.counts), before.shards + new.shards)
-        edition = Edition(
-            old.fingerprint,
-            old.sources,
-            train=(old.train.counts, len(old.train.shards)),
-            validation=(old.validation.counts, len(old.validation.shards)),
-        )
-        return replace(
-            old,
-            fingerprint=fingerprint,
-            sources=old.sources + tuple(sources),
-            train=parts["train"],
-            validation=parts["validation"],
-            earlier=(*old.earlier, edition),
-            skipped=old.skipped.joined(skipped),
-        )
-
-    def _part(self, part: Part) -> PartManifest:
-        return PartManifest(_part_counts(self._sums[part]), tuple(self._writers[part].shards))
-
-
-_HELD = 1 << 20
-"""Tokens of mixed documents that are written together."""
-
-
-def _sides(arrays: Any, part: Part, kind: Kind) -> dict[str, tuple[NDArray[Any], NDArray[np.int64]]]:
-    return {side: (arrays[f"{part}.{side}.ids"], arrays[f"{part}.{side}.ends"]) for side in SIDES[kind]}
-
-
-def _document_tokens(chunks: Sequence[Path]) -> NDArray[np.int64]:
-    """Tokens of each training document of a source."""
-    found, left = [], 0
-    place = SUMS.index("tokens")
-    for path in chunks:
-        with opened_chunk(path) as arrays:
-            tokens = arrays["train.sums"][:, place].copy()
-        tokens[0] += left
-        left = int(tokens[-1])
-        found.append(tokens[:-1])
-    return np.concatenate([*found, np.zeros(0, np.int64)])
-
-
-def _training_documents(
-    chunks: Sequence[Path], kind: Kind
-) -> Iterator[tuple[dict[str, NDArray[Any]], NDArray[np.int64]]]:
-    """The documents of a source over and over: the ids of each side, and the sums. One may go on in the next chunk."""
-    sides = SIDES[kind]
-    while True:
-        begun: dict[str, list[NDArray[Any]]] = {side: [] for side in sides}
-        sums, at = np.zeros(len(SUMS), np.int64), 0
-        for path in chunks:
-            with opened_chunk(path) as arrays:
-                rows, found = iter(arrays["train.sums"]), _sides(arrays, "train", kind)
-            # Behind what each end closes comes the rest.
-            left = {side: deque(np.split(ids, ends)) for side, (ids, ends) in found.items()}
-            while True:
-                side = sides[at]
-                begun[side].append(left[side].popleft())
-                if not left[side]:
-                    break
-                at = (at + 1) % len(sides)
-                if at == 0:
-                    yield {side: np.concatenate(begun[side]) for side in sides}, sums + next(rows)
-                    begun, sums = {side: [] for side in sides}, np.zeros(len(SUMS), np.int64)
-            sums = sums + next(rows)
-
-
-def _part_counts(sums: NDArray[np.int64]) -> PartCounts:
-    found = dict(zip(SUMS, sums.tolist(), strict=True))
-    counted = PartCounts(**{name: found[name] for name in _COUNTED})
-    if not found["words"]:
-        return counted
-    mean = found["pieces"] / found["words"]
-    deviations = found["squares"] - 2 * mean * found["products"] + mean**2 * found["word_squares"]
-    return replace(counted, words=found["words"], spread=round(math.sqrt(max(0.0, deviations) / found["words"]), 4))

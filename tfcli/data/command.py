@@ -58,6 +58,14 @@ def prepare(
         str | None,
         typer.Option(metavar="SOURCE", help="The validation part, for --split file.", rich_help_panel=_SOURCES),
     ] = None,
+    drop_duplicates: Annotated[
+        Literal["train", "validation"] | None,
+        typer.Option(
+            help="Leave out of this part what stands in the other one, too.",
+            show_default="nothing is left out",
+            rich_help_panel=_SOURCES,
+        ),
+    ] = None,
     assignments: Annotated[
         list[str] | None,
         typer.Option(
@@ -134,6 +142,7 @@ def prepare(
     if merge:
         given: dict[str, Any] = {"--tokenizer": tokenizer, "--pairs": pairs, "--weights": weights, "--split": split}
         given |= {"--validation": validation, "--set": assignments, "--seed": seed, "--on-bad-record": on_bad_record}
+        given |= {"--drop-duplicates": drop_duplicates}
         for name, value in given.items():
             if value not in (None, False):
                 raise UsageError(f"{name} says how to prepare, and --merge has it from the shares", f"leave {name} out")
@@ -155,6 +164,7 @@ def prepare(
             raise UsageError(problem, "leave one of them out")
         named = {}
     flags = {**named, "split": split, "validation": validation, "seed": seed, "on_bad_record": on_bad_record}
+    flags |= {"drop_duplicates": drop_duplicates}
     flags = {key: value for key, value in flags.items() if value is not None}  # another one would take a --set away
     section = build_recipe(settings, {"data": flags}).data
     if (workers > 1 or engine) and "-" in section.names:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING
 from tfcli.corpora import PARTS, Kind
 from tfcli.data.chunks import (
     TOKENIZER_NAME,
-    ChunkWriter,
     Progress,
     Share,
-    Weighted,
     chunk_name,
+    decide,
     encode_share,
     skipped_records,
 )
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.shards import MANIFEST_NAME, SHARD_TOKENS, read_manifest, write_manifest
 from tfcli.data.workers import Origin, Request, WorkerError, encode_by_ray, encode_by_workers
+from tfcli.data.writer import ChunkWriter, Weighted
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import Lock, digest, read_versioned, replacing_folder, require_writable, validated, write_json
 from tfcli.records.dataset import NONE_SKIPPED, DatasetRecord, SkippedRecords
@@ -83,6 +83,7 @@ def prepare(
     try:
         with _chunk_folder(out, fingerprint) as folder:
             if origin is not None and (workers > 1 or ray is not None):
+                decide(division, folder)
                 request = Request(origin, division.source.kind, folder, workers)
                 by_workers = encode_by_workers if ray is None else partial(encode_by_ray, address=ray)
                 chunks, skipped = by_workers(request, progress)
@@ -93,7 +94,8 @@ def prepare(
             with replacing_folder(out) as made:
                 writer = ChunkWriter(division.source.kind, tokenizer, made, shard_tokens)
                 writer.write(_chunk_paths([folder], chunks), _weights(division))
-                manifest = writer.finish(division.source.names, division.split, fingerprint, skipped)
+                removed = division.removed
+                manifest = writer.finish(division.source.names, division.split, fingerprint, skipped, removed)
     except (TfcliError, FileNotFoundError):
         # Of two processes that prepare the same for a shared cache, the later one takes what the other made.
         if found := _existing(division, tokenizer, out):
@@ -126,10 +128,11 @@ def prepare_share(
                 chunks=chunks,
                 mixture=_weights(division),
                 skipped=skipped_records(division),
+                removed=division.removed,
             )
             _require_unchanged(division)
             write_json(made / _SHARE_NAME, {"format_version": _VERSION, **asdict(about)})
-            for file in folder.glob("*.npz"):
+            for file in folder.glob("[0-9]*.npz"):
                 file.rename(made / file.name)
 
 
@@ -152,6 +155,9 @@ def append(
             raise UsageError(problem, "divide both by hash: --split hash")
     if dataset.manifest.mixture or division.mixture:
         raise UsageError("A mixture cannot be added to, nor added", "prepare the whole mixture again")
+    if division.cleaning and division.cleaning.compares:
+        problem = "data.deduplicate cannot compare with documents that are prepared already"
+        raise UsageError(problem, "prepare all of them again, or leave data.deduplicate out")
     try:
         lock = Lock(folder)
     except OSError as error:
@@ -166,8 +172,8 @@ def append(
             first = {part: len(old.part(part).shards) for part in PARTS}
             writer = ChunkWriter(old.kind, tokenizer, made, SHARD_TOKENS, first)
             writer.write(_chunk_paths([chunks], numbers))
-            fingerprint = digest("appended", old.fingerprint, added)
-            manifest = writer.appended(old, division.source.names, fingerprint, skipped_records(division))
+            fingerprint, skipped = digest("appended", old.fingerprint, added), skipped_records(division)
+            manifest = writer.appended(old, division.source.names, fingerprint, skipped, division.removed)
             _require_unchanged(division)
         for file in (folder / _NEW).iterdir():  # which are on the disk by now
             file.replace(folder / file.name)
@@ -191,6 +197,7 @@ class _ShareManifest:
     chunks: tuple[int, ...]
     mixture: tuple[Weighted, ...]
     skipped: SkippedRecords = NONE_SKIPPED
+    removed: dict[str, int] = field(default_factory=dict)
 
 
 def merge(shares: Sequence[Path], out: Path, *, shard_tokens: int = SHARD_TOKENS) -> DatasetRecord:
@@ -223,7 +230,8 @@ def merge(shares: Sequence[Path], out: Path, *, shard_tokens: int = SHARD_TOKENS
     with replacing_folder(out) as made:
         writer = ChunkWriter(wanted.kind, tokenizer, made, shard_tokens)
         writer.write(chunks, wanted.mixture)
-        return writer.finish(wanted.sources, wanted.split, wanted.fingerprint, wanted.skipped).record(out)
+        manifest = writer.finish(wanted.sources, wanted.split, wanted.fingerprint, wanted.skipped, wanted.removed)
+    return manifest.record(out)
 
 
 def _require_free(out: Path) -> None:

@@ -4,7 +4,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,8 @@ from tfcli.records.roles import TokenRoles
 
 FORMAT_VERSION = 3
 _BEFORE_MIXTURES = 2
-"""What neither a mixture, an earlier edition nor a record left out is in, and is written still where there is none."""
+"""What none of these is in, and is written still where there is none."""
+_WHERE_THERE_ARE = ("mixture", "earlier", "skipped", "copies", "removed")
 _BEFORE_TEXT_START = 1
 """Where every text begins with bos, even where that is the end of another one."""
 MANIFEST_NAME = "manifest.json"
@@ -89,6 +90,10 @@ class Manifest:
     """What the dataset was before each time that documents were appended, the first one first."""
     skipped: SkippedRecords = NONE_SKIPPED
     """The records that were left out because they could not be read."""
+    copies: int = 0
+    """Validation documents that stand in training, too, letter for letter."""
+    removed: dict[str, int] = field(default_factory=dict)
+    """How many documents were left out before, for each reason."""
 
     def edition(self, fingerprint: str) -> "Manifest | None":
         """The dataset as it was known by a fingerprint, which is that of today or an earlier one."""
@@ -103,6 +108,7 @@ class Manifest:
                     train=PartManifest(one.train[0], self.train.shards[: one.train[1]]),
                     validation=PartManifest(one.validation[0], self.validation.shards[: one.validation[1]]),
                     earlier=self.earlier[:number],
+                    removed={},
                 )
         return None
 
@@ -119,9 +125,9 @@ class Manifest:
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write ``manifest.json`` into `folder`."""
-    new = {"mixture": manifest.mixture, "earlier": manifest.earlier, "skipped": manifest.skipped.count}
-    values = {name: value for name, value in asdict(manifest).items() if new.get(name, True)}
-    version = FORMAT_VERSION if new.keys() & values.keys() else _BEFORE_MIXTURES
+    left_out = {name for name in _WHERE_THERE_ARE if not getattr(manifest, name)}
+    values = {name: value for name, value in asdict(manifest).items() if name not in left_out}
+    version = _BEFORE_MIXTURES if left_out == {*_WHERE_THERE_ARE} else FORMAT_VERSION
     write_json(folder / MANIFEST_NAME, {"format_version": version, **values})
 
 
@@ -157,6 +163,8 @@ def _contradictions(manifest: Manifest) -> Iterator[str]:
     for token_id in (*roles.ids(), *roles.source_start, *roles.target_prefix):
         if not 0 <= token_id < size:
             yield f"is damaged at roles: there is no id {shortened(str(token_id))} among {size}"
+    if not 0 <= manifest.copies <= manifest.validation.counts.documents:
+        yield f"is damaged at copies, which is {shortened(str(manifest.copies))}"
     for name in PARTS:
         part = manifest.part(name)
         counts = part.counts

@@ -12,6 +12,17 @@ from tfcli.draw.safe import printable
 from tfcli.draw.tables import columns, dim, grid, heading
 from tfcli.records.dataset import CacheEntry, DatasetRecord, PartCounts
 
+_REMOVED = {
+    "short": "too short",
+    "long": "too long",
+    "ratio": "with sides of too different lengths",
+    "identical": "with the same text on both sides",
+    "no_letters": "with a side without letters",
+    "exact": "exact copies",
+    "near": "near-duplicates",
+    "in_both_parts": "that stand in both parts",
+}
+
 
 class DatasetView(View[DatasetRecord]):
     """Where the text came from, how it was split, and what each part holds."""
@@ -44,6 +55,16 @@ class DatasetView(View[DatasetRecord]):
                     yield Text(f"{gave} {exact(one.retired_at)}; the others share its part from there on.")
         for line in record.skipped.lines():
             yield Text(printable(line), overflow="fold")
+        unit = unit.removesuffix("s")
+        if record.removed:
+            each = ", ".join(f"{exact(count)} {_REMOVED.get(why, why)}" for why, count in record.removed.items())
+            yield Text(f"Left out: {plural(sum(record.removed.values()), unit)} ({each}).")
+        if record.copies and not record.only:
+            share = percent(record.copies / record.validation.documents)
+            many = f"{exact(record.copies)} of {plural(record.validation.documents, f'validation {unit}')} ({share})"
+            stand = "stands" if record.copies == 1 else "stand"
+            drop = "data.drop_duplicates = train or validation leaves out such copies there."
+            yield Text(f"{many} {stand} in training, too; {drop}", "yellow")
         split = "" if record.only else f"split by {record.split} · "
         about = f"{split}vocabulary {exact(record.vocab_size)} · {record.fingerprint[:12]}"
         yield from dim(about, printable(record.path))

@@ -1,5 +1,6 @@
 """Recipes: one run as frozen dataclasses, with its text, its model, its training and its generation."""
 
+import math
 import re
 from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, Literal, NamedTuple
@@ -16,6 +17,8 @@ Algorithm = Literal["bpe", "wordpiece", "unigram", "word", "char"]
 Split = Literal["hash", "tail", "file"]
 OnBadRecord = Literal["refuse", "skip"]
 BeyondContext = Literal["stop", "slide", "extrapolate"]
+CLEANING_KEYS = ("normalize", "min_characters", "max_characters", "max_length_ratio", "filter_pairs", "deduplicate")
+"""Keys of the data section that change or remove documents before they are divided."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,29 @@ class DataSection(Section):
     """What happens at a record that cannot be read. refuse: the first one ends the command. skip: it is left out,
     counted, and the first few are listed."""
 
+    normalize: Literal["nfc", "nfkc"] | None = None
+    """Put the text into a Unicode normalization form. nfc: the same character has the same code. nfkc: ligatures, wide
+    and superscript forms become plain ones, too. None: text stays as it is."""
+
+    min_characters: Annotated[int, Ge(1), Unit("characters")] | None = None
+    """Leave out shorter documents, and pairs with a shorter side."""
+
+    max_characters: Annotated[int, Ge(1), Unit("characters")] | None = None
+    """Leave out longer documents, and pairs with a longer side."""
+
+    max_length_ratio: Annotated[float, Ge(1)] | None = None
+    """Leave out pairs of which one side has more characters than this many times the other."""
+
+    filter_pairs: bool | None = None
+    """Leave out pairs whose sides are the same, or of which a side has no letter, in whatever language."""
+
+    deduplicate: Literal["exact", "near"] | None = None
+    """Leave out documents that came before, in whatever source or part. near: also those that are nearly the same,
+    which needs the extra `dedup`."""
+
+    drop_duplicates: Literal["train", "validation"] | None = None
+    """Leave out of this part the documents that stand, letter for letter, in the other one, too."""
+
     def __post_init__(self) -> None:
         if self.source and self.sources:
             problem = "data.source and data.sources both name the text"
@@ -117,6 +143,9 @@ class DataSection(Section):
             raise UsageError("data.source has an empty name", "name a source, or leave data.source out")
         if self.source == ():
             raise UsageError("data.source = [] names no source", "name one, or leave data.source out")
+        if (self.min_characters or 0) > (self.max_characters or math.inf):
+            problem = f"data.min_characters = {self.min_characters} is above data.max_characters"
+            raise UsageError(f"{problem} = {self.max_characters}", "keep the lengths between the two")
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from tfcli.bench import Spread
@@ -63,6 +63,9 @@ class SkippedRecords:
     MOST: ClassVar[int] = 5
     """How many are listed."""
 
+    def __bool__(self) -> bool:
+        return self.count > 0
+
     def joined(self, more: "SkippedRecords") -> "SkippedRecords":
         """Those of both."""
         return SkippedRecords(self.count + more.count, (self.first + more.first)[: self.MOST])
@@ -112,6 +115,8 @@ class DatasetRecord:
     only: Literal["whole", "validation"] | None = None  # what both parts are of their source, where both are the same
     mixture: tuple[MixedSource, ...] = ()  # the sources of the training part, where they have weights
     skipped: SkippedRecords = NONE_SKIPPED
+    copies: int = 0  # validation documents that stand in training, too
+    removed: dict[str, int] = field(default_factory=dict)  # documents left out before, by reason
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,296 @@
+"""Cleaning a corpus: Unicode normalization, filters by length and ratio, deduplication exact and near.
+
+A document is normalized first; then the first reason to remove it counts. Near-duplicates are found by MinHash (Broder
+1997) and locality-sensitive hashing (Leskovec, Rajaraman and Ullman 2020, section 3.4). Of several sources, in their
+order, the first copy stays.
+"""
+
+import re
+import unicodedata
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from xxhash import xxh3_64
+
+from tfcli.corpora import Document, LongText, Pair, Part, Source, Text, pieces, stretches, texts
+from tfcli.errors import BrokenInputError, UsageError
+from tfcli.files import digest
+from tfcli.recipe.recipe import CLEANING_KEYS, DataSection
+
+T = TypeVar("T")
+REASONS = ("short", "long", "ratio", "identical", "no_letters", "exact", "near")
+"""Why a document is removed; a verdict of 0 keeps it, and n is the n-th of these."""
+_VERSION = 1
+
+
+def document_key(document: Document) -> int:
+    """A hash of 64 bits of a document's content; of a pair, of both sides in their order."""
+    sides = []
+    for text in texts(document):
+        content = xxh3_64()
+        for stretch in stretches(text):
+            content.update(stretch.encode())
+        sides.append(content)
+    return sides[0].intdigest() if len(sides) == 1 else xxh3_64(b"".join(one.digest() for one in sides)).intdigest()
+
+
+class KeyTable:
+    """Hashes of 64 bits, each with the number it came with first: a hash table with linear probing, of 12 bytes a
+    place, half to three quarters of which are taken."""
+
+    def __init__(self) -> None:
+        self._keys, self._numbers = array("Q", bytes(8 << 10)), array("I", bytes(4 << 10))
+        self._held = 0
+
+    def add(self, key: int, number: int = 0) -> int | None:
+        """The number with which a key has come before; None: it is new."""
+        key = key or 1  # 0 is a free place
+        place = self._place(key)
+        if self._keys[place]:
+            return self._numbers[place]
+        self._keys[place], self._numbers[place] = key, number
+        self._held += 1
+        if self._held * 4 > len(self._keys) * 3:
+            old = self._keys, self._numbers
+            self._keys, self._numbers = array("Q", bytes(16 * len(old[0]))), array("I", bytes(8 * len(old[0])))
+            for one, its_number in zip(*old, strict=True):
+                if one:
+                    place = self._place(one)
+                    self._keys[place], self._numbers[place] = one, its_number
+        return None
+
+    def _place(self, key: int) -> int:
+        keys, mask = self._keys, len(self._keys) - 1
+        place = key & mask
+        while keys[place] not in (0, key):
+            place = (place + 1) & mask
+        return place
+
+
+_PERMUTATIONS, _ROWS = 128, 8
+_NEAR = 0.8
+"""Documents are near-duplicates whose shingles have at least this Jaccard similarity."""
+_SHINGLE = 8  # characters
+_MULTIPLIER = 0x9E3779B97F4A7C15  # 2^64 / golden ratio, odd
+_SPACES = re.compile(r"\W+")
+
+
+class NearIndex:
+    """Documents that are like one that came before: signatures of 128 minima, in 16 bands of 8 that are looked up, and
+    compared by 8 bits of each minimum (Li and König 2010). Some 500 bytes a document."""
+
+    def __init__(self) -> None:
+        try:
+            from datasketch import MinHash
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] != "datasketch":
+                raise
+            problem = "Near-duplicates are found with datasketch, which is not installed"
+            raise UsageError(problem, "pip install 'tfcli[dedup]', or remove exact copies alone") from None
+        self._minhash = MinHash(_PERMUTATIONS, seed=1, hashfunc=int, scheme="affine32")
+        self._bands = KeyTable()
+        self._signatures = bytearray()
+        powers = [pow(_MULTIPLIER, power, 1 << 64) for power in range(1, max(_ROWS, _SHINGLE) + 1)]
+        self._powers = np.array(powers, np.uint64)
+
+    def add(self, document: Document) -> bool:
+        """Whether one that came before is like it; if none is, it is remembered."""
+        minima = self.signature(document)
+        rows = minima.reshape(-1, _ROWS).astype(np.uint64) + np.uint64(1)
+        keys = (rows * self._powers[:_ROWS]).sum(axis=1) + np.arange(len(rows), dtype=np.uint64) * self._powers[1]
+        keys ^= keys >> np.uint64(29)
+        own, number = minima.astype(np.uint8), len(self._signatures) // _PERMUTATIONS
+        alike = {self._bands.add(key, number) for key in keys.tolist()} - {None, number}
+        for other in alike:
+            assert other is not None
+            begin = other * _PERMUTATIONS
+            signature = np.frombuffer(bytes(self._signatures[begin : begin + _PERMUTATIONS]), np.uint8)
+            # Of minima that differ, one in 256 has the same 8 bits.
+            if ((own == signature).mean() - 1 / 256) / (1 - 1 / 256) >= _NEAR:
+                return True
+        self._signatures += own.tobytes()
+        return False
+
+    def signature(self, document: Document) -> NDArray[np.uint32]:
+        """The least hash of its shingles under each permutation.
+
+        Shape: (128,)
+        """
+        self._minhash.clear()
+        for text in texts(document):
+            for piece in pieces(text):
+                self._minhash.update_batch(self._shingles(piece).tolist())
+        minima: NDArray[np.uint32] = self._minhash.hashvalues
+        return minima
+
+    def _shingles(self, text: str) -> NDArray[np.uint64]:
+        """Hashes of 32 bits of all stretches of 8 characters; case does not count, nor what stands between words."""
+        plain = _SPACES.sub(" ", text.casefold()).ljust(_SHINGLE)
+        letters = np.frombuffer(plain.encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.uint64)
+        count = len(letters) - _SHINGLE + 1
+        hashes = np.zeros(count, np.uint64)
+        for place in range(_SHINGLE):
+            hashes += letters[place : place + count] * self._powers[place]
+        return np.unique((hashes ^ (hashes >> np.uint64(31))) * self._powers[0] >> np.uint64(32))
+
+
+_SAFE = re.compile(r"[\0-\x7f\u0400-\u0481\u048a-\u052f\u3041-\u3096\u30a1-\u30fa\u3400-\u9fff\uac00-\ud7a3]")
+"""Characters with which nothing before them is composed."""
+
+
+def normalized(text: Text, form: Literal["nfc", "nfkc"]) -> Text:
+    """The text in a Unicode normalization form; of a long one, each stretch up to where nothing is composed."""
+    to: Any = form.upper()
+    if isinstance(text, str):
+        return unicodedata.normalize(to, text)
+
+    def read(long: LongText = text) -> Iterator[str]:
+        left = ""
+        for stretch in long:
+            left += stretch
+            cut = next((place for place in range(len(left) - 1, 0, -1) if _SAFE.match(left, place)), 0)
+            yield unicodedata.normalize(to, left[:cut])
+            left = left[cut:]
+        yield unicodedata.normalize(to, left)
+
+    return LongText(read)
+
+
+class Cleaning:
+    """What is removed of several sources, which are read once for it, in their order. It is decided in whole before
+    the first document is given out; of each a byte is kept, so that reading again costs nothing."""
+
+    def __init__(self, section: DataSection) -> None:
+        self._section = section
+        self._sources: list[Source] = []
+        self._verdicts: list[NDArray[np.uint8]] = []
+        self._exact: KeyTable | None = None
+        self._near: NearIndex | None = None
+        if section.deduplicate is not None:
+            self._exact = KeyTable()
+        if section.deduplicate == "near":
+            self._near = NearIndex()
+
+    @property
+    def compares(self) -> bool:
+        """Whether documents are compared with those that came before."""
+        return self._exact is not None
+
+    def cleaned(self, source: Source) -> Source:
+        """The source without what is removed, and normalized; the next one in order."""
+        number, divided = len(self._sources), source.divided
+        self._sources.append(source)
+        rules = {key: getattr(self._section, key) or None for key in CLEANING_KEYS}
+        return replace(
+            source,
+            documents=lambda: self._kept(number, source.documents(), self._normalized),
+            divided=divided and partial(self._divided, number, divided),
+            fingerprint=lambda: digest("cleaned", _VERSION, source.fingerprint(), rules),
+        )
+
+    @property
+    def removed(self) -> dict[str, int]:
+        """How many documents are removed for each reason; reasons that never hold are left out."""
+        counts = sum((np.bincount(one, minlength=len(REASONS) + 1) for one in self.verdicts()), np.zeros(1, np.int64))
+        return {name: count for name, count in zip(REASONS, counts[1:].tolist(), strict=True) if count}
+
+    def verdicts(self) -> list[NDArray[np.uint8]]:
+        """Of each document of each source: 0, or the number of the reason."""
+        for source in self._sources[len(self._verdicts) :]:
+            found = bytearray()
+            for document in source.documents():
+                reason = self._reason(self._normalized(document))
+                found.append(REASONS.index(reason) + 1 if reason else 0)
+            self._verdicts.append(np.frombuffer(bytes(found), np.uint8))
+        return self._verdicts
+
+    def remember(self, verdicts: Sequence[NDArray[np.uint8]]) -> None:
+        """Take what another process has decided about the same sources."""
+        self._verdicts = list(verdicts)
+
+    def _divided(
+        self, number: int, divided: Callable[[], Iterator[tuple[Part, Document]]]
+    ) -> Iterator[tuple[Part, Document]]:
+        return self._kept(number, divided(), lambda one: (one[0], self._normalized(one[1])))
+
+    def _kept(self, number: int, documents: Iterator[T], finish: Callable[[T], T]) -> Iterator[T]:
+        verdicts = self.verdicts()[number]
+        for place, document in enumerate(documents):
+            if place >= len(verdicts):
+                names = ", ".join(self._sources[number].names)
+                raise BrokenInputError(f"{names} has changed while it was read", "give the command again")
+            if not verdicts[place]:
+                yield finish(document)
+
+    def _normalized(self, document: Document) -> Document:
+        form = self._section.normalize
+        if form is None:
+            return document
+        if isinstance(document, Pair):
+            return Pair(*(unicodedata.normalize(form.upper(), side) for side in vars(document).values()))  # type: ignore[arg-type]
+        return normalized(document, form)
+
+    def _reason(self, document: Document) -> str | None:
+        section = self._section
+        least, most = section.min_characters, section.max_characters
+        if least is not None or most is not None or section.max_length_ratio is not None:
+            sizes = sorted(sum(map(len, stretches(text))) for text in texts(document))
+            if least is not None and sizes[0] < least:
+                return "short"
+            if most is not None and sizes[-1] > most:
+                return "long"
+            if section.max_length_ratio is not None and sizes[-1] > section.max_length_ratio * sizes[0]:
+                return "ratio"
+        if section.filter_pairs and isinstance(document, Pair):
+            if document.source.strip() == document.target.strip():
+                return "identical"
+            if not all(any(map(str.isalpha, side)) for side in texts(document)):
+                return "no_letters"
+        if self._exact is not None and self._exact.add(document_key(document)) is not None:
+            return "exact"
+        return "near" if self._near is not None and self._near.add(document) else None
+
+
+@dataclass
+class Copies:
+    """Exact copies between the parts of a corpus, of which one part loses its own (`data.drop_duplicates`)."""
+
+    part: Part
+    """The part that loses them."""
+    divisions: list[Callable[[], Iterator[tuple[Part, Document]]]] = field(default_factory=list)
+    _keys: frozenset[int] | None = None
+    _removed: int = 0
+
+    def kept(self, documents: Iterator[tuple[Part, Document]]) -> Iterator[tuple[Part, Document]]:
+        """The documents without those that stand in the other part, too."""
+        keys = self.keys()
+        for part, document in documents:
+            if not keys or part != self.part or document_key(document) not in keys:
+                yield part, document
+
+    def keys(self) -> frozenset[int]:
+        """Of the documents that stand in both parts. All are read once for it, of which 16 bytes each are kept until
+        then."""
+        if self._keys is None:
+            found = {"train": array("Q"), "validation": array("Q")}
+            for divided in self.divisions:
+                for part, document in divided():
+                    found[part].append(document_key(document))
+            here, both = np.frombuffer(found[self.part], np.uint64), np.intersect1d(found["train"], found["validation"])
+            self._keys, self._removed = frozenset(both.tolist()), int(np.isin(here, both).sum())
+        return self._keys
+
+    @property
+    def removed(self) -> int:
+        """How many documents the part loses."""
+        self.keys()
+        return self._removed
+
+    def remember(self, keys: Sequence[int], removed: int) -> None:
+        """Take what another process has found in the same corpus."""
+        self._keys, self._removed = frozenset(keys), removed

@@ -1,0 +1,270 @@
+"""Chunks written as the shards of a dataset, sources mixed by weight; copies of validation documents in training are
+counted."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfcli.corpora import PARTS, Kind, Part
+from tfcli.data.chunks import COUNTED, SUMS, TOKENIZER_NAME
+from tfcli.data.mixture import mixed_order
+from tfcli.data.shards import (
+    SIDES,
+    Edition,
+    Manifest,
+    PartManifest,
+    PartWriter,
+    opened_chunk,
+    token_dtype,
+    write_manifest,
+)
+from tfcli.errors import UsageError
+from tfcli.records.dataset import MixedSource, PartCounts, SkippedRecords
+
+if TYPE_CHECKING:
+    from tfcli.tokenization.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """A source of a mixture, as a share of a dataset knows it."""
+
+    source: str
+    weight: float
+    max_epochs: int | None
+
+
+class ChunkWriter:
+    """Chunks as the shards of a dataset."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        tokenizer: Tokenizer,
+        folder: Path,
+        shard_tokens: int,
+        first: Mapping[Part, int] | None = None,
+    ) -> None:
+        """`first`: the number of the first shard of each part, where it is not 0."""
+        self._kind, self._tokenizer, self._folder = kind, tokenizer, folder
+        self._sums = {part: np.zeros(len(SUMS), np.int64) for part in PARTS}
+        dtype = token_dtype(tokenizer.vocab_size)
+        first = first or dict.fromkeys(PARTS, 0)
+        self._writers = {
+            part: PartWriter(folder, part, SIDES[kind], dtype=dtype, shard_tokens=shard_tokens, first=first[part])
+            for part in PARTS
+        }
+        self._mixture: tuple[MixedSource, ...] = ()
+        self._copies = 0
+
+    def write(self, chunks: Sequence[Sequence[Path]], mixture: Sequence[Weighted] = ()) -> None:
+        """Append the chunks of each source. Those of a mixture are the training part by weight, and the validation part
+        one source after the other."""
+        self._copies = _count_copies(list(chain.from_iterable(chunks)))
+        with ExitStack() as stack:
+            for writer in self._writers.values():
+                stack.enter_context(writer)
+            for path in chain.from_iterable(chunks):
+                with opened_chunk(path) as arrays:
+                    for part, writer in self._writers.items():
+                        if part == "validation" or not mixture:
+                            self._sums[part] += arrays[f"{part}.sums"].sum(axis=0)
+                            writer.write(_sides(arrays, part, self._kind))
+            if mixture:
+                self._mix(chunks, mixture)
+            for part, writer in self._writers.items():
+                if self._characters(part):
+                    writer.finish_shard()
+
+    def _characters(self, part: Part) -> int:
+        return int(self._sums[part][SUMS.index("characters")])
+
+    def _mix(self, chunks: Sequence[Sequence[Path]], mixture: Sequence[Weighted]) -> None:
+        lengths = [_document_tokens(paths) for paths in chunks]
+        for one, own in zip(mixture, lengths, strict=True):
+            if not len(own):
+                problem = f"The training part of {one.source} has no document"
+                raise UsageError(problem, "give more text, or change data.split or data.validation_fraction")
+        mixed = mixed_order(lengths, [one.weight for one in mixture], [one.max_epochs for one in mixture])
+        streams = [_training_documents(paths, self._kind) for paths in chunks]
+        sides = SIDES[self._kind]
+        buffers: dict[str, list[NDArray[Any]]] = {side: [] for side in sides}
+        held = 0
+        for number, source in enumerate(mixed.order.tolist(), start=1):
+            document, sums = next(streams[source])
+            self._sums["train"] += sums
+            for side, ids in document.items():
+                buffers[side].append(ids)
+                held += len(ids)
+            if held >= _HELD or number == len(mixed.order):
+                ends = {side: np.cumsum([len(ids) for ids in buffers[side]]) for side in sides}
+                self._writers["train"].write({side: (np.concatenate(buffers[side]), ends[side]) for side in sides})
+                buffers, held = {side: [] for side in sides}, 0
+        total = sum(mixed.tokens)
+        self._mixture = tuple(
+            MixedSource(
+                source=one.source,
+                weight=one.weight,
+                documents=documents,
+                tokens=tokens,
+                share=tokens / total,
+                epochs=documents / len(own),
+                max_epochs=one.max_epochs,
+                retired_at=retired,
+            )
+            for one, own, documents, tokens, retired in zip(
+                mixture, lengths, mixed.documents, mixed.tokens, mixed.retired, strict=True
+            )
+        )
+
+    def finish(
+        self,
+        sources: Sequence[str],
+        split: str,
+        fingerprint: str,
+        skipped: SkippedRecords,
+        removed: Mapping[str, int],
+    ) -> Manifest:
+        """The manifest, written. A part without text is a UsageError."""
+        for part, sums in self._sums.items():
+            if not self._characters(part):
+                names = ", ".join(sources)
+                problem = f"The {part} part of {names} has no text (split {split}, {sums[0]} documents)"
+                raise UsageError(problem, "give more text, or change data.split or data.validation_fraction")
+        self._tokenizer.save(self._folder / TOKENIZER_NAME)
+        tokenizer = self._tokenizer
+        manifest = Manifest(
+            kind=self._kind,
+            sources=tuple(sources),
+            split=split,
+            fingerprint=fingerprint,
+            tokenizer_fingerprint=tokenizer.fingerprint,
+            vocab_size=tokenizer.vocab_size,
+            roles=tokenizer.roles,
+            train=self._part("train"),
+            validation=self._part("validation"),
+            mixture=self._mixture,
+            skipped=skipped,
+            copies=self._copies,
+            removed=dict(removed),
+        )
+        write_manifest(self._folder, manifest)
+        return manifest
+
+    def appended(
+        self,
+        old: Manifest,
+        sources: Sequence[str],
+        fingerprint: str,
+        skipped: SkippedRecords,
+        removed: Mapping[str, int],
+    ) -> Manifest:
+        """The manifest of a dataset with what was written behind what it had."""
+        parts = {}
+        for part in PARTS:
+            before, new = old.part(part), self._part(part)
+            parts[part] = PartManifest(before.counts.joined(new.counts), before.shards + new.shards)
+        edition = Edition(
+            old.fingerprint,
+            old.sources,
+            train=(old.train.counts, len(old.train.shards)),
+            validation=(old.validation.counts, len(old.validation.shards)),
+        )
+        return replace(
+            old,
+            fingerprint=fingerprint,
+            sources=old.sources + tuple(sources),
+            train=parts["train"],
+            validation=parts["validation"],
+            earlier=(*old.earlier, edition),
+            skipped=old.skipped.joined(skipped),
+            removed=dict(Counter(old.removed) + Counter(removed)),
+        )
+
+    def _part(self, part: Part) -> PartManifest:
+        return PartManifest(_part_counts(self._sums[part]), tuple(self._writers[part].shards))
+
+
+_HELD = 1 << 20
+"""Tokens of mixed documents that are written together."""
+
+
+def _sides(arrays: Any, part: Part, kind: Kind) -> dict[str, tuple[NDArray[Any], NDArray[np.int64]]]:
+    return {side: (arrays[f"{part}.{side}.ids"], arrays[f"{part}.{side}.ends"]) for side in SIDES[kind]}
+
+
+def _document_tokens(chunks: Sequence[Path]) -> NDArray[np.int64]:
+    """Tokens of each training document of a source."""
+    place = SUMS.index("tokens")
+    return np.concatenate([*_by_document(chunks, "train.sums", place), np.zeros(0, np.int64)])
+
+
+def _by_document(chunks: Sequence[Path], name: str, column: int | None = None) -> Iterator[NDArray[Any]]:
+    """What is summed up for each document, chunk by chunk: the last row of one goes on in the first of the next."""
+    left = np.zeros(1, np.int64)
+    for path in chunks:
+        with opened_chunk(path) as arrays:
+            rows = arrays[name]
+            values = rows if column is None else rows[:, column].copy()
+        values[:1] += left.astype(values.dtype)  # hashes are sums modulo 2^64
+        left = values[-1:]
+        yield values[:-1]
+
+
+def _count_copies(chunks: Sequence[Path]) -> int:
+    """How many validation documents stand in training, too; of 8 bytes each, those of validation alone are held."""
+    for path in chunks[:1]:
+        with opened_chunk(path) as arrays:
+            if "train.keys" not in arrays.files:
+                return 0
+    validation = np.concatenate([*_by_document(chunks, "validation.keys"), np.zeros(0, np.uint64)])
+    held, counts = np.unique(validation, return_counts=True)
+    found = np.zeros(len(held), bool)
+    for keys in _by_document(chunks, "train.keys"):
+        found |= np.isin(held, keys)
+    return int(counts[found].sum())
+
+
+def _training_documents(
+    chunks: Sequence[Path], kind: Kind
+) -> Iterator[tuple[dict[str, NDArray[Any]], NDArray[np.int64]]]:
+    """The documents of a source over and over: the ids of each side, and the sums. One may go on in the next chunk."""
+    sides = SIDES[kind]
+    while True:
+        begun: dict[str, list[NDArray[Any]]] = {side: [] for side in sides}
+        sums, at = np.zeros(len(SUMS), np.int64), 0
+        for path in chunks:
+            with opened_chunk(path) as arrays:
+                rows, found = iter(arrays["train.sums"]), _sides(arrays, "train", kind)
+            # Behind what each end closes comes the rest.
+            left = {side: deque(np.split(ids, ends)) for side, (ids, ends) in found.items()}
+            while True:
+                side = sides[at]
+                begun[side].append(left[side].popleft())
+                if not left[side]:
+                    break
+                at = (at + 1) % len(sides)
+                if at == 0:
+                    yield {side: np.concatenate(begun[side]) for side in sides}, sums + next(rows)
+                    begun, sums = {side: [] for side in sides}, np.zeros(len(SUMS), np.int64)
+            sums = sums + next(rows)
+
+
+def _part_counts(sums: NDArray[np.int64]) -> PartCounts:
+    found = dict(zip(SUMS, sums.tolist(), strict=True))
+    counted = PartCounts(**{name: found[name] for name in COUNTED})
+    if not found["words"]:
+        return counted
+    mean = found["pieces"] / found["words"]
+    deviations = found["squares"] - 2 * mean * found["products"] + mean**2 * found["word_squares"]
+    return replace(counted, words=found["words"], spread=round(math.sqrt(max(0.0, deviations) / found["words"]), 4))

@@ -1,0 +1,195 @@
+"""A corpus report: read once, document by document, in bounded memory (8 bytes a document, and its hash)."""
+
+import re
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tfcli.corpora import Document, Kind, pieces, texts
+from tfcli.corpora.cleaning import KeyTable, NearIndex, document_key
+from tfcli.corpora.open import open_source
+from tfcli.inspection.corpus import CorpusReport, LengthBin, Lengths, Ngram, SourceShare
+from tfcli.recipe.recipe import DataSection
+from tfcli.records.dataset import NONE_SKIPPED, SkippedRecords
+
+if TYPE_CHECKING:
+    from tfcli.tokenization.tokenizer import Tokenizer
+
+MOST_FREQUENT = 12
+_HELD = 1 << 19
+"""N-grams that are counted at a time."""
+_BATCH_CHARACTERS = 1 << 20
+_REPORT_EVERY = 1024  # documents
+_UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+_WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+(?:['’][^\W{_UNSPACED}]+)*")
+"""A run of letters and digits, or a letter of a script without spaces."""
+_ALIKE, _BINS = 8, 14
+_STEPS = [digit * 10**power for power in range(18) for digit in (1, 2, 5)]
+
+
+def corpus_report(
+    names: Sequence[str],
+    kind: Kind,
+    section: DataSection,
+    tokenizer: "Tokenizer | None" = None,
+    *,
+    ngram: int = 3,
+    near: bool = False,
+    tell: Callable[[str], None] = lambda _: None,
+) -> CorpusReport:
+    """Read sources, one after the other, and count.
+
+    Args:
+        section: says how they are read, `max_documents` of each.
+        ngram: words of the n-grams.
+        near: look for near-duplicates, too, which takes 500 bytes of memory a document.
+
+    Raises:
+        UsageError: a source is not there, or holds no text; or `near` is asked for without the extra.
+        BrokenInputError: a source is broken.
+    """
+    reader = _Reader(tokenizer, NGramCounter(ngram), NearIndex() if near else None)
+    sources, skipped = [], NONE_SKIPPED
+    for name in names:
+        before = reader.totals()
+        source = open_source(name, kind, max_documents=section.max_documents, seed=section.seed, **section.reading)
+        for number, document in enumerate(source.documents(), start=1):
+            reader.add(document)
+            if number % _REPORT_EVERY == 0:
+                tell(f"{number:,} documents of {name}")
+        reader.encode()
+        sources.append(dict(reader.totals() - before))
+        skipped = skipped.joined(source.skipped())
+    return reader.report(names, kind, sources, skipped)
+
+
+class NGramCounter:
+    """The most frequent n-grams in bounded memory (lossy counting; Manku and Motwani 2002): where too many are held,
+    the rarest are forgotten."""
+
+    def __init__(self, size: int, held: int = _HELD) -> None:
+        self.size, self.error, self._most = size, 0, held
+        self._counts: Counter[tuple[str, ...]] = Counter()
+
+    def add(self, text: str) -> None:
+        """Count those of a text."""
+        words = _WORD.findall(text)
+        self._counts.update(zip(*(words[place:] for place in range(self.size)), strict=False))
+        if len(self._counts) > self._most:
+            ranked = np.fromiter(self._counts.values(), np.int64)
+            least = int(np.partition(ranked, len(ranked) // 2)[len(ranked) // 2])
+            self._counts = Counter({one: count for one, count in self._counts.items() if count > least})
+            self.error += least
+
+    def most_common(self, number: int) -> tuple[Ngram, ...]:
+        """Those that occur twice or more, the most frequent first; of equals, in the order of their words."""
+        ranked = sorted(self._counts.items(), key=lambda item: (-item[1], item[0]))[:number]
+        return tuple(Ngram(" ".join(words), count) for words, count in ranked if count + self.error > 1)
+
+
+class _Reader:
+    def __init__(self, tokenizer: "Tokenizer | None", ngrams: NGramCounter, near: NearIndex | None) -> None:
+        self._tokenizer, self._ngrams, self._near_index = tokenizer, ngrams, near
+        self._lengths = array("Q")
+        self._keys = KeyTable()
+        self._batch: list[tuple[int, str]] = []
+        self._waiting = 0
+        self._counted = Counter[str]()
+
+    def totals(self) -> Counter[str]:
+        return Counter(self._counted)
+
+    def add(self, document: Document) -> None:
+        counted, number, before = self._counted, len(self._lengths), self._counted["bytes"]
+        self._lengths.append(0)
+        counted["documents"] += 1
+        for piece in (piece for text in texts(document) for piece in pieces(text)):
+            counted["characters"] += len(piece)
+            counted["bytes"] += len(piece.encode())
+            counted["words"] += len(piece.split())
+            self._ngrams.add(piece)
+            if self._tokenizer is None:
+                self._lengths[number] += len(piece)
+                continue
+            self._batch.append((number, piece))
+            self._waiting += len(piece) + 1
+            if self._waiting >= _BATCH_CHARACTERS:
+                self.encode()
+        if self._keys.add(document_key(document)) is not None:
+            counted["exact"] += 1
+            counted["exact_bytes"] += counted["bytes"] - before
+        elif self._near_index is not None:
+            counted["near"] += self._near_index.add(document)
+
+    def encode(self) -> None:
+        if self._tokenizer is not None:
+            encoded = self._tokenizer.encode_batch([piece for _, piece in self._batch])
+            for (number, _), ids in zip(self._batch, encoded, strict=True):
+                self._lengths[number] += len(ids)
+                self._counted["tokens"] += len(ids)
+            self._batch, self._waiting = [], 0
+
+    def report(
+        self, names: Sequence[str], kind: Kind, sources: Iterable[dict[str, int]], skipped: SkippedRecords
+    ) -> CorpusReport:
+        counted, has_tokens = self._counted, self._tokenizer is not None
+        whole = counted["tokens" if has_tokens else "bytes"]
+        return CorpusReport(
+            kind=kind,
+            documents=counted["documents"],
+            characters=counted["characters"],
+            bytes=counted["bytes"],
+            words=counted["words"],
+            tokens=counted["tokens"] if has_tokens else None,
+            exact=counted["exact"],
+            exact_bytes=counted["exact_bytes"],
+            near=counted["near"] if self._near_index else None,
+            lengths=lengths_of(self._lengths, is_tokens=has_tokens),
+            ngram_size=self._ngrams.size,
+            ngram_error=self._ngrams.error,
+            ngrams=self._ngrams.most_common(MOST_FREQUENT),
+            sources=tuple(
+                SourceShare(
+                    source=name,
+                    documents=one["documents"],
+                    characters=one["characters"],
+                    bytes=one["bytes"],
+                    tokens=one.get("tokens", 0) if has_tokens else None,
+                    share=one.get("tokens" if has_tokens else "bytes", 0) / (whole or 1),
+                )
+                for name, one in zip(names, sources, strict=True)
+            ),
+            skipped=skipped,
+        )
+
+
+def lengths_of(lengths: "array[int]", *, is_tokens: bool) -> Lengths:
+    """Quantiles of lengths, and their histogram: bins of one width where lengths are alike, else bins that double. The
+    first one has what is shorter, too, the last one what is longer.
+
+    >>> found = lengths_of(array("Q", [1, 2, 3, 9, 40]), is_tokens=True)
+    >>> [(one.low, one.high, one.documents) for one in found.histogram]
+    [(1, 1, 1), (2, 3, 2), (4, 7, 0), (8, 15, 1), (16, 31, 0), (32, 40, 1)]
+    """
+    values = np.frombuffer(lengths, np.uint64).astype(np.int64)
+    low, p10, median, p90, high = np.percentile(values, [1, 10, 50, 90, 99], method="inverted_cdf").tolist()
+    if high > _ALIKE * max(low, 1):
+        edges = [1 << power for power in range(max(low, 1).bit_length() - 1, high.bit_length())]
+    else:
+        step = next(step for step in _STEPS if step * _BINS >= high - low)
+        edges = list(range(low // step * step, high + 1, step))
+    counts = np.bincount(np.searchsorted(edges[1:], values, side="right"), minlength=len(edges)).tolist()
+    shortest, longest = int(values.min()), int(values.max())
+    begins, ends = [shortest, *edges[1:]], [*(edge - 1 for edge in edges[1:]), longest]
+    return Lengths(
+        unit="tokens" if is_tokens else "characters",
+        shortest=shortest,
+        p10=p10,
+        median=median,
+        p90=p90,
+        longest=longest,
+        histogram=tuple(map(LengthBin, begins, ends, counts)),
+    )
