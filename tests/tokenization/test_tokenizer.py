@@ -13,7 +13,7 @@ from tfcli.errors import BrokenInputError, UsageError
 from tfcli.tokenization import labels
 from tfcli.tokenization.tokenizer import Tokenizer
 
-from .conftest import ALGORITHMS, train
+from .conftest import ALGORITHMS, TEXT, train
 
 UNICODE = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 KNOWN = st.lists(
@@ -29,6 +29,26 @@ QUICK = settings(max_examples=150, deadline=None, suppress_health_check=[HealthC
 def test_byte_level_round_trips_any_text(trained: dict[str, Tokenizer], text: str) -> None:
     tokenizer = trained["bpe"]
     assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+@pytest.fixture(scope="module")
+def with_bytes() -> Tokenizer:
+    return train("unigram", f"{TEXT} ▁ \ufffd 漢 <0x41>", vocab_size=500, byte_fallback=True)
+
+
+@QUICK
+@given(text=UNICODE | KNOWN | st.just("<0x41>▁ ▁<unk>\0"))
+def test_byte_fallback_round_trips_any_text(with_bytes: Tokenizer, text: str) -> None:
+    """What is rare (漢), the ▁ that others write for the space, and what spells a byte or the unknown."""
+    ids = with_bytes.encode(text)
+    assert with_bytes.decode(ids) == text
+    assert with_bytes.count_unknown(ids) == 0 and with_bytes.is_lossless
+    stream = with_bytes.stream()
+    assert "".join([*map(stream.push, ids), stream.finish()]) == text
+
+
+def test_byte_fallback_spells_bytes_alone_where_there_is_no_piece(with_bytes: Tokenizer) -> None:
+    assert with_bytes.labels(with_bytes.encode("the 漢"))[-4:] == [" ", "⟨E6⟩", "⟨BC⟩", "⟨A2⟩"]
 
 
 @QUICK

@@ -141,9 +141,9 @@ def test_text_without_spaces_is_learned_from_in_part(algorithm: str, monkeypatch
     learned: list[int] = []
     true = learn.LEARNERS[algorithm]  # type: ignore[index]
 
-    def counting(backend: Any, text: learn.Pieces, section: TokenizerSection) -> Any:
+    def counting(backend: Any, text: learn.Pieces, section: TokenizerSection, more: learn.Characters) -> Any:
         learned.append(sum(len(piece.encode()) for piece in text()))
-        return true(backend, text, section)
+        return true(backend, text, section, more)
 
     monkeypatch.setitem(learn.LEARNERS, algorithm, counting)  # type: ignore[misc]
     (part, report), (again, _) = (train_tokenizer(lambda: iter(texts), section) for _ in range(2))
@@ -151,6 +151,75 @@ def test_text_without_spaces_is_learned_from_in_part(algorithm: str, monkeypatch
     assert report.stretches_learned == pytest.approx(0.1, rel=0.2)
     assert learned[0] == pytest.approx(learn.STRETCHES[algorithm], rel=0.2)
     assert len(part.encode(held_out)) < 1.25 * len(whole.encode(held_out))
+
+
+@pytest.mark.parametrize("algorithm", ["bpe", "wordpiece", "unigram", "word"])
+def test_a_sample_of_stated_size_is_learned_from_with_every_character(algorithm: str) -> None:
+    """Documents in blocks: the sample is within a document of its size, and holds of each block its part. ж stands in
+    one document alone, and is in the alphabet whether that was drawn or not."""
+    blocks = ["the cat sat on the bank and the dog ran " * 30] * 1500 + ["zebra quagga rhino hippo lion " * 40] * 1500
+    blocks[7] = "a lone жжж"
+    size = sum(len(one.encode()) for one in blocks)
+    section = TokenizerSection(algorithm=algorithm, vocab_size=300, sample_bytes=1_000_000)  # type: ignore[arg-type]
+    text = learn.TrainingText(lambda: iter(blocks), section)
+    drawn = [*text.pieces()]
+    assert text.bytes == size
+    assert 1_000_000 - 1300 < sum(len(piece.encode()) for piece in drawn) == text.learned <= 1_000_000
+    assert sum("the" in piece for piece in drawn) / len(drawn) == pytest.approx(0.5, abs=0.06)
+    (first, report), (again, _) = (train_tokenizer(lambda: iter(blocks), section) for _ in range(2))
+    assert first.to_json() == again.to_json()
+    assert (report.learned_bytes, report.bytes) == (text.learned, size)
+    if algorithm != "word":
+        assert first.count_unknown(first.encode("ж zebra жжж")) == 0
+
+
+def test_what_fits_into_the_sample_is_all_learned_from() -> None:
+    section = TokenizerSection(vocab_size=300, sample_bytes=1_000_000)
+    exactly = ["x" * 499_999 + " ", "y" * 499_999 + "\n"]
+    assert learn.TrainingText(lambda: iter(exactly), section).learned is None
+    longer = learn.TrainingText(lambda: iter([*exactly, "z"]), section)
+    assert longer.learned is not None and 800_000 < longer.learned <= 1_000_000
+
+
+def test_the_alphabet_is_whole_where_stretches_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    for algorithm in ("wordpiece", "unigram"):
+        monkeypatch.setitem(learn.STRETCHES, algorithm, 3000)
+        tokenizer = train(algorithm, unspaced(2000), vocab_size=1200)
+        assert all(tokenizer.count_unknown(tokenizer.encode(f"a{one}")) <= 1 for one in CHARACTERS), algorithm
+
+
+@pytest.mark.parametrize("role", ["pad", "bos", "eos", "mask", "unk"])
+def test_roles_are_chosen_by_name(role: str) -> None:
+    """BERT's names for one and for all: those that were chosen serve, and a text never holds them."""
+    chosen = {"pad": "[PAD]", "bos": "[CLS]", "eos": "[SEP]", "mask": "[MASK]", "unk": "[UNK]"}
+    for algorithm in ALGORITHMS:
+        for names in ({role: chosen[role]}, chosen):
+            tokenizer = train(algorithm, **names)
+            token = tokenizer.token_id(chosen[role])
+            assert getattr(tokenizer.roles, role) == token
+            if role != "unk":
+                assert token is not None and token not in tokenizer.encode(f"the {chosen[role]} cat")
+            assert tokenizer.count_unknown(tokenizer.encode("the 漢 cat")) == (algorithm != "bpe")
+
+
+def test_a_role_without_a_token_of_its_own() -> None:
+    """As GPT-2 has it: one token stands between two texts, and fills up batches; none masks."""
+    roles = train("bpe", pad="", bos="", eos="<|endoftext|>", mask="").roles
+    assert (roles.pad, roles.bos, roles.eos, roles.mask, roles.is_shared) == (0, 0, 0, None, True)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"eos": ""}, "is no name that a tokenizer.json is read by"),
+        ({"pad": "<|begin|>"}, "is no name that a tokenizer.json is read by"),
+        ({"bos": "[CLS]", "special_tokens": ("<s>",)}, "would be read as tokenizer.bos"),
+        ({"byte_fallback": True}, "is for unigram"),
+    ],
+)
+def test_roles_that_no_reader_would_find_are_refused(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        TokenizerSection(**settings)
 
 
 def test_spaced_text_is_learned_from_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from tfcli.draw.tables import to_json
 from tfcli.errors import Interrupted, TfcliError
 from tfcli.inspection.attention import AttentionRecord
 from tfcli.inspection.positions import PositionsRecord
-from tfcli.records.dataset import DatasetRecord, TokenizerReport
+from tfcli.records.dataset import DatasetRecord, TokenizerReport, VocabularyExtension
 from tfcli.records.evaluation import Scores
 from tfcli.records.generation import Filled, Generated
 from tfcli.records.runs import (
@@ -39,6 +39,7 @@ _STAGES = {"generation": "Samples", "inspection": "Inside"}
 _EVENTS: dict[type, str] = {
     StageStarted: "stage",
     TokenizerReport: "tokenizer",
+    VocabularyExtension: "extended",
     DatasetRecord: "dataset",
     Scores: "scores",
     Filled: "filled",
@@ -74,6 +75,7 @@ def _drawn(record: Any, *, translation: bool = False) -> Any:
         return AttentionEnding(attention_in_words(record), is_terminal())
     views: dict[type, Callable[[Any], Any]] = {
         TokenizerReport: tokens.tokenizer_view,
+        VocabularyExtension: tokens.extension_view,
         DatasetRecord: dataset.DatasetView,
         Scores: scores.ScoresView,
         Filled: texts.FilledView,
@@ -129,7 +131,9 @@ class Reporter:
         elif self.json:
             if self.stream:
                 self.terminal.json(_named(event))
-        elif not isinstance(event, DatasetRecord | TokenizerReport):  # which are made on the way to the result
+        elif not isinstance(
+            event, DatasetRecord | TokenizerReport | VocabularyExtension
+        ):  # which are made on the way to the result
             self._draw(event)
         elif not self.terminal.quiet:
             self.end_live()

@@ -20,6 +20,7 @@ from tfcli.data.shards import MANIFEST_NAME
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import cache_folder, digest, names_path, require_writable, write_json, write_text
 from tfcli.recipe.recipe import DataSection, Recipe, TokenizerSection
+from tfcli.records.roles import ROLE_NAMES
 from tfcli.records.runs import StageProgress, StageStarted
 from tfcli.runs.config import read_config, read_run_data
 from tfcli.runs.directory import RunDirectory, existing_run, is_run
@@ -31,6 +32,8 @@ Report = Callable[[Any], None]
 """Receives events and records as they come."""
 
 _TOKENIZER_FORMAT = 1
+_LATER = (*ROLE_NAMES, "sample_bytes", "byte_fallback")
+"""Keys that are newer than the cache: left alone, they do not change where a tokenizer lies."""
 _REPORT_EVERY = 256  # documents
 
 
@@ -39,9 +42,11 @@ def kind_of(recipe: Recipe) -> Kind:
     return "pairs" if recipe.reads_pairs else "text"
 
 
-def obtain_data(recipe: Recipe, report: Report) -> tuple[Tokenizer, PreparedDataset]:
+def obtain_data(
+    recipe: Recipe, report: Report, tokenizer: Tokenizer | None = None
+) -> tuple[Tokenizer, PreparedDataset]:
     """The tokenizer and the dataset of a recipe, from the cache where they are there; a folder made by `tfcli prepare`
-    is taken as it is, with the tokenizer inside it."""
+    is taken as it is, with the tokenizer inside it. A `tokenizer` that is given takes the place of the recipe's."""
     if (prepared := prepared_data(recipe)) is not None:
         report(StageStarted("data", str(prepared[1].path), reused=True))
         report(prepared[1].record(reused=True))
@@ -51,7 +56,7 @@ def obtain_data(recipe: Recipe, report: Report) -> tuple[Tokenizer, PreparedData
     if recipe.train.objective == "span-corruption":
         own = [name for name in sentinel_names(recipe.context) if name not in section.special_tokens]
         section = replace(section, special_tokens=(*section.special_tokens, *own))
-    tokenizer = obtain_tokenizer(section, split, report)
+    tokenizer = tokenizer or obtain_tokenizer(section, split, report)
     return tokenizer, cached_dataset(split, tokenizer, report)
 
 
@@ -73,7 +78,9 @@ def obtain_tokenizer(section: TokenizerSection, split: TrainValidationSplit, rep
     if section.path is not None:
         report(StageStarted("tokenizer", section.path, reused=True))
         return load_tokenizer(Path(section.path))
-    key = digest("tokenizer", _TOKENIZER_FORMAT, split.fingerprint, asdict(section))
+    own = TokenizerSection()
+    asked = {key: value for key, value in asdict(section).items() if key not in _LATER or value != getattr(own, key)}
+    key = digest("tokenizer", _TOKENIZER_FORMAT, split.fingerprint, asked)
     file = cache_folder() / "tokenizers" / key / "tokenizer.json"
     manifest = file.with_name(MANIFEST_NAME)
     what = f"{section.algorithm}, {section.vocab_size} ids at most"

@@ -22,6 +22,7 @@ from tfcli.pipeline.datasets import (
     kind_of,
     obtain_data,
     prepared_data,
+    prepared_folder,
     require_same_text,
     with_absolute_paths,
 )
@@ -125,7 +126,11 @@ def _complete(recipe: Recipe, init: Path | None) -> Recipe:
         problem = f"The recipe is that of a run imported from {recipe.origin.source}, and says nothing of training"
         raise UsageError(problem, "begin with its weights: tfcli train --init RUN --data SOURCE")
     require_head(recipe.model)
-    return replace(with_absolute_paths(recipe.resolved()), origin=OriginSection())
+    recipe = replace(with_absolute_paths(recipe.resolved()), origin=OriginSection())
+    # A tokenizer that extends the run's, where one is named, decides how many rows the model has.
+    return (
+        recipe if recipe.tokenizer.path is None and prepared_folder(recipe.data) is None else _with_initial(recipe)[0]
+    )
 
 
 def require_trainable(recipe: Recipe, out: Path | None, init: Path | None) -> Tokenizer | None:
@@ -136,7 +141,7 @@ def require_trainable(recipe: Recipe, out: Path | None, init: Path | None) -> To
     if out is not None and not _holds_same_run(out, recipe):
         with claimed_run(out, recipe.name):
             pass
-    recipe, initial = _with_initial(recipe)
+    recipe, initial, extended = _with_initial(recipe)
     if (prepared := prepared_data(recipe)) is not None:
         return prepared[0]
     if not any(name.startswith("hf:") for name in recipe.data.names):
@@ -145,16 +150,40 @@ def require_trainable(recipe: Recipe, out: Path | None, init: Path | None) -> To
             for _ in split.parts():  # one file may be longer than the other
                 pass
     path = recipe.tokenizer.path
-    return initial.tokenizer if initial is not None else None if path is None else load_tokenizer(Path(path))
+    if initial is not None:
+        return extended or initial.tokenizer
+    return None if path is None else load_tokenizer(Path(path))
 
 
-def _with_initial(recipe: Recipe) -> tuple[Recipe, StoredRun | None]:
-    """The run whose weights are the beginning, and the recipe with its tokenizer."""
+def _with_initial(recipe: Recipe) -> tuple[Recipe, StoredRun | None, Tokenizer | None]:
+    """The run whose weights are the beginning, the recipe with its tokenizer, and the one that extends it where the
+    recipe, or the dataset that it names, has such a one."""
     if recipe.train.init is None:
-        return recipe, None
-    initial = read_run(recipe.train.init)
-    require_same_model(recipe.model, initial)
-    return replace(recipe, tokenizer=replace(recipe.tokenizer, path=str(initial.directory.tokenizer))), initial
+        return recipe, None, None
+    initial, named = read_run(recipe.train.init), recipe.tokenizer.path or prepared_folder(recipe.data)
+    given = None if named is None else load_tokenizer(Path(named))
+    model, rows, own = recipe.model, initial.config.model.vocab_size or 0, initial.tokenizer
+    if given is None or not given.extends(own):
+        if recipe.tokenizer.path is not None and given is not None and given.fingerprint != own.fingerprint:
+            problem = (
+                f"{recipe.tokenizer.path} is not the tokenizer of the run {initial.directory.path}, nor extends it"
+            )
+            raise UsageError(problem, "leave tokenizer.path out, or make one with 'tfcli tokenize train --from RUN'")
+        require_same_model(model, initial)
+        return (
+            replace(recipe, tokenizer=replace(recipe.tokenizer, path=str(initial.directory.tokenizer))),
+            initial,
+            None,
+        )
+    needed = max(rows, given.vocab_size)
+    if (model.vocab_size or needed) < needed and model.vocab_size != rows:
+        problem = f"model.vocab_size = {model.vocab_size}, and the run and the tokenizer that extends its need {needed}"
+        raise UsageError(problem, "leave model.vocab_size out")
+    require_same_model(replace(model, vocab_size=None), initial)
+    wider = replace(model, vocab_size=max(needed, model.vocab_size or 0))
+    extended = given.with_roles(initial.config.roles).of_model(wider.vocab_size or 0)
+    recipe = replace(recipe, model=wider, tokenizer=replace(recipe.tokenizer, path=str(named)))
+    return recipe, initial, extended
 
 
 def earlier_run(recipe: Recipe) -> tuple[RunDirectory, Reason | None] | None:
@@ -182,11 +211,14 @@ def earlier_run(recipe: Recipe) -> tuple[RunDirectory, Reason | None] | None:
 
 
 def _begun(recipe: Recipe, run: RunDirectory, report: Report, processes: int = 1) -> TrainingJob:
-    recipe, initial = _with_initial(recipe)
-    tokenizer, data = obtain_data(recipe, report)
+    recipe, initial, extended = _with_initial(recipe)
+    tokenizer, data = obtain_data(recipe, report, extended)
     if processes == 1:
         report(StageStarted("training", str(run.path)))
-    return start(recipe, data, tokenizer, run, initial=initial, processes=processes)
+    job = start(recipe, data, extended or tokenizer, run, initial=initial, processes=processes)
+    if job.extension is not None:
+        report(job.extension)
+    return job
 
 
 def resume_run(

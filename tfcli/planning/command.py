@@ -232,7 +232,8 @@ def show_plan(
         recipe = replace(recipe, train=with_batches(recipe, PreparedDataset.open(prepared), tokenizer.roles))
     # A tokenizer that is yet to be trained may come out smaller than asked for; this is the most it can be.
     ids = recipe.tokenizer.vocab_size if tokenizer is None else tokenizer.vocab_size
-    model = replace(recipe.model, vocab_size=recipe.model.vocab_size or ids)
+    wanted = max(recipe.model.vocab_size or ids, ids if init is not None else 0)  # a longer vocabulary: more rows
+    model = replace(recipe.model, vocab_size=wanted)
     decided = resolve_for_machine(replace(recipe, model=model))
     at_most = tokenizer is None and recipe.model.vocab_size is None
     result = outline(decided, vocab_size_is_most=at_most, roles=tokenizer.roles if tokenizer else None)

@@ -11,7 +11,7 @@ from tfcli.errors import UsageError, shortened
 from tfcli.recipe import Section
 from tfcli.recipe.model import ModelSection
 from tfcli.recipe.train import TrainSection
-from tfcli.records.roles import OWN_SPECIAL_TOKENS
+from tfcli.records.roles import BOS, EOS, MASK, PAD, ROLE_NAMES, UNK
 
 Algorithm = Literal["bpe", "wordpiece", "unigram", "word", "char"]
 Split = Literal["hash", "tail", "file"]
@@ -42,15 +42,51 @@ class TokenizerSection(Section):
     special_tokens: tuple[str, ...] = ()
     """Your own special tokens, such as <|user|>, beside those that begin, end, pad and mask."""
 
+    pad: str = PAD
+    """The special token that fills up batches. It and the four below may have any name that a tokenizer.json is
+    read by, as [PAD] or <|pad|>; "": none, and another role's token does it (docs/tokenizers.md)."""
+
+    bos: str = BOS
+    """The special token that begins a text (beginning of sequence). "": the one that pads, else the one that ends."""
+
+    eos: str = EOS
+    """The special token that ends a text (end of sequence)."""
+
+    mask: str = MASK
+    """The special token that hides a token from an encoder; "": none."""
+
+    unk: str = UNK
+    """The special token for what cannot be spelled; byte-level bpe has none."""
+
+    sample_bytes: Annotated[int, Ge(1_000_000), Unit("bytes")] = 1_000_000_000
+    """Of a longer text, so many bytes are learned from (tokenizer training on a sample), drawn from everywhere and
+    always the same; its characters are all in the alphabet nevertheless. char reads all."""
+
+    byte_fallback: bool = False
+    """For unigram: what is not in the vocabulary is spelled in bytes, so that nothing is unknown and every text comes
+    back exactly. Characters beyond 99.95 % of the text are left to them."""
+
     path: Annotated[str, MinLen(1)] | None = None
     """A tokenizer.json, or a run, whose tokenizer is taken instead of training one; the other keys are then unused."""
 
     def __post_init__(self) -> None:
+        if self.byte_fallback and self.algorithm != "unigram":
+            problem = f"tokenizer.byte_fallback is for unigram, and tokenizer.algorithm = {self.algorithm!r}"
+            raise UsageError(problem, "leave it out" if self.algorithm == "bpe" else "choose unigram, or bpe")
+        for role, names in ROLE_NAMES.items():
+            token = getattr(self, role)
+            if token not in names and (token or role not in ("pad", "bos", "mask")):
+                problem = f"tokenizer.{role} = {shortened(token)!r} is no name that a tokenizer.json is read by"
+                raise UsageError(problem, f"choose {', '.join(names)}")
+            for other in self.special_tokens:
+                if other in names and (not token or names.index(other) < names.index(token)):
+                    problem = f"The special token {other!r} would be read as tokenizer.{role}"
+                    raise UsageError(problem, f"set tokenizer.{role} to it, or leave it out")
         for number, token in enumerate(self.special_tokens):
             if not re.fullmatch(r"(?=.*\w)(?=.*[^\w\s])\S{2,80}", token):
                 problem = f"tokenizer.special_tokens has {shortened(token)!r}, which a text could hold as a word"
                 raise UsageError(problem, "write a word and a sign, without spaces, as <|user|>")
-            if token in self.special_tokens[:number] or token in OWN_SPECIAL_TOKENS:
+            if token in self.special_tokens[:number] or token in [getattr(self, role) for role in ROLE_NAMES]:
                 raise UsageError(f"The special token {token!r} is there already", "leave it out")
 
 

@@ -122,7 +122,7 @@ class DatasetRecord:
 @dataclass(frozen=True)
 class TokenizerReport:
     """A tokenizer and its text in numbers. `stretches_learned`: of long stretches without white space, the share that
-    memory let it learn from."""
+    memory let it learn from. `learned_bytes`: of the text, what it was learned from."""
 
     json_keys: ClassVar[tuple[Any, ...]] = (..., "bytes_per_token")
     algorithm: str
@@ -135,11 +135,24 @@ class TokenizerReport:
     unknown: int
     stretches_learned: float = 1.0
     skipped: SkippedRecords = NONE_SKIPPED
+    learned_bytes: int | None = None
 
     @property
     def bytes_per_token(self) -> float:
         """How much text a token carries."""
         return self.bytes / self.tokens if self.tokens else 0.0
+
+
+@dataclass(frozen=True)
+class VocabularyExtension:
+    """A run begun with more rows than the run has whose weights it takes. `loss_before` and `loss_after`: nats a target
+    token of the first batch, with the new rows as they were drawn and as the means of what their tokens replace."""
+
+    rows_before: int
+    rows: int
+    tokens: int
+    loss_before: float
+    loss_after: float
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ class TokenRoles:
         return [*self.source_start, *ids, *self.end]
 
 
-OWN_SPECIAL_TOKENS = PAD, BOS, EOS, MASK, UNK = "<pad>", "<s>", "</s>", "<mask>", "<unk>"
+PAD, BOS, EOS, MASK, UNK = "<pad>", "<s>", "</s>", "<mask>", "<unk>"
 """Special tokens of every tokenizer that is trained here; byte-level bpe spells any text and needs no unknown."""
 
 # Our own names first, then BERT's, then those of GPT-2, Gemma and Llama.

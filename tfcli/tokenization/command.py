@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -14,6 +14,10 @@ from tfcli.console.terminal import Terminal, is_terminal
 from tfcli.data.command import OnBadRecord, Sources
 from tfcli.errors import UsageError
 from tfcli.outputs import require_output, write_output
+from tfcli.records.roles import ROLE_NAMES
+
+if TYPE_CHECKING:
+    from tfcli.tokenization.tokenizer import Tokenizer
 
 _REPORT_EVERY = 256  # documents
 _MOST_DIGITS = 18  # of an id; Python refuses to read thousands
@@ -40,6 +44,22 @@ def train(
         list[str] | None, typer.Option(metavar="TOKEN", help="A special token of your own, as <|user|>; repeatable.")
     ] = None,
     on_bad_record: OnBadRecord = None,
+    old: Annotated[
+        str | None,
+        typer.Option("--from", metavar="RUN|FILE|hf:NAME", help="Extend its vocabulary: the old ids stay."),
+    ] = None,
+    role: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ROLE=TOKEN", help="The special token that is pad, bos, eos, mask or unk, as eos=[SEP]; repeatable."
+        ),
+    ] = None,
+    byte_fallback: Annotated[
+        bool, typer.Option("--byte-fallback", help="unigram: what has no piece is spelled in bytes.")
+    ] = False,
+    sample_bytes: Annotated[
+        int | None, typer.Option(help="Of a longer text, learn from so many bytes.", show_default="1000000000")
+    ] = None,
     seed: TextSeed = None,
     json: Json = False,
 ) -> None:
@@ -51,6 +71,7 @@ def train(
 
       tfcli tokenize train builtin:stories --out tokenizer.json
       tfcli tokenize train 'books/*.txt' --algorithm wordpiece --out books.json
+      tfcli tokenize train law.txt --from runs/decoder-1 --vocab-size 4096 --out law.json
     """
     from tfcli.console.reporting import reporting
     from tfcli.corpora import Text, texts
@@ -58,10 +79,18 @@ def train(
     from tfcli.draw.numbers import percent
     from tfcli.recipe.loading import build_recipe
     from tfcli.records.runs import StageProgress, StageStarted
+    from tfcli.tokenization.extend import extend_tokenizer
     from tfcli.tokenization.train import train_tokenizer
 
     require_output(out, "--out")
-    given = {"algorithm": algorithm, "vocab_size": vocab_size, "lowercase": lowercase, "special_tokens": special_token}
+    given: dict[str, Any] = {
+        "algorithm": algorithm,
+        "vocab_size": vocab_size,
+        "lowercase": lowercase,
+        "special_tokens": special_token,
+    }
+    given |= {"byte_fallback": byte_fallback, "sample_bytes": sample_bytes, **dict(map(_role, role or ()))}
+    extended = None if old is None else _to_extend(old, given)
     section = build_recipe({"tokenizer": given}).tokenizer
     with reporting(terminal, json=json) as reporter:
         bad = on_bad_record or "refuse"
@@ -73,8 +102,12 @@ def train(
                     reporter(StageProgress("tokenizer", number))
                 yield from texts(document)
 
-        reporter(StageStarted("tokenizer", f"{section.algorithm} on {', '.join(sources)}"))
-        tokenizer, report = train_tokenizer(training_texts, section)
+        begun = "" if extended is None else f", from the {extended.vocab_size} ids of {old}"
+        reporter(StageStarted("tokenizer", f"{section.algorithm} on {', '.join(sources)}{begun}"))
+        if extended is None:
+            tokenizer, report = train_tokenizer(training_texts, section)
+        else:
+            tokenizer, report = extend_tokenizer(extended, training_texts, section)
         write_output(out, "--out", tokenizer.to_json())
         if report.stretches_learned < 1:
             terminal.note(
@@ -192,6 +225,32 @@ def compare(
     with terminal.progress() as tell:
         compared = compare_tokenizers(loaded, on, documents, tell)
     terminal.result(compared, TokenizerComparisonView, json=json)
+
+
+def _to_extend(name: str, given: dict[str, Any]) -> "Tokenizer":
+    """The tokenizer that is extended; what it decides itself may not be asked for otherwise."""
+    from tfcli.interop.importing import fetch, is_hub_name
+    from tfcli.interop.tokenizer_files import any_tokenizer
+
+    loaded = any_tokenizer(fetch(name) if is_hub_name(name) else Path(name))
+    asked = given["algorithm"] or loaded.algorithm
+    if asked != loaded.algorithm:
+        raise UsageError(f"--from {name} is a {loaded.algorithm} tokenizer, not {asked}", "leave out --algorithm")
+    roles = [key for key in ROLE_NAMES if key in given]
+    if given["lowercase"] or given["byte_fallback"] or roles:
+        raise UsageError(f"--from {name} keeps its pipeline and its special tokens", "give --special-token alone")
+    if given["vocab_size"] is None:
+        problem = f"--from {name} has {loaded.vocab_size} ids, and how many there are to be is not said"
+        raise UsageError(problem, f"give --vocab-size, as {loaded.vocab_size + 1000}")
+    given["algorithm"] = loaded.algorithm
+    return loaded
+
+
+def _role(text: str) -> tuple[str, str]:
+    role, equals, token = text.partition("=")
+    if not equals or role not in ROLE_NAMES:
+        raise UsageError(f"--role {text!r} names no role", f"write {' or '.join(ROLE_NAMES)}, and =TOKEN")
+    return role, token
 
 
 def _id(word: str) -> int:

@@ -170,12 +170,15 @@ class Tokenizer:
     @property
     def words_carry_spaces(self) -> bool:
         """Whether a word's token has the space before it."""
-        return '"ByteLevel"' in self._pipeline or "▁" in self._pipeline
+        return any(mark in self._pipeline for mark in ('"ByteLevel"', "▁", '"ByteFallback"'))
 
     @property
     def is_lossless(self) -> bool:
-        """Whether every text decodes to itself: its letters are bytes, and nothing rewrites a text before."""
+        """Whether every text decodes to itself: its letters are bytes, or what has none is spelled in bytes, and
+        nothing rewrites a text before."""
         before = json.dumps(self._state["pre_tokenizer"])
+        if len(self.fallback_bytes) == 256 and self._state["model"].get("byte_fallback"):
+            return self._state["normalizer"] is None and not re.search("▁|Metaspace|Prepend|Strip", self._pipeline)
         rewritten = self._state["normalizer"] is not None or '"add_prefix_space": true' in before
         return '"ByteLevel"' in before and not rewritten and not self.missing_bytes
 
@@ -299,6 +302,13 @@ class Tokenizer:
         """How many ids are the unknown token."""
         return 0 if self.roles.unk is None else sum(token_id == self.roles.unk for token_id in ids)
 
+    def extends(self, old: Tokenizer) -> bool:
+        """Whether it has more ids than another one, and all of that one's tokens have theirs."""
+        own = self._backend.get_vocab(with_added_tokens=True)
+        return (
+            self.vocab_size > old.vocab_size and old._backend.get_vocab(with_added_tokens=True).items() <= own.items()
+        )
+
     def never_made(self) -> list[int]:
         """The ids that no text is cut into: an entry whose own spelling is cut otherwise, or rewritten before. It then
         is in every longer word, for merges keep their order and the best path its parts. Bytes are not looked at."""
@@ -306,7 +316,7 @@ class Tokenizer:
         rewrites = normalizer.normalize_str if self.algorithm == "wordpiece" and normalizer is not None else None
         added = self._backend.get_added_tokens_decoder()
         found = []
-        for token_id in sorted(self.ordinary_ids - added.keys() - self._fallback_bytes):
+        for token_id in sorted(self.ordinary_ids - added.keys() - self.fallback_bytes):
             name = self._backend.id_to_token(token_id) or ""
             spelling = name.removeprefix("##") if self.algorithm == "wordpiece" else name
             is_rewritten = rewrites is not None and rewrites(spelling).strip() != spelling
@@ -316,7 +326,7 @@ class Tokenizer:
 
     def stream(self, after: Iterable[int] = ()) -> TokenStream:
         """Decode one id at a time; `after` are the ids that came before and are not to be repeated."""
-        return TokenStream(self._decode, self._special, self._fallback_bytes, after)
+        return TokenStream(self._decode, self._special, self.fallback_bytes, after)
 
     def to_json(self) -> str:
         """The tokenizer.json that the `tokenizers` and `transformers` libraries read."""
@@ -367,7 +377,7 @@ class Tokenizer:
         return json.dumps(parts, ensure_ascii=False)
 
     @cached_property
-    def _fallback_bytes(self) -> frozenset[int]:
+    def fallback_bytes(self) -> frozenset[int]:
         """The tokens of single bytes. A run of them becomes characters if all of it is valid UTF-8, else none."""
         if '"ByteFallback"' not in self._pipeline:
             return frozenset()

@@ -29,7 +29,6 @@ from tokenizers import Tokenizer as Backend
 from tfcli import files
 from tfcli.errors import BrokenInputError, TfcliError, UsageError, shortened
 from tfcli.recipe.recipe import Algorithm, TokenizerSection
-from tfcli.records.roles import BOS, EOS, MASK, PAD, UNK
 from tfcli.tokenization.sandbox import try_out
 
 REPLACEMENT = "\ufffd"
@@ -42,37 +41,43 @@ _SPACED_WORDS = (
     rf"{SPACE}?\p{{L}}+|{SPACE}?\p{{N}}+|{SPACE}?[^{SPACE}\n\p{{L}}\p{{N}}{REPLACEMENT}]+"
     rf"|{SPACE}+(?={SPACE})|{SPACE}|\n+|{REPLACEMENT}"
 )
+_EXACT_WORDS = _SPACED_WORDS.replace(SPACE, " ")
+"""The same where a space stays one, so that a text's own ▁ is not taken for it."""
 # A word with its inner apostrophes, a line end, or any other single character that is no white space.
 _PLAIN_WORDS = r"\w+(?:['’]\w+)*|\n|[^\w\s]"
 _NO_SPACE_BEFORE = r" (?=[\n.,;:!?)\]}])"
 _NO_SPACE_AFTER = r"(?<=[\n(\[{]) "
-EXPRESSIONS = (_SPACED_WORDS, _PLAIN_WORDS, _NO_SPACE_BEFORE, _NO_SPACE_AFTER)
+EXPRESSIONS = (_SPACED_WORDS, _EXACT_WORDS, _PLAIN_WORDS, _NO_SPACE_BEFORE, _NO_SPACE_AFTER)
 
 
 def special_tokens(section: TokenizerSection) -> list[str]:
     """The special tokens in the order of their ids; byte-level bpe can spell anything: no unknown."""
-    return [PAD, BOS, EOS, MASK, *([] if section.algorithm == "bpe" else [UNK]), *section.special_tokens]
+    roles = [section.pad, section.bos, section.eos, section.mask, "" if section.algorithm == "bpe" else section.unk]
+    return [*filter(None, roles), *section.special_tokens]
 
 
-_UNTRAINED: dict[Algorithm, Callable[[], models.Model]] = {
-    "bpe": models.BPE,
-    "unigram": models.Unigram,
-    "wordpiece": lambda: models.WordPiece({}, unk_token=UNK),
-    "word": lambda: models.WordLevel({}, unk_token=UNK),
-    "char": lambda: models.BPE(unk_token=UNK),
+_UNTRAINED: dict[Algorithm, Callable[[str], models.Model]] = {
+    "bpe": lambda _: models.BPE(),
+    "unigram": lambda _: models.Unigram(),
+    "wordpiece": lambda unknown: models.WordPiece({}, unk_token=unknown),
+    "word": lambda unknown: models.WordLevel({}, unk_token=unknown),
+    "char": lambda unknown: models.BPE(unk_token=unknown),
 }
 
 
 def pipeline(section: TokenizerSection, model: models.Model | None = None) -> Backend:
     """The whole pipeline around a model; around one yet to be trained if none is given."""
     algorithm = section.algorithm
-    backend = Backend(_UNTRAINED[algorithm]() if model is None else model)
+    backend = Backend(_UNTRAINED[algorithm](section.unk) if model is None else model)
     if section.lowercase:
         backend.normalizer = normalizers.Lowercase()
-    unknown = decoders.Replace(UNK, REPLACEMENT)
+    unknown = decoders.Replace(section.unk, REPLACEMENT)
     if algorithm == "bpe":
         backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
         backend.decoder = decoders.ByteLevel()
+    elif section.byte_fallback:
+        backend.pre_tokenizer = pre_tokenizers.Split(Regex(_EXACT_WORDS), "isolated")
+        backend.decoder = decoders.Sequence([unknown, decoders.ByteFallback(), decoders.Fuse()])
     elif algorithm == "unigram":
         spaces = pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="never", split=False)
         words = pre_tokenizers.Split(Regex(_SPACED_WORDS), "isolated")
@@ -89,7 +94,7 @@ def pipeline(section: TokenizerSection, model: models.Model | None = None) -> Ba
         backend.decoder = decoders.Sequence([unknown, *joined, *unspaced])
     if model is not None:
         # The unknown is not declared: the library would drop it when decoding, without a trace.
-        backend.add_special_tokens([token for token in special_tokens(section) if token != UNK])
+        backend.add_special_tokens([token for token in special_tokens(section) if token != section.unk])
     return backend
 
 

@@ -2,7 +2,7 @@
 
 The library holds every different word, letter by letter. Text with spaces soon has no new ones. Text without (Chinese,
 Japanese, encoded data) has nothing else, and so of its stretches no more are learned from than memory bears, drawn from
-all of the text.
+all of the text. Of a text beyond `tokenizer.sample_bytes`, a sample of pieces is learned from.
 
 The backend a learner is given cuts text into words. The library leaves marks on it while training, so only
 the model is kept.
@@ -10,16 +10,21 @@ the model is kept.
 
 import json
 import re
-import zlib
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
+from itertools import chain
 from typing import Any
+from unicodedata import category
+from zlib import crc32
 
+import numpy as np
 from tokenizers import Tokenizer as Backend
 from tokenizers import models, pre_tokenizers, trainers
 
 from tfcli import machine
-from tfcli.corpora import Text, is_blank, pieces
+from tfcli.corpora import PIECE_CHARACTERS, Text, pieces
 from tfcli.errors import UsageError
 from tfcli.recipe.recipe import Algorithm, TokenizerSection
 from tfcli.records.dataset import TokenizerReport
@@ -28,14 +33,19 @@ from tfcli.tokenization.tokenizer import TextCounts, Tokenizer
 from tfcli.tokenization.tokenizer_json import CONTINUATION, REPLACEMENT, SPACE, pipeline, special_tokens
 
 Pieces = Callable[[], Iterator[str]]
+Characters = AbstractSet[str]
+"""What the alphabet must have beside the characters that are learned from."""
 Texts = Callable[[], Iterator[Text]]
 
 _EVERYTHING = 1 << 31
 _LONGEST_WORD = 100
 _SCORE_DIGITS = 4
+_BITS = 20
+_COVERAGE = 0.9995
+"""Share of a text whose characters have pieces, where the others are spelled in bytes: SentencePiece's own."""
 
 
-def learn_bpe(backend: Backend, text: Pieces, section: TokenizerSection) -> models.Model:
+def learn_bpe(backend: Backend, text: Pieces, section: TokenizerSection, more: Characters) -> models.Model:
     """Byte-level byte-pair encoding (Sennrich et al. 2016; over bytes: Radford et al. 2019). Every byte is in the
     vocabulary from the start, so that no text is out of reach."""
     specials = special_tokens(section)
@@ -46,40 +56,56 @@ def learn_bpe(backend: Backend, text: Pieces, section: TokenizerSection) -> mode
     return backend.model
 
 
-def learn_wordpiece(backend: Backend, text: Pieces, section: TokenizerSection) -> models.Model:
+def learn_wordpiece(backend: Backend, text: Pieces, section: TokenizerSection, more: Characters) -> models.Model:
     """WordPiece (Schuster and Nakajima 2012): greedy longest match, ``##`` continues a word. A word of more than 100
     characters is unknown."""
     specials = special_tokens(section)
     words = _distinct_words(backend, text)
-    alphabet = set().union(*words)
+    more = {one for one in more if one == "\n" or not one.isspace()} - (alphabet := set().union(*words))
+    inside = set().union(*(word[1:] for word in words)) | {
+        one for one in more if category(one)[0] in "LMN" or one == "_"
+    }
     # The library's trainer numbers them in the order of a random hash, and ties between merges follow these numbers:
     # naming them beforehand in sorted order takes the chance out of it.
-    continued = [CONTINUATION + character for character in sorted(set().union(*(word[1:] for word in words)))]
-    needed = {"characters": len(alphabet), "of them within words": len(continued), "special tokens": len(specials)}
+    continued = [CONTINUATION + character for character in sorted(inside)]
+    needed = {
+        "characters": len(alphabet | more),
+        "of them within words": len(continued),
+        "special tokens": len(specials),
+    }
     _require_size(section, needed)
     trainer = trainers.WordPieceTrainer(
-        special_tokens=specials + continued, continuing_subword_prefix=CONTINUATION, **_common(section)
+        special_tokens=specials + continued,
+        continuing_subword_prefix=CONTINUATION,
+        initial_alphabet=sorted(more),
+        **_common(section),
     )
     backend.train_from_iterator(text(), trainer)
-    marks = {"unk_token": UNK, "continuing_subword_prefix": CONTINUATION}
+    marks = {"unk_token": section.unk, "continuing_subword_prefix": CONTINUATION}
     return models.WordPiece(backend.get_vocab(), max_input_chars_per_word=_LONGEST_WORD, **marks)
 
 
-def learn_unigram(backend: Backend, text: Pieces, section: TokenizerSection) -> models.Model:
+def learn_unigram(backend: Backend, text: Pieces, section: TokenizerSection, more: Characters) -> models.Model:
     """A unigram language model over pieces (Kudo 2018): the likeliest segmentation wins. `min_frequency` plays no part.
+    With byte fallback, what has no piece is spelled in bytes.
     The library considers only pieces that two different words share, so a text of few words gives few pieces."""
-    specials = special_tokens(section)
-    alphabet = set().union(*_distinct_words(backend, text)) | {SPACE}
-    _require_size(section, {"characters": len(alphabet), "special tokens": len(specials)})
-    settings: dict[str, Any] = {"vocab_size": section.vocab_size, "special_tokens": specials, "unk_token": UNK}
-    trainer = trainers.UnigramTrainer(**settings, initial_alphabet=[SPACE], show_progress=False)
+    specials, space = special_tokens(section), " " if section.byte_fallback else SPACE
+    spelled = [f"<0x{byte:02X}>" for byte in range(256)] if section.byte_fallback else []
+    alphabet = set().union(*_distinct_words(backend, text)) | {space} | {one.replace(" ", space) for one in more}
+    parts = {"characters": len(alphabet - {REPLACEMENT}), "special tokens": len(specials), "bytes": len(spelled)}
+    _require_size(section, {name: count for name, count in parts.items() if count})
+    settings: dict[str, Any] = {"special_tokens": specials, "unk_token": section.unk, "show_progress": False}
+    # With byte fallback, what is left to the bytes stands as U+FFFD, a word and a piece of its own.
+    room = section.vocab_size - len(spelled) + (REPLACEMENT in alphabet)
+    trainer = trainers.UnigramTrainer(vocab_size=room, initial_alphabet=[space, *sorted(alphabet & more)], **settings)
     backend.train_from_iterator(text(), trainer)
     learned = json.loads(backend.to_str())["model"]["vocab"][len(specials) :]
-    vocabulary = [(token, 0.0) for token in specials] + canonical_scores(learned)
-    return models.Unigram(vocabulary, unk_id=specials.index(UNK), byte_fallback=False)
+    learned = [(token, score) for token, score in learned if token != REPLACEMENT]
+    vocabulary = [(token, 0.0) for token in specials + spelled] + canonical_scores(learned)
+    return models.Unigram(vocabulary, unk_id=specials.index(section.unk), byte_fallback=section.byte_fallback)
 
 
-def learn_word(backend: Backend, text: Pieces, section: TokenizerSection) -> models.Model:
+def learn_word(backend: Backend, text: Pieces, section: TokenizerSection, more: Characters) -> models.Model:
     """The most frequent words and punctuation marks."""
     specials = special_tokens(section)
     trainer = trainers.WordLevelTrainer(special_tokens=specials, **_common(section))
@@ -90,7 +116,7 @@ def learn_word(backend: Backend, text: Pieces, section: TokenizerSection) -> mod
     return backend.model
 
 
-def learn_char(backend: Backend, text: Pieces, section: TokenizerSection) -> models.Model:
+def learn_char(backend: Backend, text: Pieces, section: TokenizerSection, more: Characters) -> models.Model:
     """The most frequent characters, white space included; ties by code point. Ids follow the code points."""
     specials = special_tokens(section)
     counts: Counter[str] = Counter()
@@ -100,10 +126,10 @@ def learn_char(backend: Backend, text: Pieces, section: TokenizerSection) -> mod
     ranked = sorted(counts, key=lambda character: (-counts[character], character))
     kept = sorted(ranked[: section.vocab_size - len(specials)])
     vocabulary = {token: token_id for token_id, token in enumerate(specials + kept)}
-    return models.BPE(vocab=vocabulary, merges=[], unk_token=UNK)
+    return models.BPE(vocab=vocabulary, merges=[], unk_token=section.unk)
 
 
-LEARNERS: dict[Algorithm, Callable[[Backend, Pieces, TokenizerSection], models.Model]] = {
+LEARNERS: dict[Algorithm, Callable[[Backend, Pieces, TokenizerSection, Characters], models.Model]] = {
     "bpe": learn_bpe,
     "wordpiece": learn_wordpiece,
     "unigram": learn_unigram,
@@ -162,17 +188,106 @@ def train_tokenizer(texts: Texts, section: TokenizerSection) -> tuple[Tokenizer,
 
     Args:
         texts: opens the documents anew. Few are read once and kept; many are opened three times, for wordpiece and
-            unigram four times: to see how many words there are, to learn, and to count.
+            unigram four times, and once more for a sample: to see how many words there are, to learn, and to count.
 
     Raises:
         UsageError: no text, more words than free memory holds, or a vocabulary too small for the alphabet.
     """
-    texts = _remembered(texts)
-    share = _share_of_stretches(texts, section)
+    text = TrainingText(texts, section)
     learn = LEARNERS[section.algorithm]
-    model = learn(pipeline(section), lambda: _training_pieces(texts(), section, share), section)
+    model = learn(pipeline(section), text.pieces, section, text.beyond)
     tokenizer = Tokenizer(pipeline(section, model))
-    return tokenizer, _report(tokenizer, texts, share)
+    return tokenizer, report(tokenizer, text)
+
+
+class TrainingText:
+    """What of a text is learned from: all that fits into `tokenizer.sample_bytes`, else pieces drawn from everywhere by
+    their number and content; and of long stretches no more than memory bears.
+
+    Attributes:
+        texts: opens the documents anew; few are kept.
+        bytes: of the whole text; `learned` of them are learned from, and of their stretches a `share`.
+        beyond: characters of the whole text, as the algorithm reads them, for an alphabet that a sample would not fill.
+
+    Raises:
+        UsageError: no text, or more words than free memory holds.
+    """
+
+    def __init__(self, texts: Texts, section: TokenizerSection, normalizer: Any = None) -> None:
+        self.texts, self._section = _remembered(texts), section
+        self._normalizer = pipeline(section).normalizer if normalizer is None else normalizer
+        self._sizes = np.zeros(1 << _BITS, np.int64)  # bytes by the first bits of what a piece is drawn by
+        self._characters = np.zeros(sys.maxunicode + 1, np.int64)
+        self._counts = section.algorithm in ("wordpiece", "unigram")
+        self._left_to_bytes: re.Pattern[str] | None = None
+        self.bytes = 0
+        self.beyond: Characters = frozenset()
+        self.share = _share_of_stretches(self._surveyed(), section)
+        self.learned: int | None = None  # all
+        if self.bytes > section.sample_bytes and section.algorithm != "char":
+            sums = np.cumsum(self._sizes)
+            self._whole = int(np.searchsorted(sums, section.sample_bytes, "right"))
+            self._room = section.sample_bytes - int(sums[self._whole - 1] if self._whole else 0)
+            self.learned = section.sample_bytes
+            self.learned = sum(len(piece.encode()) for piece in self._drawn())
+            self.share = _share_of_stretches(self._drawn(), section)
+        found = np.flatnonzero(self._characters)
+        if section.byte_fallback:
+            found = found[np.argsort(-self._characters[found], kind="stable")]
+            sums = np.cumsum(self._characters[found])
+            rare = {REPLACEMENT, SPACE, *map(chr, found[sums - self._characters[found] >= _COVERAGE * sums[-1]])}
+            self._left_to_bytes = re.compile(f"[{re.escape(''.join(sorted(rare)))}]")
+            found = found[[chr(code) not in rare for code in found]]
+        if self.learned is not None or self.share < 1:
+            self.beyond = frozenset(map(chr, found)) - {REPLACEMENT}
+
+    def pieces(self) -> Iterator[str]:
+        """The text to learn from."""
+        for piece in self._drawn():
+            # U+FFFD stands for the unknown and must stay out of every vocabulary that has one.
+            text = piece if self._section.algorithm == "bpe" or self._left_to_bytes else piece.replace(REPLACEMENT, " ")
+            if self._left_to_bytes is not None:
+                text = self._left_to_bytes.sub(REPLACEMENT, self._normalized(text))
+            yield from [text] if self.share >= 1 else _thinned(text, self.share)
+
+    def _normalized(self, piece: str) -> str:
+        return piece if self._normalizer is None else self._normalizer.normalize_str(piece)
+
+    def _surveyed(self) -> Iterator[str]:
+        """Every piece, counted; those that a sample would be full with are not handed on."""
+        waiting, size = list[str](), 0
+        for number, piece in enumerate(chain.from_iterable(map(pieces, self.texts()))):
+            data = piece.encode()
+            self.bytes += len(data)
+            self._sizes[crc32(data, number) >> 32 - _BITS] += len(data)
+            if self._counts:
+                waiting.append(piece)
+                if (size := size + len(piece)) >= PIECE_CHARACTERS:
+                    self._count(waiting)
+                    waiting, size = [], 0
+            if self.bytes <= self._section.sample_bytes:
+                yield piece
+        self._count(waiting)
+
+    def _count(self, waiting: list[str]) -> None:
+        codes = np.frombuffer(self._normalized("".join(waiting)).encode("utf-32-le"), np.uint32)
+        counts = np.bincount(codes)
+        self._characters[: len(counts)] += counts
+
+    def _drawn(self) -> Iterator[str]:
+        every = chain.from_iterable(map(pieces, self.texts()))
+        if self.learned is None:
+            yield from every
+            return
+        room = self._room
+        for number, piece in enumerate(every):
+            data = piece.encode()
+            place = crc32(data, number) >> 32 - _BITS
+            if place == self._whole and len(data) <= room:  # of the first that does not fit whole
+                room -= len(data)
+                yield piece
+            elif place < self._whole:
+                yield piece
 
 
 def _remembered(texts: Texts) -> Texts:
@@ -198,60 +313,53 @@ def _remembered(texts: Texts) -> Texts:
     return opened
 
 
-def _report(tokenizer: Tokenizer, texts: Texts, share: float) -> TokenizerReport:
+def report(tokenizer: Tokenizer, read: TrainingText) -> TokenizerReport:
+    """The tokenizer and what it makes of the text, all of it."""
     text, tokens, unknown = TextCounts(), 0, 0
-    for batch in text.batches(texts()):
+    for batch in text.batches(read.texts()):
         for ids in tokenizer.encode_batch([piece for _, piece in batch]):
             tokens += len(ids)
             unknown += tokenizer.count_unknown(ids)
     return TokenizerReport(
         *(tokenizer.algorithm, tokenizer.vocab_size, tokenizer.fingerprint),
         *(text.documents, text.characters, text.bytes),
-        *(tokens, unknown, share),
+        *(tokens, unknown, read.share),
+        learned_bytes=text.bytes if read.learned is None else read.learned,
     )
 
 
-def _share_of_stretches(texts: Texts, section: TokenizerSection) -> float:
+def _share_of_stretches(text: Iterable[str], section: TokenizerSection) -> float:
     """The share of the stretches that can be learned from: 1 where all can."""
     most, held, free = STRETCHES.get(section.algorithm, 0), HELD.get(section.algorithm, 0), machine.free_memory()
     seen: set[str] = set()
     words = stretches = 0
     blank = True
-    for text in texts():
-        blank = blank and is_blank(text)
+    for piece in text:
+        blank = blank and (not piece or piece.isspace())
         if not blank and not held:
             break
-        for piece in pieces(text):
-            new = set(piece.split()) - seen
-            long = {word for word in new if most and len(word) > _WORD}
-            stretches += len("".join(long).encode())
-            words += len("".join(new - long).encode())
-            seen |= new if stretches <= most else new - long
-            needed = held * (words + min(stretches, most))
-            if needed > free:
-                raise UsageError(
-                    f"Learning a {section.algorithm} tokenizer from this text takes {needed / 1e9:.3g} GB or more, for "
-                    f"it has {words / 1e6:.3g} MB of different words, and {free / 1e9:.3g} GB of memory are free",
-                    "learn from a part of the text, or choose --algorithm char, which takes none",
-                )
+        new = set(piece.split()) - seen
+        long = {word for word in new if most and len(word) > _WORD}
+        stretches += len("".join(long).encode())
+        words += len("".join(new - long).encode())
+        seen |= new if stretches <= most else new - long
+        needed = held * (words + min(stretches, most))
+        if needed > free:
+            raise UsageError(
+                f"Learning a {section.algorithm} tokenizer from this text takes {needed / 1e9:.3g} GB or more, for "
+                f"it has {words / 1e6:.3g} MB of different words, and {free / 1e9:.3g} GB of memory are free",
+                "learn from a sample of it (--sample-bytes), or choose --algorithm char, which takes none",
+            )
     if blank:
         raise UsageError("There is no text to train a tokenizer on", "name a source that holds text")
-    return min(1.0, most / max(1, stretches))
-
-
-def _training_pieces(documents: Iterator[Text], section: TokenizerSection, share: float) -> Iterator[str]:
-    for document in documents:
-        for piece in pieces(document):
-            # U+FFFD stands for the unknown and must stay out of every vocabulary that has one.
-            text = piece if section.algorithm == "bpe" else piece.replace(REPLACEMENT, " ")
-            yield from [text] if share >= 1 or section.algorithm not in STRETCHES else _thinned(text, share)
+    return 1.0 if stretches <= most else most / stretches
 
 
 def _thinned(text: str, share: float) -> Iterator[str]:
     """What is left between the stretches that are left out. A stretch is in by what it says, wherever it stands."""
     start = 0
     for stretch in _STRETCH.finditer(text):
-        if zlib.crc32(stretch[0].encode()) >= share * (1 << 32):
+        if crc32(stretch[0].encode()) >= share * (1 << 32):
             yield text[start : stretch.start()]
             start = stretch.end()
     yield text[start:]

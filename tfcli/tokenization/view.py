@@ -15,7 +15,7 @@ from tfcli.draw.colors import has_colors
 from tfcli.draw.numbers import exact, percent, plural, short
 from tfcli.draw.safe import broken, fit, printable, token_label, widest
 from tfcli.draw.tables import Fact, Facts, aligned, dim, heading
-from tfcli.records.dataset import Encoding, TokenizerComparison, TokenizerQuality, TokenizerReport
+from tfcli.records.dataset import Encoding, TokenizerComparison, TokenizerQuality, TokenizerReport, VocabularyExtension
 
 _PAPERS = ("#1f4e79", "#5b3a72")
 
@@ -58,9 +58,22 @@ def tokenizer_view(report: TokenizerReport) -> Facts:
         Fact("bytes per token", f"{report.bytes_per_token:.2f}", "more text in a token means shorter sequences"),
         Fact("unknown", exact(report.unknown), f"{percent(share)} of the tokens" if share else "nothing was lost"),
     ]
+    if report.learned_bytes not in (None, report.bytes):
+        facts.append(Fact("learned from", exact(report.learned_bytes), "bytes, drawn from everywhere in it"))
     if (learned := report.stretches_learned) < 1:
         facts.append(Fact("learned from", percent(learned), "of its long stretches without white space"))
     return Facts(f"Tokenizer · {report.algorithm} · {report.fingerprint[:12]}", facts)
+
+
+def extension_view(extension: VocabularyExtension) -> Facts:
+    """New rows of an embedding, and what they do to the first loss."""
+    before, after = extension.loss_before, extension.loss_after
+    facts = [
+        Fact("rows", exact(extension.rows), f"{exact(extension.rows_before)} of them as they were"),
+        Fact("new tokens", exact(extension.tokens), "begin as the mean of the pieces that they replace"),
+        Fact("first loss", f"{after:.4f}", f"nats a token; {before:.4f} with new rows drawn at random"),
+    ]
+    return Facts("Vocabulary extended", facts)
 
 
 _SHARE_OF_NAME = 5

@@ -22,7 +22,7 @@ from tfcli.recipe.loading import to_toml
 from tfcli.recipe.model import ModelSection
 from tfcli.recipe.recipe import Recipe
 from tfcli.recipe.train import BATCH_SIZE, EVALUATE_TOKENS, Device, TrainSection, Windows
-from tfcli.records.dataset import DatasetRecord
+from tfcli.records.dataset import DatasetRecord, VocabularyExtension
 from tfcli.records.roles import TokenRoles
 from tfcli.records.runs import SettingChanged
 from tfcli.runs.checkpoint import Checkpoint, Origin, Progress, last_checkpoint, or_an_older_one
@@ -40,6 +40,7 @@ from tfcli.training.objective import TrainingLoss
 from tfcli.training.optimizer import build_optimizers, optimizer_step
 from tfcli.training.precision import choose_attention, choose_compile, choose_precision, compile_layers
 from tfcli.training.schedule import learning_rate_factor
+from tfcli.training.vocabulary import extend_model
 
 
 def resolve_for_machine(recipe: Recipe) -> Recipe:
@@ -146,6 +147,8 @@ class TrainingJob:
     without_digest: bool = False
     """Whether that checkpoint is of before they told what they belong to."""
     workers: Workers = SINGLE_PROCESS
+    extension: VocabularyExtension | None = None
+    """Of a run that was begun with more rows than another one's weights have."""
 
     @property
     def origin(self) -> Origin:
@@ -162,8 +165,8 @@ def start(
     processes: int = 1,
 ) -> TrainingJob:
     """Begin a run: decide what the recipe leaves open, and write down all that does not change any more. `initial` is a
-    run whose weights are taken over; its model and tokenizer must be the same. Of several processes each will resume
-    from the folder; here nothing touches their device."""
+    run whose weights are taken over; its model must be the same, and its tokenizer too, or one that `tokenizer`
+    extends. Of several processes each will resume from the folder; here nothing touches their device."""
     require_writable(run.path)
     data.require_tokenizer(tokenizer)
     recipe = decide(recipe, tokenizer, data)
@@ -173,8 +176,15 @@ def start(
         require_memory(replace(recipe, train=replace(train, batch_size=rows, batch_tokens=tokens)))
     run_id = digest(to_toml(recipe), tokenizer.fingerprint, data.record().fingerprint)
     config = RunConfig(recipe.model, tokenizer.roles, tokenizer.fingerprint, run_id)
-    job = _assemble(recipe, config, data, run, device="cpu" if processes > 1 else None, initial=initial)
-    tokenizer = tokenizer if initial is None else initial.tokenizer
+    job = _assemble(
+        *(recipe, config, data, run),
+        device="cpu" if processes > 1 else None,
+        initial=initial,
+        extended=tokenizer if initial is not None and tokenizer.extends(initial.tokenizer) else None,
+    )
+    if initial is not None:
+        kept = initial.tokenizer if job.extension is None else tokenizer
+        kept.chat, tokenizer = initial.tokenizer.chat, kept
     # The folder appears whole, with weights to load, so that a kill at any instant leaves nothing in it or a run.
     with replacing_folder(run.path) as temporary:
         new = RunDirectory(temporary)
@@ -278,11 +288,16 @@ def _assemble(
     workers: Workers = SINGLE_PROCESS,
     device: Device | None = None,
     initial: StoredRun | None = None,
+    extended: Tokenizer | None = None,
 ) -> TrainingJob:
     data.compare_first_shards()
     train, record, roles = recipe.train, data.record(), config.roles
     parts = assemble(config.model, replace(train, device=device or train.device), workers)
-    if initial is not None:
+    training, sample = build_batches(recipe, data, "train", roles), train.evaluate_tokens or 0
+    extension = None
+    if initial is not None and extended is not None:
+        extension = extend_model(parts.model, parts.objective, initial, extended, next(iter(training.training())))
+    elif initial is not None:
         where = initial.directory
         if initial.config.tokenizer_fingerprint != config.tokenizer_fingerprint:
             raise UsageError(
@@ -291,7 +306,6 @@ def _assemble(
         require_same_model(config.model, initial)
         # To a run without a head, the model may have one, which then begins afresh.
         initial.fill(parts.model, only=model_tensors(meta_model(initial.config.model)))
-    training, sample = build_batches(recipe, data, "train", roles), train.evaluate_tokens or 0
     return TrainingJob(
         run=run,
         recipe=recipe,
@@ -306,6 +320,7 @@ def _assemble(
         left_out=training.left_out,
         average=MovingAverage(parts.model, train.ema_decay) if train.ema_decay else None,
         workers=workers,
+        extension=extension,
     )
 
 
