@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from tfcli.bench import Spread
 from tfcli.corpora import Text, pieces
 from tfcli.records.dataset import TokenizerComparison, TokenizerQuality
-from tfcli.tokenization.tokenizer import TextCounts, Tokenizer
+from tfcli.tokenization.tokenizer import Tokenizer
+from tfcli.tokenization.train import TextCounts
 
 Spans = Sequence[tuple[int, int]]
 

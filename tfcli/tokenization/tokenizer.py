@@ -17,7 +17,6 @@ from tokenizers import Regex, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 
 from tfcli import files
-from tfcli.corpora import Text, pieces
 from tfcli.errors import BrokenInputError, UsageError, shortened
 from tfcli.files import digest
 from tfcli.inspection.embeddings import Word
@@ -429,34 +428,6 @@ def _check(roles: TokenRoles, vocab_size: int, where: str) -> None:
         if not 0 <= token_id < vocab_size:
             problem = f"{where} has no token id {token_id}, which is to be one of its special tokens"
             raise BrokenInputError(problem, "restore the tokenizer that the ids belong to")
-
-
-_BATCH_CHARACTERS = 1 << 20
-
-
-class TextCounts:
-    """A text in numbers, counted while it is read."""
-
-    def __init__(self) -> None:
-        self.documents = self.characters = self.bytes = self.words = 0
-
-    def batches(self, texts: Iterable[Text]) -> Iterator[list[tuple[int, str]]]:
-        """Pieces of the documents, each with its document's number from 1 on."""
-        batch: list[tuple[int, str]] = []
-        size = 0
-        for text in texts:
-            self.documents += 1
-            for piece in pieces(text):
-                self.characters += len(piece)
-                self.bytes += len(piece.encode())
-                self.words += len(piece.split())
-                batch.append((self.documents, piece))
-                size += len(piece) + 1
-                if size >= _BATCH_CHARACTERS:
-                    yield batch
-                    batch, size = [], 0
-        if batch:
-            yield batch
 
 
 FILE_NAME = "tokenizer.json"

@@ -29,7 +29,7 @@ from tfcli.errors import UsageError
 from tfcli.recipe.recipe import Algorithm, TokenizerSection
 from tfcli.records.dataset import TokenizerReport
 from tfcli.records.roles import UNK
-from tfcli.tokenization.tokenizer import TextCounts, Tokenizer
+from tfcli.tokenization.tokenizer import Tokenizer
 from tfcli.tokenization.tokenizer_json import CONTINUATION, REPLACEMENT, SPACE, pipeline, special_tokens
 
 Pieces = Callable[[], Iterator[str]]
@@ -42,6 +42,7 @@ _LONGEST_WORD = 100
 _SCORE_DIGITS = 4
 _BITS = 20
 _COVERAGE = 0.9995
+_BATCH_CHARACTERS = 1 << 20
 """Share of a text whose characters have pieces, where the others are spelled in bytes: SentencePiece's own."""
 
 
@@ -198,6 +199,31 @@ def train_tokenizer(texts: Texts, section: TokenizerSection) -> tuple[Tokenizer,
     model = learn(pipeline(section), text.pieces, section, text.beyond)
     tokenizer = Tokenizer(pipeline(section, model))
     return tokenizer, report(tokenizer, text)
+
+
+class TextCounts:
+    """A text in numbers, counted while it is read."""
+
+    def __init__(self) -> None:
+        self.documents = self.characters = self.bytes = self.words = 0
+
+    def batches(self, texts: Iterable[Text]) -> Iterator[list[tuple[int, str]]]:
+        """Pieces of the documents, each with its document's number from 1 on."""
+        batch: list[tuple[int, str]] = []
+        size = 0
+        for text in texts:
+            self.documents += 1
+            for piece in pieces(text):
+                self.characters += len(piece)
+                self.bytes += len(piece.encode())
+                self.words += len(piece.split())
+                batch.append((self.documents, piece))
+                size += len(piece) + 1
+                if size >= _BATCH_CHARACTERS:
+                    yield batch
+                    batch, size = [], 0
+        if batch:
+            yield batch
 
 
 class TrainingText:
