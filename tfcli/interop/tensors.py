@@ -71,7 +71,7 @@ def parameters_of_checkpoint(
     shapes = {name: parameter.shape for name, parameter in meta_model(section).named_parameters()}
     parameters: dict[str, Tensor] = {}
     left = dict(tensors)
-    maps = layout.tensors(section)
+    maps = layout.tensors(section, shapes)
     for one in maps:
         if one.theirs not in left and not one.optional:
             raise BrokenInputError(f"{where} lacks the tensor {one.theirs!r}", _REMEDY)
@@ -114,9 +114,7 @@ def multiplied(
 
 def _parts(one: TensorMap, tensor: Tensor | None, wanted: tuple[int, ...], where: Path) -> dict[str, Tensor]:
     """The parameters that a tensor holds; where it may be missing and is, what it stands for."""
-    if tensor is None:
-        assert one.absent is not None
-        tensor = torch.full(wanted, one.absent[0])
+    tensor = torch.zeros(wanted) if tensor is None else tensor
     name = f"{where}: tensor {one.theirs!r}"
     if tensor.shape != wanted:
         raise BrokenInputError(f"{name} has the shape {tuple(tensor.shape)}, not {wanted}", _REMEDY)
@@ -130,14 +128,15 @@ def _parts(one: TensorMap, tensor: Tensor | None, wanted: tuple[int, ...], where
 def checkpoint_of_parameters(
     layout: CheckpointFamily, section: ModelSection, parameters: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """A model's parameters under a checkpoint's names."""
-    theirs = {}
-    for one in layout.tensors(section):
-        if one.absent is not None and one.ours[0] not in parameters:
-            value, shape = one.absent
-            theirs[one.theirs] = torch.full(shape, value)
-            continue
-        parts = [parameters[name].unflatten(0, (one.groups, -1)) for name in one.ours]
+    """A model's parameters under a checkpoint's names; gains of ones and biases of zeros where the model has none."""
+    usual = {
+        name: torch.full(parameter.shape, float(name.endswith("norm.weight")))
+        for name, parameter in meta_model(layout.whole(section)).named_parameters()
+        if name not in parameters
+    }
+    whole, theirs = usual | dict(parameters), {}
+    for one in layout.tensors(section, whole):
+        parts = [whole[name].unflatten(0, (one.groups, -1)) for name in one.ours]
         joined = torch.stack(parts, dim=1).flatten(0, 2)
         joined = joined - one.shift if one.shift else joined
         laid_out = joined.T if one.transposed else joined

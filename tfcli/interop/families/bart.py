@@ -114,12 +114,10 @@ _CROSS = {
 
 def _layers(section: ModelSection) -> list[TensorMap]:
     """The layers of both sides, and the head's bias."""
-    assert section.vocab_size is not None
-    row = (1, section.vocab_size)
     return [
         *layers(section, "model.encoder.layers", LAYER, "encoder"),
         *layers(section, "model.decoder.layers", LAYER | _CROSS, "decoder"),
-        TensorMap("final_logits_bias", ("head.bias",), absent=(0.0, row), theirs_shape=row, optional=True),
+        TensorMap("final_logits_bias", ("head.bias",), theirs_shape=(1, section.vocab_size or 0), optional=True),
     ]
 
 
@@ -131,7 +129,7 @@ def _form(*free: str, last: Fields) -> dict[str, Any]:
 def _bart_body(section: ModelSection) -> list[TensorMap]:
     maps = named({_SHARED: "embedding.weight", **_TABLES})
     for side, ours in _SIDES.items():
-        maps += affine(section, f"model.{side}", ours, {"layernorm_embedding": "norm"})
+        maps += affine(f"model.{side}.", ours, {"layernorm_embedding": "norm"})
     return [*maps, *_layers(section)]
 
 
@@ -193,7 +191,7 @@ def _settle(section: ModelSection, tensors: Mapping[str, Tensor]) -> ModelSectio
 def _marian_body(section: ModelSection) -> list[TensorMap]:
     own = {_SOURCE: "embedding.weight", _TARGET: "target_embedding.weight"}
     names = {_SHARED: "embedding.weight"} if section.share_embeddings else own
-    return named(names | (_TABLES if section.positions == "learned" else {})) + _layers(section)
+    return named(names | _TABLES) + _layers(section)
 
 
 MARIAN = CheckpointFamily(

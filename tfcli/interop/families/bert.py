@@ -20,7 +20,6 @@ from tfcli.interop.families.layout import (
     affine,
     full_form,
     layers,
-    logit_bias,
     named,
 )
 from tfcli.recipe.model import ModelSection
@@ -82,11 +81,11 @@ _LAYER = {
 }
 
 
-def _embeddings(base: str, section: ModelSection) -> list[TensorMap]:
-    tables = {"word_embeddings": "weight", "position_embeddings": "positions"}
+def _embeddings(base: str) -> list[TensorMap]:
+    names = {"word_embeddings": "weight", "position_embeddings": "positions", "token_type_embeddings": "token_types"}
     return [
-        *named({f"{base}.embeddings.{theirs}.weight": f"embedding.{ours}" for theirs, ours in tables.items()}),
-        *affine(section, f"{base}.embeddings", "embedding", {"LayerNorm": "norm"}),
+        *named({f"{base}.embeddings.{theirs}.weight": f"embedding.{ours}" for theirs, ours in names.items()}),
+        *affine(f"{base}.embeddings.", "embedding", {"LayerNorm": "norm"}),
     ]
 
 
@@ -96,15 +95,14 @@ def _family(
     """BERT or RoBERTa. `transform` are the names of the head's first step."""
 
     def body(section: ModelSection) -> list[TensorMap]:
-        absent = (0.0, (section.token_types or _EXPORTED_TYPES, section.d_model))
-        types = f"{name}.embeddings.token_type_embeddings.weight"
-        maps = [*_embeddings(name, section), TensorMap(types, ("embedding.token_types",), absent=absent)]
-        maps += layers(section, f"{name}.encoder.layer", _LAYER)
-        if section.head == "none":
-            return maps
-        maps += [*affine(section, head, "head", transform), logit_bias(f"{head}.bias", section)]
         # Only where the matrices are tied are the two biases one. It is the decoder's that is added, and read last.
-        return maps if section.tie_embeddings else [*maps, logit_bias(f"{head}.decoder.bias", section)]
+        biases = [f"{head}.bias", *[f"{head}.decoder.bias"] * (not section.tie_embeddings)]
+        return [
+            *_embeddings(name),
+            *layers(section, f"{name}.encoder.layer", _LAYER),
+            *affine(f"{head}.", "head", transform),
+            *named(dict.fromkeys(biases, "head.bias")),
+        ]
 
     return CheckpointFamily(
         name=name,
@@ -117,6 +115,7 @@ def _family(
         repeated=lambda section: {f"{head}.decoder.bias": f"{head}.bias"} if section.tie_embeddings else {},
         prefix=f"{name}.",
         headless=f"{head}.",
+        filled=lambda section: {"token_types": section.token_types or _EXPORTED_TYPES},
         constants=(rf"{name}\.embeddings\.(position_ids|token_type_ids)",),
         heads=(rf"{name}\.pooler\..*", r"cls\.seq_relationship\..*", r"classifier\..*", r"qa_outputs\..*"),
         **others,
@@ -176,14 +175,12 @@ _DISTILBERT_LAYER = {
 
 
 def _distilbert_body(section: ModelSection) -> list[TensorMap]:
-    maps = [
-        *_embeddings("distilbert", section),
+    return [
+        *_embeddings("distilbert"),
         *layers(section, "distilbert.transformer.layer", _DISTILBERT_LAYER),
+        *affine("", "head", {"vocab_transform": "transform", "vocab_layer_norm": "norm"}),
+        *named({"vocab_projector.bias": "head.bias"}),
     ]
-    if section.head == "none":
-        return maps
-    transform = {"vocab_transform": "transform", "vocab_layer_norm": "norm"}
-    return [*maps, *affine(section, "", "head", transform), logit_bias("vocab_projector.bias", section)]
 
 
 DISTILBERT = CheckpointFamily(

@@ -86,7 +86,7 @@ GPT2 = CheckpointFamily(
     given=BIASED | {"initialization": "gpt2"},
     # The order in which scores are scaled and the type they are computed in: rounding, not meaning.
     without_effect=(*_WITHOUT_EFFECT, "summary_last_dropout", "reorder_and_upcast_attn"),
-    body=lambda section: [*_body(section), *affine(section, "transformer", "stack", {"ln_f": "final_norm"})],
+    body=lambda section: [*_body(section), *affine("transformer.", "stack", {"ln_f": "final_norm"})],
     head=("lm_head.weight", "transformer.wte.weight"),
     prefix="transformer.",
     constants=(r"transformer\.h\.\d+\.attn\.(bias|masked_bias)",),
@@ -147,21 +147,17 @@ _GPT_NEOX_LAYER = {
     "post_attention_layernorm": "feed_forward_residual.norm",
     "mlp.dense_h_to_4h": "feed_forward.up",
     "mlp.dense_4h_to_h": "feed_forward.output",
+    "attention.dense": "attention.output",
 }
 _JOINED = {"attention.query_key_value": "attention.query attention.key attention.value"}
 
 
 def _gpt_neox_body(section: ModelSection) -> list[TensorMap]:
-    theirs = "gpt_neox.layers"
-    attention = [
-        *layers(section, theirs, _JOINED, groups=section.num_heads),
-        *layers(section, theirs, {"attention.dense": "attention.output"}),
-    ]
     return [
         *named({"gpt_neox.embed_in.weight": "embedding.weight"}),
-        *affine(section, "gpt_neox", "stack", {"final_layer_norm": "final_norm"}),
-        *layers(section, theirs, _GPT_NEOX_LAYER),
-        *(one for one in attention if section.attention_bias or one.absent is None),
+        *affine("gpt_neox.", "stack", {"final_layer_norm": "final_norm"}),
+        *layers(section, "gpt_neox.layers", _GPT_NEOX_LAYER),
+        *layers(section, "gpt_neox.layers", _JOINED, groups=section.num_heads),
     ]
 
 
@@ -193,7 +189,7 @@ GPT_NEOX = CheckpointFamily(
         },
         "parallel_residual",
     ),
-    given=BIASED,
+    given={"feed_forward_bias": True},
     body=_gpt_neox_body,
     head=("embed_out.weight", "gpt_neox.embed_in.weight"),
     prefix="gpt_neox.",
@@ -220,14 +216,17 @@ def _is_biased(section: ModelSection) -> bool:
     return section.attention_bias or section.has_output_bias or section.feed_forward_bias
 
 
+def _opt_filled(section: ModelSection) -> Fields:
+    """One switch for those of all projections, and one for all norms."""
+    norms = dict.fromkeys(("norm_affine", "norm_bias"), section.norm_affine)
+    return {**dict.fromkeys(BIASED, _is_biased(section)), **norms}
+
+
 def _opt_body(section: ModelSection) -> list[TensorMap]:
     embedding = {"embed_tokens.weight": "weight", "embed_positions.weight": "positions"}
     maps = named({f"model.decoder.{theirs}": f"embedding.{ours}" for theirs, ours in embedding.items()})
     maps += layers(section, "model.decoder.layers", LAYER)
-    if section.norm_placement == "pre":
-        maps += affine(section, "model.decoder", "stack", {"final_layer_norm": "final_norm"})
-    there = {True: section.norm_affine, False: _is_biased(section)}
-    return [one for one in maps if one.absent is None or there["layer_norm" in one.theirs]]
+    return maps + affine("model.decoder.", "stack", {"final_layer_norm": "final_norm"})
 
 
 _ONE_SIZE = "tfcli's embeddings are as large as its layers' vectors"
@@ -256,6 +255,7 @@ OPT = CheckpointFamily(
     ),
     form=full_form(_DECODER, last={"position_offset": 2, "norm_eps": 1e-5}),
     body=_opt_body,
+    filled=_opt_filled,
     head=("lm_head.weight", "model.decoder.embed_tokens.weight"),
     prefix="model.",
     heads=(r"score\.weight", r"qa_outputs\..*"),

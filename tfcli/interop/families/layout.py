@@ -1,6 +1,6 @@
 """Families of checkpoints: settings of config.json read and written, tensors by their names."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -229,9 +229,7 @@ class TensorMap:
     Attributes:
         ours: the parameters; several lie one after the other along their first axis, in equal parts.
         transposed: whether the checkpoint keeps the matrix as (in, out).
-        absent: value and shape to export where the run has no such parameter and this one changes nothing: a bias
-            of zeros, a gain of ones. None: the parameter is always there.
-        optional: whether a checkpoint may lack the tensor; `absent` then says what it stands for.
+        optional: whether a checkpoint may lack the tensor, which then stands for zeros.
         theirs_shape: its shape in the checkpoint where that is more than the parameter's, as (1, Vocab) for (Vocab,).
         groups: how often the parameters lie one after the other, a part of each: once, or once a head.
         shift: what ours has more, as the gain of a norm that is kept less 1.
@@ -240,47 +238,34 @@ class TensorMap:
     theirs: str
     ours: tuple[str, ...]
     transposed: bool = False
-    absent: tuple[float, tuple[int, ...]] | None = None
     optional: bool = False
     theirs_shape: tuple[int, ...] | None = None
     groups: int = 1
     shift: float = 0.0
 
 
-def gain(theirs: str, ours: str, size: int) -> TensorMap:
-    """The gain of a norm over `size` numbers: ones where a run's norms have none."""
-    return TensorMap(f"{theirs}.weight", (f"{ours}.weight",), absent=(1.0, (size,)))
-
-
 def named(names: Mapping[str, str]) -> list[TensorMap]:
-    """Tensors that are a parameter each, always there."""
+    """Tensors that are a parameter each."""
     return [TensorMap(theirs, (ours,)) for theirs, ours in names.items()]
 
 
 def affine(
-    section: ModelSection,
-    theirs: str,
-    ours: str,
-    names: Mapping[str, str],
-    *,
-    transposed: bool = False,
-    groups: int = 1,
+    theirs: str, ours: str, names: Mapping[str, str], *, transposed: bool = False, groups: int = 1
 ) -> list[TensorMap]:
-    """Affine maps and norms, a weight and a bias each, by their names and ours: zeros and ones where a run has none.
+    """Affine maps and norms by their names and ours: a weight and a bias each, as far as a model has them.
 
     Several of our names, parted by spaces, lie side by side in one of theirs, a part of each so often as `groups` says.
     """
-    maps, before = [], f"{theirs}." if theirs else ""
-    for their, our in names.items():
-        parts = [f"{ours}.{one}" for one in our.split()]
-        weight, bias = (tuple(f"{part}.{kind}" for part in parts) for kind in ("weight", "bias"))
-        size = section.inner_size if our == "feed_forward.up" else section.d_model * len(parts)
-        if our.endswith("norm"):
-            maps.append(gain(before + their, parts[0], size))
-        else:
-            maps.append(TensorMap(f"{before}{their}.weight", weight, transposed, groups=groups))
-        maps.append(TensorMap(f"{before}{their}.bias", bias, absent=(0.0, (size,)), groups=groups))
-    return maps
+    return [
+        TensorMap(
+            f"{theirs}{their}.{kind}",
+            tuple(f"{ours}.{one}.{kind}" for one in our.split()),
+            transposed=transposed and kind == "weight" and not our.endswith("norm"),
+            groups=groups,
+        )
+        for their, our in names.items()
+        for kind in ("weight", "bias")
+    ]
 
 
 def layers(
@@ -288,12 +273,7 @@ def layers(
 ) -> list[TensorMap]:
     """What `affine` says of each layer of a stack."""
     number = section.decoder_layers if ours == "decoder" else section.num_layers
-    return [one for i in range(number) for one in affine(section, f"{theirs}.{i}", f"{ours}.layers.{i}", names, **how)]
-
-
-def logit_bias(theirs: str, section: ModelSection) -> TensorMap:
-    """The bias of the head: zeros where a run has none."""
-    return TensorMap(theirs, ("head.bias",), absent=(0.0, (section.vocab_size or 0,)))
+    return [one for i in range(number) for one in affine(f"{theirs}.{i}.", f"{ours}.layers.{i}", names, **how)]
 
 
 @dataclass(frozen=True)
@@ -305,7 +285,7 @@ class CheckpointFamily:
         settings: of config.json, in the order in which they are written.
         form: what the family has of each setting of a model section (`form`).
         body: the tensors of a model of this section but the head's matrix, as the class with a language-model head
-            names them.
+            names them, and some of which the model has no parameters.
         head: the names of the head's matrix, and of the embedding that it is where they are tied.
         prefix: what base-model checkpoints leave out in front of their names, as "transformer.".
         also_named: further `model_type`s of config.json that it reads.
@@ -321,6 +301,7 @@ class CheckpointFamily:
         heads: patterns of heads for other tasks within parts of the model: left over and listed, as is all outside.
         headless_lacks: what the library's headless class has and tfcli's models do not, as "pooler.dense.weight".
         renames: old endings of names and today's: {"LayerNorm.gamma": "LayerNorm.weight"}.
+        filled: settings of parameters that a run may lack and goes out with, beside biases that are `given`.
     """
 
     name: str
@@ -341,6 +322,7 @@ class CheckpointFamily:
     heads: tuple[str, ...] = ()
     headless_lacks: tuple[str, ...] = ()
     renames: Mapping[str, str] = field(default_factory=dict)
+    filled: Callable[[ModelSection], Fields] = lambda section: {}
 
     def read(self, config: CheckpointConfig) -> ModelSection:
         """The model section of a config.json; UsageError where a setting is missing, wrong, or none of tfcli's."""
@@ -359,10 +341,17 @@ class CheckpointFamily:
                 raise UnsupportedVariantError(name, value)
         return {name: value for setting in self.settings for name, value in setting.write(section, roles).items()}
 
-    def tensors(self, section: ModelSection) -> list[TensorMap]:
-        """All tensors of a model of this section."""
+    def whole(self, section: ModelSection) -> ModelSection:
+        """The section with all biases and gains that its checkpoint has."""
+        given = {name: True for name in (*BIASED, *["head_bias"] * (section.head != "none")) if self.given.get(name)}
+        gains = {"norm_affine": True, "norm_bias": section.norm == "layernorm"}
+        return replace(section, **{**gains, **given, **self.filled(section)})
+
+    def tensors(self, section: ModelSection, parameters: Container[str]) -> list[TensorMap]:
+        """The tensors of a model of this section that has these parameters."""
         has_own_head = not section.tie_embeddings and section.head != "none"
-        return [*self.body(section), *named({self.head[0]: "head.weight"} if has_own_head else {})]
+        maps = [*self.body(section), *named({self.head[0]: "head.weight"} if has_own_head else {})]
+        return [one for one in maps if one.ours[0] in parameters]
 
     def copies(self, section: ModelSection) -> dict[str, str]:
         """Names of tensors that may repeat another one: {"lm_head.weight": "model.embed_tokens.weight"}."""

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, get_args
 
 from tfcli.interop.checkpoint import CheckpointConfig
-from tfcli.interop.families.layout import TOKENS, CheckpointFamily, Fields, Setting, TensorMap, full_form, gain, named
+from tfcli.interop.families.layout import TOKENS, CheckpointFamily, Fields, Setting, TensorMap, full_form, layers, named
 from tfcli.recipe.model import Activation, ModelSection, PositionScaling
 
 _WITHOUT_EFFECT = ("is_llama_config", "max_sequence_length")
@@ -117,6 +117,10 @@ def _write_rope(section: ModelSection) -> Fields:
 
 
 _LAYER = {
+    "input_layernorm": "attention_residual.norm",
+    "post_attention_layernorm": "feed_forward_residual.norm",
+    "self_attn.q_norm": "attention.query_norm",
+    "self_attn.k_norm": "attention.key_norm",
     "self_attn.q_proj": "attention.query",
     "self_attn.k_proj": "attention.key",
     "self_attn.v_proj": "attention.value",
@@ -128,27 +132,11 @@ _LAYER = {
 
 
 def _body(section: ModelSection) -> list[TensorMap]:
-    maps = named({"model.embed_tokens.weight": "embedding.weight"})
-    for i in range(section.num_layers):
-        maps += _layer(section, f"model.layers.{i}", f"stack.layers.{i}")
-    maps.append(gain("model.norm", "stack.final_norm", section.d_model))
-    return [*maps, *named({"lm_head.bias": "head.bias"} if section.head_bias else {})]
-
-
-def _layer(section: ModelSection, theirs: str, ours: str) -> list[TensorMap]:
-    maps = [
-        gain(f"{theirs}.input_layernorm", f"{ours}.attention_residual.norm", section.d_model),
-        gain(f"{theirs}.post_attention_layernorm", f"{ours}.feed_forward_residual.norm", section.d_model),
+    return [
+        *named({"model.embed_tokens.weight": "embedding.weight"}),
+        *layers(section, "model.layers", _LAYER),
+        *named({"model.norm.weight": "stack.final_norm.weight", "lm_head.bias": "head.bias"}),
     ]
-    if section.query_key_norm:
-        maps.append(gain(f"{theirs}.self_attn.q_norm", f"{ours}.attention.query_norm", section.size_per_head))
-        maps.append(gain(f"{theirs}.self_attn.k_norm", f"{ours}.attention.key_norm", section.size_per_head))
-    biased = {"self_attn": section.attention_bias, "mlp": section.feed_forward_bias}
-    for their, our in _LAYER.items():
-        has_bias = section.has_output_bias if our == "attention.output" else biased[their.partition(".")[0]]
-        for kind in ("weight", "bias") if has_bias else ("weight",):
-            maps += named({f"{theirs}.{their}.{kind}": f"{ours}.{our}.{kind}"})
-    return maps
 
 
 ROTARY: Fields = {
@@ -379,9 +367,7 @@ _GEMMA_GATE = Setting.activation(
 
 
 def _gemma_body(section: ModelSection) -> list[TensorMap]:
-    """Llama's; what may be absent there is a norm's gain."""
-    maps = _body(section)
-    return [one if one.absent is None else replace(one, shift=1.0, absent=(0.0, one.absent[1])) for one in maps]
+    return [replace(one, shift=1.0 if one.ours[0].endswith("norm.weight") else 0.0) for one in _body(section)]
 
 
 GEMMA = _family(

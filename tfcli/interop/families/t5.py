@@ -18,7 +18,7 @@ from tfcli.interop.families.layout import (
     Setting,
     TensorMap,
     full_form,
-    gain,
+    layers,
     named,
 )
 from tfcli.recipe.model import Activation, ModelSection
@@ -59,28 +59,26 @@ _TYING_BY_TENSORS = Setting(
 )
 
 
+_PROJECTED = {name[0]: name for name in ("query", "key", "value", "output")}
+
+
 def _body(section: ModelSection) -> list[TensorMap]:
+    inner = {"wi_0": "gate", "wi_1": "up"} if section.is_gated else {"wi": "up"}
+    of_encoder = [
+        ("SelfAttention", "attention", _PROJECTED),
+        ("DenseReluDense", "feed_forward", inner | {"wo": "output"}),
+    ]
+    of_decoder = [of_encoder[0], ("EncDecAttention", "cross_attention", _PROJECTED), of_encoder[1]]
     maps = named({_EMBEDDING: "embedding.weight"})
-    for side, layers in (("encoder", section.num_layers), ("decoder", section.decoder_layers)):
-        for i in range(layers):
-            maps += _layer(f"{side}.block.{i}.layer", f"{side}.layers.{i}", section, cross=side == "decoder")
+    for side, sublayers in (("encoder", of_encoder), ("decoder", of_decoder)):
+        names: dict[str, str] = {}
+        for place, (theirs, ours, parts) in enumerate(sublayers):
+            names[f"layer.{place}.layer_norm"] = f"{ours}_residual.norm"
+            names |= {f"layer.{place}.{theirs}.{their}": f"{ours}.{our}" for their, our in parts.items()}
+        maps += layers(section, f"{side}.block", names, side)
         bias = f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
         maps += named({bias: f"{side}.positions.relative_bias.weight"})
-        maps.append(gain(f"{side}.final_layer_norm", f"{side}.final_norm", section.d_model))
-    return maps
-
-
-def _layer(theirs: str, ours: str, section: ModelSection, *, cross: bool) -> list[TensorMap]:
-    projections = {name[0]: name for name in ("query", "key", "value", "output")}
-    inner = {"wi_0": "gate", "wi_1": "up", "wo": "output"} if section.is_gated else {"wi": "up", "wo": "output"}
-    sublayers = [("SelfAttention", "attention", projections), ("DenseReluDense", "feed_forward", inner)]
-    if cross:
-        sublayers.insert(1, ("EncDecAttention", "cross_attention", projections))
-    maps = []
-    for place, (their_name, our_name, names) in enumerate(sublayers):
-        maps.append(gain(f"{theirs}.{place}.layer_norm", f"{ours}.{our_name}_residual.norm", section.d_model))
-        their, our = f"{theirs}.{place}.{their_name}", f"{ours}.{our_name}"
-        maps += named({f"{their}.{name}.weight": f"{our}.{parameter}.weight" for name, parameter in names.items()})
+        maps += named({f"{side}.final_layer_norm.weight": f"{side}.final_norm.weight"})
     return maps
 
 
