@@ -5,16 +5,13 @@ from torch import Tensor
 
 
 def alibi_slopes(num_heads: int) -> Tensor:
-    """m_h = 2^(−8h/H) for h = 1 … H, where H is a power of two (section 3).
+    """m_h = 2^(−8h/H) for h = 1 … H, where H is a power of two (section 3); (H,).
 
     For another H, the slopes of the power of two below it come first, and every second one of the next power fills up,
     as in the authors' code.
 
         >>> alibi_slopes(4)
         tensor([0.2500, 0.0625, 0.0156, 0.0039])
-
-    Shape:
-        returns: (H,), float32
     """
 
     def geometric(heads: int) -> Tensor:
@@ -25,12 +22,8 @@ def alibi_slopes(num_heads: int) -> Tensor:
 
 
 def alibi_bias(target_length: int, source_length: int, slopes: Tensor) -> Tensor:
-    """−m_h · |distance|, the queries being the last rows. In a causal model the future is masked anyway.
-
-    Shape:
-        slopes: (H,)
-        returns: (1, H, T, S)
-    """
+    """−m_h · |distance|, (1, H, T, S), the queries being the last rows. In a causal model the future is masked
+    anyway."""
     queries = torch.arange(source_length - target_length, source_length, device=slopes.device)
     keys = torch.arange(source_length, device=slopes.device)
     distance = (queries[:, None] - keys[None, :]).abs()

@@ -25,24 +25,18 @@ from tfcli.recipe.model import ModelSection
 
 
 def causal_mask(target_length: int, source_length: int, device: torch.device | None = None) -> Tensor:
-    """Query t sees key s when s ≤ t, counted from the end: the last query sees every key.
+    """Query t sees key s when s ≤ t, counted from the end: the last query sees every key; (T, S).
 
     With as many queries as keys this is the lower triangle; with a key-value cache the queries are the last rows of it.
-
-    Shape:
-        returns: (T, S)
     """
     mask = torch.ones(target_length, source_length, dtype=torch.bool, device=device)
     return mask.tril(diagonal=source_length - target_length)
 
 
 def window_mask(target_length: int, source_length: int, window: int, device: torch.device | None = None) -> Tensor:
-    """Query t sees the keys less than `window` away, before and after, counted as in `causal_mask`.
+    """Query t sees the keys less than `window` away, before and after, counted as in `causal_mask`; (T, S).
 
     Together with the causal mask that is `window` keys, its own among them (Beltagy et al. 2020, section 3.1).
-
-    Shape:
-        returns: (T, S)
     """
     last, first = source_length - target_length + window - 1, source_length - target_length - window + 1
     mask = torch.ones(target_length, source_length, dtype=torch.bool, device=device)
@@ -96,12 +90,8 @@ class Span:
     left: Tensor | None = None
 
     def rows(self, table: Tensor, offset: int = 0) -> Tensor:
-        """The rows of a table of positions, `offset` further down. What padding gets is never looked at.
-
-        Shape:
-            table: (N, …)
-            returns: (T, …), or (B, T, …) with padding at the left
-        """
+        """The rows of a table of positions, `offset` further down: (N, …) → (T, …), or (B, T, …) with padding at the
+        left. What padding gets is never looked at."""
         if self.left is None:
             last = self.end + offset
             assert last <= len(table), f"position {last - 1} is beyond the context of {len(table)}"
@@ -162,21 +152,13 @@ def fused_attention(
 
 
 def masked(bias: Tensor, mask: Tensor) -> Tensor:
-    """A bias that leaves out what is masked: by half of the lowest number, not −∞, since a row that sees nothing must
-    give no NaN, here and in its gradient.
-
-    Shape:
-        bias, mask: broadcastable to (B, H, T, S); so is what is returned
-    """
+    """A bias that leaves out what is masked, both broadcastable to (B, H, T, S): by half of the lowest number, not −∞,
+    since a row that sees nothing must give no NaN, here and in its gradient."""
     return bias.masked_fill(~mask, torch.finfo(bias.dtype).min / 2)
 
 
 def without_blind_rows(output: Tensor, mask: Tensor) -> Tensor:
-    """Zeros where a query may attend to nothing.
-
-    Shape:
-        output: (B, H, T, Dh); mask: broadcastable to (B, H, T, S)
-    """
+    """The output, (B, H, T, Dh), with zeros where a query may attend to nothing."""
     return output.masked_fill(~mask.any(-1, keepdim=True), 0.0)
 
 
@@ -227,11 +209,7 @@ def has_block_masks(device: torch.device) -> bool:
 
 def block_mask(document_starts: Tensor, *, causal: bool, window: int | None) -> BlockMask:
     """What `attention_mask` says of documents, for `block_attention`, which leaves out blocks where nothing may be seen
-    (Dong et al. 2024, section 4.2).
-
-    Shape:
-        document_starts: (B, T), the column where the document of each token begins
-    """
+    (Dong et al. 2024, section 4.2)."""
 
     def may_attend(row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         seen = document_starts[row, query] == document_starts[row, key]
@@ -244,12 +222,8 @@ def block_mask(document_starts: Tensor, *, causal: bool, window: int | None) -> 
 
 
 def block_attention(query: Tensor, key: Tensor, value: Tensor, mask: BlockMask, *, scale: float) -> Tensor:
-    """Attention on PyTorch's flex attention, without dropout. A CPU has no gradient of it.
-
-    Shape:
-        query: (B, H, T, Dh); key, value: (B, H, S, Dh)
-        returns: (B, H, T, Dh)
-    """
+    """Attention on PyTorch's flex attention, without dropout; shapes as those of `fused_attention`. A CPU has no
+    gradient of it."""
     run: Any = flex_attention if query.is_cpu or torch.compiler.is_compiling() else _compiled_flex_attention()
     return run(query, key, value, block_mask=mask, scale=scale)
 
@@ -264,14 +238,8 @@ CACHED_SCORES = 1 << 20
 
 
 def row_attention(query: Tensor, key: Tensor, value: Tensor, bias: Tensor, *, scale: float, dropout: float) -> Tensor:
-    """The attention of each sequence after the other. The bias gets no gradient.
-
-    Shape:
-        query: (B, H, T, Dh)
-        key, value: (B, H, S, Dh)
-        bias: (B or 1, H or 1, T, S), added to the scores; a mask is a bias of −∞
-        returns: (B, H, T, Dh)
-    """
+    """The attention of each sequence after the other, shapes as those of `fused_attention`; the bias, (B or 1, H or 1,
+    T, S), gets no gradient, and a mask is a bias of −∞."""
     return _RowAttention.apply(query, key, value, bias, scale, dropout)
 
 
@@ -283,10 +251,10 @@ class _RowAttention(torch.autograd.Function):
     def forward(
         ctx: Any, query: Tensor, key: Tensor, value: Tensor, bias: Tensor, scale: float, dropout: float
     ) -> Tensor:
-        output = _heads_last(query)
+        output, bias = _heads_last(query), bias.expand(*query.shape[:2], -1, -1)
         kept: list[Tensor] = []
         for some in _portions(query, key):
-            weights = torch.baddbmm(_portion(bias, some), query[some], key[some].transpose(1, 2), alpha=scale)
+            weights = torch.baddbmm(bias[some], query[some], key[some].transpose(1, 2), alpha=scale)
             weights = torch.softmax(weights, dim=-1, dtype=weights.dtype)  # on a GPU, autocast would make it float32
             kept.append(weights)
             if dropout:
@@ -323,13 +291,6 @@ def _portions(query: Tensor, key: Tensor) -> Iterator[tuple[int, slice]]:
     for sequence in range(batch):
         for first in range(0, heads, at_once):
             yield sequence, slice(first, first + at_once)
-
-
-def _portion(bias: Tensor, some: tuple[int, slice]) -> Tensor:
-    """What is added to the scores of a portion; one row or one head may stand for all."""
-    sequence, heads = some
-    of_sequence = bias[sequence if len(bias) > 1 else 0]
-    return of_sequence[heads] if len(of_sequence) > 1 else of_sequence
 
 
 def _heads_last(like: Tensor) -> Tensor:

@@ -66,22 +66,15 @@ def has_bfloat16_products() -> bool:
 
 
 def biased_product(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """X Wᵀ + b, with the bias added by oneDNN's matrix product itself; without it, as PyTorch has it.
-
-    Shape:
-        rows: (…, in); weight: (out, in), or as `packed` gives it; bias: (out,)
-        returns: (…, out)
-    """
+    """X Wᵀ + b, (…, in) → (…, out), with the bias added by oneDNN's matrix product itself; without it, as PyTorch has
+    it. The weight is (out, in), or as `packed` gives it."""
     product = _first(linear_pointwise, rows, weight, bias, "none", [], "")
     return F.linear(rows, weight, bias) if product is None else product
 
 
 def packed(weight: Tensor) -> Tensor:
-    """A weight in oneDNN's own blocks, which `biased_product` reads; the weight itself where there are none.
-
-    Shape:
-        weight: (out, in), float32 or bfloat16, on the CPU
-    """
+    """A weight, (out, in), in oneDNN's own blocks, which `biased_product` reads; the weight itself where there are
+    none."""
     weight = weight.detach().contiguous()
     try:
         blocks: Tensor = reorder_linear_weight(weight, _TYPICAL_ROWS)
@@ -103,11 +96,7 @@ def int8_product(rows: Tensor, quantized: Tensor, scale: Tensor) -> Tensor:
 
 
 def softmax_gradient(gradient: Tensor, weights: Tensor) -> Tensor:
-    """P ⊙ (G − rowsum(P ⊙ G)): the gradient of a softmax P by what it was taken of, from that by P.
-
-    Shape:
-        gradient, weights: (…, S), and the same is returned
-    """
+    """P ⊙ (G − rowsum(P ⊙ G)): the gradient of a softmax P by what it was taken of, from that by P; all (…, S)."""
     found = _first(softmax_backward_data, gradient, weights, -1, weights.dtype)
     if found is not None:
         return found
@@ -117,11 +106,7 @@ def softmax_gradient(gradient: Tensor, weights: Tensor) -> Tensor:
 
 
 def dropped_out(x: Tensor, rate: float) -> tuple[Tensor, Tensor]:
-    """Dropout that tells what it has kept.
-
-    Shape:
-        x: any; returns: x / (1 − rate) where it survives and 0 elsewhere, and a mask, both of x's shape
-    """
+    """Dropout that tells what it has kept: x / (1 − rate) where it survives and 0 elsewhere, and a mask."""
     found = _first(native_dropout, x, rate, True)
     if found is not None:
         return found
@@ -182,11 +167,7 @@ def fake_tensors(
 
 
 def for_products(x: Tensor) -> Tensor:
-    """`x` as matrix products read it. Autocast would cast it again for each of them, there and back.
-
-    Shape:
-        x: any, and the same is returned
-    """
+    """`x` as matrix products read it. Autocast would cast it again for each of them, there and back."""
     if x.is_meta:  # a tensor of a shape alone has no precision to save on, and PyTorch no answer for it
         return x
     kind = x.device.type
@@ -229,11 +210,8 @@ class _BiasedProduct(torch.autograd.Function):
 
 
 class PrepackedLinear(nn.Module):
-    """The product with a weight that changes no more, laid out once as oneDNN's kernels read it.
-
-    Shape:
-        weight: (out, in), float32 or bfloat16, on the CPU; bias: (out,)
-    """
+    """The product with a weight that changes no more, (out, in), laid out once as oneDNN's kernels read it: float32 or
+    bfloat16, on the CPU."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         super().__init__()
@@ -247,11 +225,7 @@ class PrepackedLinear(nn.Module):
 
 class Int8Linear(nn.Module):
     """Quantization to int8: W rounded to eight bits, each row by a scale of its own: W[i] ≈ s[i] q[i], s[i] = max
-    |W[i]| / 127 (Dettmers et al. 2022, section 2.1, by rows and of weights alone).
-
-    Shape:
-        weight: (out, in); bias: (out,)
-    """
+    |W[i]| / 127 (Dettmers et al. 2022, section 2.1, by rows and of weights alone)."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         super().__init__()

@@ -55,11 +55,7 @@ class FeedForward(nn.Module):
         self.output = Linear(model.inner_size, model.d_model, bias=bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Each vector on its own.
-
-        Shape:
-            x: (…, D) → (…, D)
-        """
+        """Each vector on its own; x: (…, D) → (…, D)."""
         inner = self.activation(self.up(x)) if self.gate is None else self.activation(self.gate(x)) * self.up(x)
         return self.output(F.dropout(inner, self.dropout) if self.training else inner)
 
@@ -113,11 +109,7 @@ class TransformerLayer(nn.Module):
         self._translated = torch.compile(self._sublayers)
 
     def forward(self, x: Tensor, **how: Any) -> Tensor:
-        """Run the sublayers, as `_sublayers` says.
-
-        Shape:
-            x: (B, T, D), and the same is returned
-        """
+        """Run the sublayers, as `_sublayers` says; x: (B, T, D) → (B, T, D)."""
         run = self._translated or self._sublayers
         return checkpoint(run, x, use_reentrant=False, **how) if self._checkpoints else run(x, **how)
 
@@ -134,14 +126,12 @@ class TransformerLayer(nn.Module):
         self_weights: list[Tensor] | None = None,
         cross_weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """Run the sublayers one after the other, each inside its residual; the feed-forward reads what attention does
-        where the recipe has them in parallel.
+        """One after the other, each inside its residual; the feed-forward reads what attention does where the recipe
+        has them in parallel.
 
         Shape:
-            x: (B, T, D)
             padding_mask: (B, T), True at real tokens; mask: (B, 1, T, S), as `MultiHeadAttention.mask_of_pass` has it
             memory: (B, S, D), the encoder's output; memory_padding_mask: (B, S)
-            returns: (B, T, D)
         """
 
         def self_attend(h: Tensor) -> Tensor:

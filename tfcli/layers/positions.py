@@ -24,7 +24,7 @@ def sinusoidal_encoding(
     offset: int = 0,
     scaling: float = 1.0,
 ) -> Tensor:
-    """r_ni = sin(n / base^(i/D)) for even i, cos(n / base^((i−1)/D)) for odd i; n and i count from 0.
+    """r_ni = sin(n / base^(i/D)) for even i, cos(n / base^((i−1)/D)) for odd i; n and i count from 0; (length, D).
 
     Each even dimension and the odd one after it share a wavelength, from 2π to 2π·base. An odd D ends on a sine. The
     layout "halves" holds the same numbers with all sines before all cosines, as Marian has it.
@@ -33,9 +33,6 @@ def sinusoidal_encoding(
         tensor([0.8415, 0.5403, 0.0100, 0.9999])
 
     The first row has the number n = `offset`; n is divided by `scaling`.
-
-    Shape:
-        returns: (length, D), float32
     """
     even = torch.arange(d_model) // 2 * 2  # i for even dimensions, i − 1 for odd ones
     numbers = (torch.arange(length).double() + offset) / scaling
@@ -92,13 +89,12 @@ class RotaryPositions(AttentionPositions):
 
     def forward(self, span: Span) -> PositionSignal:
         """The angles at `span`."""
-        context, table = self.section.max_seq_len, Rotation(self.cosines, self.sines, self.section.layout)
+        context = self.section.max_seq_len
         if span.end > context and self.section.position_scaling_kind == "dynamic":
-            table = self._made(span.end)  # of this length alone: a longer text has other angles
-        elif len(self.cosines) < span.end <= context:
+            return PositionSignal(self._made(span.end).at(span))  # of this length alone: a longer text has other angles
+        if len(self.cosines) < span.end <= context:
             self.extend(min(2 * span.end, context))
-            table = Rotation(self.cosines, self.sines, self.section.layout)
-        return PositionSignal(rotation=table.at(span))
+        return PositionSignal(Rotation(self.cosines, self.sines, self.section.layout).at(span))
 
     def extend(self, length: int) -> None:
         """Make room for `length` positions."""
@@ -141,12 +137,8 @@ class RelativePositions(AttentionPositions):
 
 
 class PositionTable(nn.Module):
-    """A module with a table of learned positions, of N + offset rows, or of sinusoidal ones, whose rows are made when
-    they are first asked for.
-
-    Shape:
-        table: (N + offset, D), or as many columns as are concatenated
-    """
+    """A module with a table of learned positions, (N + offset, D), or of sinusoidal ones, whose rows are made when they
+    are first asked for; with as many columns as are concatenated, where they are."""
 
     section: ModelSection
     table_name = "positions"
@@ -162,11 +154,7 @@ class PositionTable(nn.Module):
             self.register_buffer(self.table_name, table, persistent=False)
 
     def position_rows(self, span: Span) -> Tensor:
-        """The rows of a span.
-
-        Shape:
-            returns: (T, D), or as many columns as are concatenated; (B, T, D) with padding at the left
-        """
+        """The rows of a span: (T, D), or (B, T, D) with padding at the left."""
         model = self.section
         there = len(getattr(self, self.table_name)) - model.position_offset
         if model.positions != "learned" and there < span.end <= model.max_seq_len:

@@ -19,11 +19,7 @@ class RelativeBias(nn.Module):
         self.weight = nn.Parameter(torch.empty(model.position_buckets, model.num_heads))
 
     def forward(self, target_length: int, source_length: int) -> Tensor:
-        """The bias of every query and key, the queries being the last rows.
-
-        Shape:
-            returns: (1, H, T, S)
-        """
+        """The bias of every query and key, (1, H, T, S), the queries being the last rows."""
         distances = torch.arange(1 - source_length, target_length, device=self.weight.device)
         buckets = relative_buckets(
             distances, buckets=len(self.weight), max_distance=self.max_distance, bidirectional=self.bidirectional
@@ -34,15 +30,11 @@ class RelativeBias(nn.Module):
 
 
 def relative_buckets(distance: Tensor, *, buckets: int, max_distance: int, bidirectional: bool) -> Tensor:
-    """Which bucket a distance (key − query) falls into.
+    """Which bucket, 0 … buckets − 1, each distance (key − query) falls into.
 
     Half of the buckets holds one distance each; the others hold ranges that grow logarithmically up to
     `max_distance`, beyond which all share the last. One-way, the future falls into bucket 0 with distance 0: it is
     masked.
-
-    Shape:
-        distance: any, whole numbers
-        returns: the same, 0 … buckets − 1
     """
     if bidirectional:
         buckets //= 2

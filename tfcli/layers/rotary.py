@@ -36,12 +36,10 @@ class Rotation:
 
 
 def rotation(positions: Tensor, frequencies: Tensor, layout: PositionLayout = "halves", gain: float = 1.0) -> Rotation:
-    """Cosines and sines of the angles position · frequency (Su et al. 2021, equation 15), all times `gain`.
+    """Cosines and sines, (T, R), of the angles position · frequency (Su et al. 2021, equation 15), all times `gain`.
 
     Shape:
-        positions: (T,)
-        frequencies: (R / 2,), float64
-        returns: two tables of (T, R), float32
+        positions: (T,); frequencies: (R / 2,), float64
     """
     angles = positions.double()[:, None] * frequencies
     angles = angles.repeat(1, 2) if layout == "halves" else angles.repeat_interleave(2, dim=1)
@@ -49,12 +47,8 @@ def rotation(positions: Tensor, frequencies: Tensor, layout: PositionLayout = "h
 
 
 def rotary_frequencies(model: ModelSection, length: int = 0) -> Tensor:
-    """The angle by which each pair of dimensions turns from one position to the next; "dynamic" ones depend on the
-    `length` of a text beyond the context.
-
-    Shape:
-        returns: (R / 2,), float64
-    """
+    """The angle by which each pair of dimensions turns from one position to the next, (R / 2,); "dynamic" ones depend
+    on the `length` of a text beyond the context."""
     size, base, factor = model.turned_size, model.position_base, model.position_scaling
     if model.position_scaling_kind == "linear":
         return _plain(size, base) / factor
@@ -78,12 +72,8 @@ def _plain(size: int, base: float) -> Tensor:
 
 
 def rotate(x: Tensor, by: Rotation | None) -> Tensor:
-    """Turn each pair (a, b) into (a cos − b sin, b cos + a sin); unchanged where there is no rotation, or beyond it.
-
-    Shape:
-        x: (B, H, T, Dh)
-        returns: (B, H, T, Dh)
-    """
+    """Turn each pair (a, b) of x, (B, H, T, Dh), into (a cos − b sin, b cos + a sin); unchanged where there is no
+    rotation, or beyond it."""
     if by is None:
         return x
     if (size := by.cosines.shape[-1]) < x.shape[-1]:
