@@ -132,7 +132,7 @@ def _findings(subject: VerifiedRun, moves: Mapping[int, list[int]]) -> Iterator[
     generator = require_generation(subject)
     for length in sorted({min(7, subject.longest), subject.longest}):
         texts = _texts(subject, length)
-        alone = [_alone(subject, text) for text in texts]
+        alone = [subject.alone(*text) for text in texts]
         steps = len(texts[0].ids) - texts[0].start
         prompts = [text.ids[: text.start] if text.source is None else text.source for text in texts]
         # One of the rows will be there twice.
@@ -167,14 +167,6 @@ def _texts(subject: VerifiedRun, length: int) -> list[_Text]:
         _Text(prefix + target, len(prefix), source)
         for target, source in zip(targets, ragged(subject.sources(room)), strict=True)
     ]
-
-
-def _alone(subject: VerifiedRun, text: _Text) -> Tensor:
-    """Every prediction of one text, read at once, (T, Vocab)."""
-    device = subject.run.device
-    source = None if text.source is None else torch.tensor([subject.roles.source(text.source)], device=device)
-    prefix = torch.tensor([text.start], device=device) if subject.run.recipe.objective == "prefix" else None
-    return predict(subject.model, ModelInputs(torch.tensor([text.ids], device=device), source), prefix=prefix)[0]
 
 
 _LIMIT = 1e-4  # in float32, which is all that the packed matrices know: rounding is a hundredth of it at most

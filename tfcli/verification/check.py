@@ -17,7 +17,7 @@ Shape legend: B rows, T tokens, S source tokens, D model, Vocab.
 """
 
 import copy
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -229,6 +229,13 @@ class VerifiedRun:
             return self.reading(length)
         tokens, mask = self._padded(self.ids(length))
         return ModelInputs(tokens, mask=mask)
+
+    def alone(self, ids: Sequence[int], prompt: int, source: Sequence[int] | None = None) -> Tensor:
+        """Every prediction of one text, (T, Vocab), read at once; its first `prompt` tokens, or a source, are given."""
+        device = self.run.device
+        given = None if source is None else torch.tensor([self.roles.source(source)], device=device)
+        prefix = torch.tensor([prompt], device=device) if self.run.recipe.objective == "prefix" else None
+        return predict(self.model, ModelInputs(torch.tensor([list(ids)], device=device), given), prefix=prefix)[0]
 
     def ids(self, length: int, rows: int = ROWS) -> Tensor:
         """Texts, (rows, length), as the model's causal stack (or its only one) reads them."""

@@ -12,7 +12,7 @@ from tfcli.models.transformer import Decoder
 from tfcli.recipe.recipe import GenerateSection
 from tfcli.records.generation import Filled, Generated
 from tfcli.verification.cache import require_generation
-from tfcli.verification.check import Finding, ModelInputs, Skipped, VerifiedRun, at_most, predict, proof, ragged
+from tfcli.verification.check import Finding, Skipped, VerifiedRun, at_most, proof, ragged
 
 _NEW_TOKENS = 16
 _BEAM = 3
@@ -77,15 +77,14 @@ def _prompts(subject: VerifiedRun) -> list[list[int]]:
 
 def _score(subject: VerifiedRun, prompt: Sequence[int], text: Continuation) -> torch.Tensor:
     """The sum of ln p of a text's tokens, from one pass, (1,)."""
-    device, source, before = subject.run.device, None, list(prompt)
-    if subject.run.architecture == "encoder-decoder":
-        source = torch.tensor([subject.roles.source(prompt)], device=device)
-        before = list(subject.roles.target_prefix)
-    ids = torch.tensor([*before, *text.token_ids], device=device)
-    prefix = torch.tensor([len(before)], device=device) if subject.run.recipe.objective == "prefix" else None
-    logits = predict(subject.model, ModelInputs(ids[None, :-1], source), prefix=prefix)[0, len(before) - 1 :]
-    new = ids[len(before) :, None]
-    return logits.cpu().double().log_softmax(-1).gather(-1, new.cpu()).sum()[None]
+    is_pair = subject.run.architecture == "encoder-decoder"
+    before, new = (
+        subject.roles.target_prefix if is_pair else prompt,
+        torch.tensor(text.token_ids, dtype=torch.long)[:, None],
+    )
+    read = [*before, *text.token_ids[:-1]]
+    logits = subject.alone(read, len(before), prompt if is_pair else None)[len(before) - 1 :]
+    return logits.cpu().double().log_softmax(-1).gather(-1, new).sum()[None]
 
 
 def _number(score: float) -> torch.Tensor:

@@ -34,10 +34,10 @@ def labels(subject: VerifiedRun) -> Finding:
                 wrong += _wrong_of_pairs(data.pairs("validation"), batch, batches.order[rows:])
             elif isinstance(batches, MaskedBatches):
                 wrong += _wrong_of_masks(subject, next(texts), batch, probability)
-            elif not isinstance(batches, CausalBatches):
-                raise Skipped(f"what {subject.run.recipe.objective} asks for is not the text as it stands")
-            else:
+            elif isinstance(batches, CausalBatches):
                 wrong += _wrong_of_text(subject, next(texts), batch)
+            else:
+                raise Skipped(f"what {subject.run.recipe.objective} asks for is not the text as it stands")
             asked += batch.target_tokens
             rows += len(batch.labels)
     return at_most(wrong, 0, "labels", f"of {asked}")
