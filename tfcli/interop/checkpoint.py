@@ -75,24 +75,19 @@ class CheckpointConfig:
 
     def integer(self, name: str, default: int | None = None) -> int:
         """A whole number of 1 or more, and no larger than any model's."""
-        value = self._value(name, default)
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LARGEST_SIZE:
-            raise self._refusal(name, value, f"a whole number from 1 to {LARGEST_SIZE:,} is needed")
-        return value
+        value, needed = self._value(name, default), f"a whole number from 1 to {LARGEST_SIZE:,}"
+        return self._needed(name, value, needed, type(value) is int and 1 <= value <= LARGEST_SIZE)
 
     def number(self, name: str, default: float | None = None) -> float:
         """A finite number of 0 or more."""
         value = self._value(name, default)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= sys.float_info.max:
-            raise self._refusal(name, value, "a number of 0 or more is needed")
-        return float(value)
+        is_right = type(value) in (int, float) and 0 <= value <= sys.float_info.max
+        return float(self._needed(name, value, "a number of 0 or more", is_right))
 
     def flag(self, name: str, default: bool) -> bool:
         """True or false."""
         value = self._value(name, default)
-        if not isinstance(value, bool):
-            raise self._refusal(name, value, "true or false is needed")
-        return value
+        return self._needed(name, value, "true or false", isinstance(value, bool))
 
     def choice(self, name: str, known: Mapping[str, Value], default: str | None = None) -> Value:
         """What one of several names stands for; the UsageError lists them."""
@@ -110,9 +105,7 @@ class CheckpointConfig:
     def mapping(self, name: str) -> Mapping[str, Any]:
         """A nested object, empty where there is none."""
         value = self._value(name, {})
-        if not isinstance(value, dict):
-            raise self._refusal(name, value, "an object is needed")
-        return value
+        return self._needed(name, value, "an object", isinstance(value, dict))
 
     def finish(self, without_effect: Collection[str] = ()) -> None:
         """Refuse settings that were not asked for and are not known to change nothing; names the first."""
@@ -130,16 +123,20 @@ class CheckpointConfig:
             raise UsageError(problem, "complete the file: the model cannot be built without")
         return default if value is None else value
 
-    def _refusal(
-        self, name: str, value: object, why: str, remedy: str = "correct the file, or choose another checkpoint"
-    ) -> UsageError:
-        return UsageError(f"{self.file} has {shortened(name)} = {shortened(repr(value))}, and {why}", remedy)
+    def _needed(self, name: str, value: Any, needed: str, is_right: bool) -> Any:
+        if not is_right:
+            problem, remedy = f"{needed} is needed", "correct the file, or choose another checkpoint"
+            raise UsageError(self._problem(name, value, problem), remedy)
+        return value
 
     def _lacking(self, name: str, value: object, why: str) -> UsageError:
         """The file may be right, and it is tfcli that lacks the setting."""
         key = f"{self._inside}.{name}" if self._inside else name
         remedy = f"where the model is the same without it, read it so: --ignore-setting {shlex.quote(key)}"
-        return self._refusal(name, value, why, remedy)
+        return UsageError(self._problem(name, value, why), remedy)
+
+    def _problem(self, name: str, value: object, why: str) -> str:
+        return f"{self.file} has {shortened(name)} = {shortened(repr(value))}, and {why}"
 
 
 CONFIG_NAME = "config.json"

@@ -54,15 +54,11 @@ def parameters_of_checkpoint(
     where: Path,
     names: Collection[str] = (),
 ) -> tuple[dict[str, Tensor], list[str]]:
-    """A checkpoint's tensors as the parameters of a model of this section, and the names of those that were left over.
-
-    Args:
-        tensors: under canonical names.
-        names: as the file has them; empty: the same.
+    """A checkpoint's tensors, under canonical names, as the parameters of a model of this section, and the names of
+    those that were left over. `names`: as the file has them; empty: the same.
 
     Raises:
-        BrokenInputError: one is missing, or contradicts the one it repeats; or a part of the model has one more. Names
-            the file and the tensor.
+        BrokenInputError: one is missing, or contradicts the one it repeats; or a part of the model has one more.
     """
     layers = max(section.num_layers, section.decoder_layers)
     if layers > len(tensors):  # before so many are laid out

@@ -43,11 +43,8 @@ def checkpoint_roles(backend: Backend, folder: Path, values: Mapping[str, Any], 
     An id in config.json comes first, then one in generation_config.json, then a name in tokenizer_config.json and
     special_tokens_map.json, at last a well-known name. Ids count where the tokenizer has declared the token, or knows
     it by such a name: configs that were copied from another model name ordinary words, or nothing at all. Both files
-    may list several tokens that end a text. What stands before one is what the tokenizer itself puts there.
-
-    Args:
-        values: of config.json.
-        where: how to name the tokenizer in an error.
+    may list several tokens that end a text. What stands before one is what the tokenizer itself puts there. `where` is
+    how to name the tokenizer in an error.
 
     Raises:
         UsageError: no token can end a text of an encoder-decoder.

@@ -25,10 +25,7 @@ _READINGS = 4
 
 
 def read_tokenizer(folder: Path, values: Mapping[str, Any]) -> Tokenizer:
-    """The tokenizer of a checkpoint, with the roles that the checkpoint gives its special tokens.
-
-    Args:
-        values: of config.json.
+    """The tokenizer of a checkpoint with these `values` in config.json, and the roles it gives its special tokens.
 
     Raises:
         UsageError: there is none, or only SentencePiece files; or no token can end a text.
@@ -55,11 +52,8 @@ def read_roles(tokenizer: Tokenizer, folder: Path, values: Mapping[str, Any]) ->
 
 
 def read_chat(folder: Path) -> ChatTemplates | None:
-    """The chat templates of a checkpoint: files of their own, else those in tokenizer_config.json.
-
-    Raises:
-        BrokenInputError: a file is damaged, or a template has no name for a file.
-    """
+    """The chat templates of a checkpoint: files of their own, else those in tokenizer_config.json; BrokenInputError
+    where a file is damaged, or a template has no name for a file."""
     file, settings = folder / "tokenizer_config.json", _settings(folder)
     said = settings.get("chat_template")
     named = [{"name": "default", "template": said}] if isinstance(said, str) else said or []

@@ -18,13 +18,8 @@ KNOWN_FAMILIES = (*_DECODERS, BERT, ROBERTA, DISTILBERT, EUROBERT, BART, MARIAN,
 
 
 def layout_of(values: Mapping[str, Any], where: object) -> CheckpointFamily:
-    """The family that a config.json belongs to.
-
-    Configs from before 2019's end have no `model_type`: those are told by a setting that only one family has.
-
-    Raises:
-        UsageError: it is of no family that tfcli reads; lists those it does.
-    """
+    """The family that a config.json belongs to; UsageError where tfcli does not read it, with those it does. Configs
+    from before 2019's end have no `model_type`: those are told by a setting that only one family has."""
     name = values.get("model_type")
     if name is None:
         name = next((family for key, family in _TELLING.items() if key in values), None)

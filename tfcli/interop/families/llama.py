@@ -37,10 +37,7 @@ def read_rotation(
 ) -> dict[str, Any]:
     """The settings of rotary positions: from `rope_parameters`, or `rope_scaling` of older files, or both alike.
 
-    Args:
-        names: of the base, and of the share of a head that is turned.
-        share: what it is where the file says none.
-        size: of a head; None: whole heads are turned.
+    `names` are of the base, and of the `share` of a head of this `size` that is turned; None: whole heads are.
     """
     theta = config.number(names[0], 10_000.0)
     parameters, scaling_alone = config.mapping("rope_parameters"), config.mapping("rope_scaling")
