@@ -157,8 +157,7 @@ _OTHER_FORMATS = {
     **dict.fromkeys(("*.safetensors", "*.bin", "*.pt", "*.pth"), "weights under a name of its own"),
 }
 _INDEX_SUFFIX = ".index.json"
-_LONGEST_NAME = 255
-"""Bytes that a file's name may have."""
+_LONGEST_NAME = 255  # bytes that a file's name may have
 _READ = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _KEPT = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 _RESTORE = "restore the file, or fetch the checkpoint again"

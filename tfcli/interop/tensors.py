@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tfcli.errors import BrokenInputError, shortened
 from tfcli.interop.families.layout import CheckpointFamily, TensorMap
-from tfcli.layers.positions import sinusoidal_encoding
+from tfcli.layers.positions import sinusoids
 from tfcli.models.build import meta_model
 from tfcli.recipe.model import ModelSection
 
@@ -71,7 +71,7 @@ def parameters_of_checkpoint(
     for one in maps:
         if one.theirs not in left and not one.optional:
             raise BrokenInputError(f"{where} lacks the tensor {one.theirs!r}", _REMEDY)
-        parameters |= _parts(one, left.pop(one.theirs, None), _their_shape(one, shapes), where)
+        parameters |= _parts(one, left.pop(one.theirs, None), shapes[one.ours[0]], where)
     for name, original in layout.copies(section).items():
         if name in left and not _equal(left.pop(name), tensors[original]):
             raise BrokenInputError(f"{where}: tensor {name!r} is not {original!r}, as config.json says", _REMEDY)
@@ -108,8 +108,10 @@ def multiplied(
     return section, result
 
 
-def _parts(one: TensorMap, tensor: Tensor | None, wanted: tuple[int, ...], where: Path) -> dict[str, Tensor]:
-    """The parameters that a tensor holds; where it may be missing and is, what it stands for."""
+def _parts(one: TensorMap, tensor: Tensor | None, shape: torch.Size, where: Path) -> dict[str, Tensor]:
+    """The parameters of this shape that a tensor holds; zeros where it may be missing and is."""
+    joined = (shape[0] * len(one.ours), *shape[1:])
+    wanted = one.theirs_shape or (joined[::-1] if one.transposed else joined)
     tensor = torch.zeros(wanted) if tensor is None else tensor
     name = f"{where}: tensor {one.theirs!r}"
     if tensor.shape != wanted:
@@ -143,12 +145,6 @@ def checkpoint_of_parameters(
 def precision_of(tensors: Mapping[str, Tensor]) -> str:
     """What the tensors are stored in: "bfloat16", or "bfloat16 and float32"."""
     return " and ".join(sorted({str(tensor.dtype).removeprefix("torch.") for tensor in tensors.values()}))
-
-
-def _their_shape(one: TensorMap, shapes: Mapping[str, torch.Size]) -> tuple[int, ...]:
-    first, *rest = shapes[one.ours[0]]
-    joined = (first * len(one.ours), *rest)
-    return one.theirs_shape or (joined[::-1] if one.transposed else joined)
 
 
 def _equal(one: Tensor, other: Tensor) -> bool:
@@ -222,14 +218,7 @@ def write_out_positions(section: ModelSection, parameters: Parameters) -> Writte
         return None
     if section.architecture == "encoder-decoder":
         return None
-    table = sinusoidal_encoding(
-        section.max_seq_len,
-        section.d_model,
-        section.position_base,
-        layout=section.layout,
-        offset=section.position_offset,
-        scaling=section.position_scaling,
-    )
+    table = sinusoids(section, section.max_seq_len)[section.position_offset :]
     learned = replace(
         section,
         positions="learned",

@@ -20,8 +20,7 @@ from tfcli.tokenization.tokenizer import FILE_NAME, Tokenizer, load_tokenizer
 from tfcli.tokenization.tokenizer_json import copy_backend, library_refusals, read_backend, require_ids, tried
 
 CHAT_FILE, CHAT_FOLDER = "chat_template.jinja", "additional_chat_templates"
-_READINGS = 4
-"""After so many a tokenizer reads back as it was written."""
+_READINGS = 4  # after so many a tokenizer reads back as it was written
 
 
 def read_tokenizer(folder: Path, values: Mapping[str, Any]) -> Tokenizer:

@@ -5,8 +5,7 @@ from tfcli.draw.safe import printable
 from tfcli.draw.tables import Fact, Facts
 from tfcli.interop import ExportedRun, ImportedRun
 
-_SHOWN = 4
-"""Names before the rest is counted."""
+_SHOWN = 4  # names before the rest is counted
 
 
 def imported_view(record: ImportedRun) -> Facts:

@@ -150,7 +150,7 @@ class PositionTable(nn.Module):
             rows = model.max_seq_len + model.position_offset
             self.register_parameter(self.table_name, nn.Parameter(torch.empty(rows, model.position_size)))
         else:
-            table = _sinusoids(model, min(model.max_seq_len, _FIRST_ROWS))
+            table = sinusoids(model, min(model.max_seq_len, _FIRST_ROWS))
             self.register_buffer(self.table_name, table, persistent=False)
 
     def position_rows(self, span: Span) -> Tensor:
@@ -168,7 +168,7 @@ class PositionTable(nn.Module):
         assert self.section.positions != "learned", "nobody has learned what stands beyond the context"
         if length + self.section.position_offset > len(table):
             with torch.inference_mode(False):  # the table stays in the model, which may be trained on
-                setattr(self, self.table_name, _sinusoids(self.section, length).to(table))
+                setattr(self, self.table_name, sinusoids(self.section, length).to(table))
 
 
 class QueryKeyPositions(PositionTable, AttentionPositions):
@@ -187,7 +187,8 @@ class QueryKeyPositions(PositionTable, AttentionPositions):
         return PositionSignal(added=self.position_rows(span))
 
 
-def _sinusoids(model: ModelSection, length: int) -> Tensor:
+def sinusoids(model: ModelSection, length: int) -> Tensor:
+    """The table of a model's first positions, and of the rows before them."""
     return sinusoidal_encoding(
         length + model.position_offset,
         model.position_size,

@@ -58,11 +58,8 @@ class Skipped(Exception):  # noqa: N818 (no error)
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check has measured. It holds where `measured` is a number (NaN fails) and not above `limit`.
-
-    `where` says what was looked at when the worst was found; it is shown where the check fails. `note` is a property of
-    the checkpoint that the run was made from, in words, which is no slip of tfcli's.
-    """
+    """What a check has measured, `where` in words; it holds where that is a number (NaN fails) and not above the limit.
+    `note` is a property of the checkpoint that the run was made from, which is no slip of tfcli's."""
 
     measured: float
     limit: float
@@ -108,10 +105,8 @@ def difference(ours: Tensor, theirs: Tensor) -> float:
 
 @dataclass(frozen=True)
 class ModelInputs:
-    """What a model reads in one pass. `mask` is the padding mask of what an encoder reads, else of the tokens; None:
-    there is no padding.
-
-    Shape: tokens (B, T); source (B, S), for an encoder-decoder; mask (B, S), or (B, T) where there is no source."""
+    """What a model reads in one pass: tokens, (B, T); the source of an encoder-decoder, (B, S); the padding mask of the
+    source, where there is one, else of the tokens."""
 
     tokens: Tensor
     source: Tensor | None = None
@@ -219,14 +214,13 @@ class VerifiedRun:
 
     def reading(self, length: int) -> ModelInputs:
         """Texts of one length, side by side; the sources of an encoder-decoder have different ones, and padding."""
-        if self.run.architecture == "encoder-decoder":
-            return ModelInputs(self.ids(length), *self._padded(self.sources(length)))
-        return ModelInputs(self.ids(length))
+        is_pair = self.run.architecture == "encoder-decoder"
+        return self.padded_reading(length) if is_pair else ModelInputs(self.ids(length))
 
     def padded_reading(self, length: int) -> ModelInputs:
         """As `reading`, and what any encoder reads is padded."""
         if self.run.architecture == "encoder-decoder":
-            return self.reading(length)
+            return ModelInputs(self.ids(length), *self._padded(self.sources(length)))
         tokens, mask = self._padded(self.ids(length))
         return ModelInputs(tokens, mask=mask)
 

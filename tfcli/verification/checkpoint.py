@@ -242,10 +242,8 @@ def _run_id(checkpoint: Path, name: str) -> str | None:
 
 
 def _same_bits(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> Finding:
-    """How many numbers differ in any bit: no rounding is forgiven, NaN equals itself, and 0 is not −0.
-
-    A tensor that one side lacks differs in all of its numbers, and so does one of another shape or type.
-    """
+    """How many numbers differ in any bit: no rounding is forgiven, NaN equals itself, 0 is not −0; all of them do of a
+    tensor that one side lacks, or has in another shape or type."""
     apart = {name: _apart(ours.get(name), theirs.get(name)) for name in dict.fromkeys(chain(theirs, ours))}
     first = next((name for name, count in apart.items() if count), "")
     return at_most(sum(apart.values()), 0, "numbers", f"the first are in {first}" if first else "")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 import torch
 
@@ -124,6 +125,5 @@ def _text_behind(subject: VerifiedRun, prompt: str, ids: Sequence[int]) -> str:
 
 def _apart(ours: str, theirs: str) -> int:
     """Characters from the first that differs to the end of the longer text."""
-    same = next((place for place, (one, other) in enumerate(zip(ours, theirs, strict=False)) if one != other), None)
-    shorter, longer = sorted((len(ours), len(theirs)))
-    return longer - (shorter if same is None else same)
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(ours, theirs, strict=False))
+    return max(len(ours), len(theirs)) - len([*same])

@@ -21,16 +21,12 @@ _MARKS: dict[Status, tuple[str, str, str]] = {
 }
 """A sign, what stands for it where there are no such signs, and its style."""
 
-_WORDS: dict[Status, str] = {"passed": "proved", "noted": "noted", "failed": "failed", "skipped": "skipped"}
-
 _ASCII = str.maketrans({"≤": "<=", "−": "-", "—": "-", "·": "-", "√": "sqrt ", "ᵀ": "^T", "ₕ": "_h", "…": "..."})
 """What claims have for signs that a terminal may lack."""
 
-_NAME, _FIGURE = 24, 22
-"""Cells of a name, and of what was measured."""
+_NAME, _FIGURE = 24, 22  # cells of a name, and of what was measured
 
-_WIDE = 110
-"""Cells from which name, claim and figure stand side by side."""
+_WIDE = 110  # cells from which name, claim and figure stand side by side
 
 
 @dataclass(frozen=True)
@@ -95,7 +91,8 @@ class VerificationSummary:
             count = sum(check.status == status for check in self.verification.checks)
             if count:
                 text.append(f"{letters if options.ascii_only else sign} ", style)
-                text.append(f"{count} {_WORDS[status]}   ", style.removeprefix("bold "))
+                word = "proved" if status == "passed" else status
+                text.append(f"{count} {word}   ", style.removeprefix("bold "))
         yield text + Text(f"in {duration(self.seconds)}", "dim")
 
 

@@ -38,11 +38,9 @@ _SOURCE, _TARGET = "model.encoder.embed_tokens.weight", "model.decoder.embed_tok
 _SIDES = {"encoder": "embedding", "decoder": "target_embedding"}
 _TABLES = {f"model.{side}.embed_positions.weight": f"{ours}.positions" for side, ours in _SIDES.items()}
 """The tables of positions, which most files of Marian repeat from the formula."""
-_ROUNDING = 2.0**-8
-"""How far a table in sixteen bits may lie from the formula."""
+_ROUNDING = 2.0**-8  # how far a table in sixteen bits may lie from the formula
 
-_CONSTANTS = (r"model\.(encoder|decoder)\.version",)
-"""Tensors of old files that number the format."""
+_CONSTANTS = (r"model\.(encoder|decoder)\.version",)  # tensors of old files that number the format
 _HEADS = (r"classification_head\..*", r"qa_outputs\..*", r"classifier\..*")
 
 _WITHOUT_EFFECT = (
