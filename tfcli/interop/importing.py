@@ -4,8 +4,7 @@ import hashlib
 import logging
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatch
@@ -73,26 +72,27 @@ def fetch(name: str) -> Path:
     if not match:
         raise UsageError(f"{name!r} is no model name", "write hf:owner/name or hf:owner/name@revision")
     repository, revision = match["name"], match["revision"]
-    with _explained(name):
-        import huggingface_hub as library
-        from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError, RevisionNotFoundError
-        from huggingface_hub.utils import disable_progress_bars
+    import huggingface_hub as library
+    from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError, RevisionNotFoundError
+    from huggingface_hub.utils import disable_progress_bars
 
-        disable_progress_bars()  # what goes wrong is said by our errors
-        logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)
-        try:
-            info = library.HfApi().model_info(repository, revision=revision)
-        except (HFValidationError, RepositoryNotFoundError, RevisionNotFoundError):  # the hub has answered no
-            raise
-        except Exception as refused:
-            try:  # an earlier fetch; whether it is whole shows when it is read
-                cached = partial(library.snapshot_download, local_files_only=True, allow_patterns=[CONFIG_NAME])
-                return Path(cached(repository, revision=revision))
-            except Exception:  # the first error says more
-                raise refused from None
-        wanted = needed([file.rfilename for file in info.siblings or []], name)
-        # By its name rather than by its commit: the cache then knows what the name stood for.
-        return Path(library.snapshot_download(repository, revision=revision, allow_patterns=wanted))
+    disable_progress_bars()  # what goes wrong is said by our errors
+    logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)
+    download = partial(library.snapshot_download, repository, revision=revision)
+    try:
+        info = library.HfApi().model_info(repository, revision=revision)
+    except (HFValidationError, RepositoryNotFoundError, RevisionNotFoundError) as error:  # the hub has answered no
+        raise _explained(error, name) from error
+    except Exception as error:
+        try:  # an earlier fetch; whether it is whole shows when it is read
+            return Path(download(local_files_only=True, allow_patterns=[CONFIG_NAME]))
+        except Exception:  # the first error says more
+            raise _explained(error, name) from error
+    wanted = needed([file.rfilename for file in info.siblings or []], name)
+    try:
+        return Path(download(allow_patterns=wanted))  # by name, not by commit: the cache then knows what it stood for
+    except Exception as error:
+        raise _explained(error, name) from error
 
 
 def needed(files: Sequence[str], name: str) -> list[str]:
@@ -110,28 +110,22 @@ def needed(files: Sequence[str], name: str) -> list[str]:
     ]
 
 
-@contextmanager
-def _explained(name: str) -> Iterator[None]:
-    """Turn whatever the library raises while it fetches `name` into one plain sentence."""
+def _explained(error: Exception, name: str) -> TfcliError:
+    """Whatever the library raises while it fetches `name`, in one plain sentence."""
     from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError, RevisionNotFoundError
 
-    try:
-        yield
-    except TfcliError:
-        raise
-    except Exception as error:
-        accept = "accept its terms on huggingface.co, then run 'hf auth login'"
-        log_in = "check the name on huggingface.co, or run 'hf auth login' where it is private"
-        for kind, problem, remedy in (
-            (GatedRepoError, f"Access to {name} must be asked for", accept),
-            (RevisionNotFoundError, f"{name} names a revision that is not there", "check it on huggingface.co"),
-            (HFValidationError, f"{name} is no model name ({first_lines(error)})", "write hf:owner/name"),
-            (RepositoryNotFoundError, f"There is no model {name} that you may read", log_in),
-        ):
-            if isinstance(error, kind):
-                raise UsageError(problem, remedy) from error
-        problem = f"Cannot fetch {name} ({first_lines(error)})"
-        raise TfcliError(problem, "check the network, or download the model and name its folder") from error
+    accept = "accept its terms on huggingface.co, then run 'hf auth login'"
+    log_in = "check the name on huggingface.co, or run 'hf auth login' where it is private"
+    for kind, problem, remedy in (
+        (GatedRepoError, f"Access to {name} must be asked for", accept),
+        (RevisionNotFoundError, f"{name} names a revision that is not there", "check it on huggingface.co"),
+        (HFValidationError, f"{name} is no model name ({first_lines(error)})", "write hf:owner/name"),
+        (RepositoryNotFoundError, f"There is no model {name} that you may read", log_in),
+    ):
+        if isinstance(error, kind):
+            return UsageError(problem, remedy)
+    problem = f"Cannot fetch {name} ({first_lines(error)})"
+    return TfcliError(problem, "check the network, or download the model and name its folder")
 
 
 @dataclass(frozen=True)
