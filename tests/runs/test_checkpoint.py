@@ -129,7 +129,7 @@ def _names(tree: ast.AST) -> set[str]:
     ("what", "of", "files"),
     [
         ("state.json", _strings, {"runs/checkpoint.py", "runs/directory.py"}),
-        ("safe_open", _names, {"runs/weights.py"}),
+        ("safe_open", _names, {"runs/config.py", "runs/weights.py"}),
         ("HuggingFaceStorageReader", _names, {"runs/weights.py"}),
         ("load_sharded", _names, {"runs/weights.py"}),
     ],
