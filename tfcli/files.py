@@ -38,8 +38,7 @@ _made: set[Path] = set()
 
 
 class Lock:
-    """A file or a folder that this process has locked, until `release`; `shared` with others that want no more than
-    this, where the system has such locks.
+    """A file or a folder that is locked until `release`; `shared` with others that want no more, where there is such.
 
     Raises:
         BlockingIOError: another process holds it.
@@ -49,39 +48,32 @@ class Lock:
     def __init__(self, path: Path, *, shared: bool = False) -> None:
         path = Path(os.path.abspath(path))  # noqa: PTH100 (it may be ".", which has no name)
         is_folder = stat.S_ISDIR(path.stat().st_mode)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of systems that have no locks of their own
-            from filelock import FileLock, Timeout, lock_descriptor
+        with ExitStack() as held:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of systems that have no locks of their own
+                from filelock import FileLock, Timeout, lock_descriptor
 
+                if fcntl is None:
+                    beside = FileLock(path.with_name(f".{path.name}.lock"), timeout=0, thread_local=False)
             if fcntl is None:
-                self._beside = FileLock(path.with_name(f".{path.name}.lock"), timeout=0, thread_local=False)
-        if fcntl is None:
-            try:
-                self._beside.acquire()
-            except Timeout as error:
-                raise BlockingIOError from error
-            return
-        self._descriptor = os.open(path, os.O_RDONLY if shared or is_folder else os.O_RDWR)
-        try:
-            if shared:
-                fcntl.flock(self._descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            elif not lock_descriptor(self._descriptor, blocking=False):
-                raise BlockingIOError
-        except BaseException:
-            os.close(self._descriptor)
-            raise
+                try:
+                    held.enter_context(beside)
+                except Timeout as error:
+                    raise BlockingIOError from error
+            else:
+                self._descriptor = os.open(path, os.O_RDONLY if shared or is_folder else os.O_RDWR)
+                held.callback(os.close, self._descriptor)
+                if shared:
+                    fcntl.flock(self._descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                elif not lock_descriptor(self._descriptor, blocking=False):
+                    raise BlockingIOError
+            self.release = held.pop_all().close
+            """Let go."""
 
     def is_of(self, path: Path) -> bool:
         """Whether what is locked is at this path now; a FileNotFoundError where nothing is."""
         there = path.stat()
         return fcntl is None or os.path.samestat(os.fstat(self._descriptor), there)
-
-    def release(self) -> None:
-        """Let go."""
-        if fcntl is None:
-            self._beside.release()
-        else:
-            os.close(self._descriptor)
 
 
 def patient_lock(path: Path, *, shared: bool = False) -> Lock:
@@ -136,8 +128,7 @@ def replacing_folder(path: Path) -> Iterator[Path]:
     """Yield a new temporary folder; on success all that is in it stands at `path`, and is on the disk with all that
     leads to it. Nothing may be at `path` but an empty folder. A TfcliError where it cannot be written.
 
-    The folder appears whole. One that the user has made, such as the working folder or a mounted one, is filled name by
-    name, the one that it is known by last.
+    It appears whole; one that the user has made, such as a mounted one, is filled name by name, its marker last.
     """
     try:
         filled = path.is_dir() and path not in _made
@@ -172,10 +163,8 @@ def replacing_folder(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def claimed(path: Path, *, new: bool = False, lacks: str = "") -> Iterator[None]:
-    """Hold an empty folder until what it is for is in it: it is made at once, and locked, so that no other process can
-    take it however long the work before the first file. What is left empty goes again, if it was made here.
-
-    On a file system that locks no folders (NFS), still only one process can make it and put it in its place.
+    """Hold an empty folder, made at once and locked, until what it is for is in it. What is left empty goes again, if
+    it was made here. Where no folders are locked (NFS), still only one process can make it.
 
     Args:
         new: refuse even an empty folder that is there already, as for a name that the program chooses.
@@ -346,8 +335,8 @@ def read_object(path: Path, most: int) -> dict[str, Any]:
 def read_versioned(
     path: Path, *versions: int, remedy: str, refusal: type[TfcliError] = BrokenInputError
 ) -> tuple[int, dict[str, Any]]:
-    """A JSON object in one of these format versions: its version, and all else that is in it. `remedy` is for a file
-    that is missing (UsageError) or damaged (BrokenInputError), `refusal` the error of another version."""
+    """A JSON object in one of these format versions: its version, and all else in it. `remedy` is for a file that is
+    missing (UsageError) or damaged (BrokenInputError), `refusal` the error of another version."""
     if not path.exists():
         raise UsageError(f"There is no file {path}", remedy)
     values = read_json(path)
@@ -361,8 +350,7 @@ def read_versioned(
 
 
 def validated(kind: Any, values: Any, path: Path, remedy: str) -> Any:
-    """Values of a JSON file as this dataclass, to the letter: no text is taken for a number. A BrokenInputError names
-    the first one that is wrong, and `path`."""
+    """JSON values as this dataclass, to the letter; a BrokenInputError names `path` and the first that is wrong."""
     from pydantic import ValidationError
 
     try:

@@ -69,36 +69,31 @@ def cores() -> int:
 def free_cores() -> int:
     """Cores that nothing else uses, at least one: so much time do busy threads get together, one a core. Where that is
     not every core, it is asked again: another program may just have ended. The answer stays."""
-    found = 0
+    found = 1
     for _ in range(_TIMES):
-        found = max(found, _free_now())
-        if found == cores():
+        if (found := max(found, _free_now())) == cores():
             break
-    return max(1, found)
+    return found
 
 
 def _free_now() -> int:
-    shares: list[float] = []
+    from concurrent.futures import ThreadPoolExecutor
 
-    def work() -> None:
-        began, used = time.perf_counter(), time.thread_time()
-        while time.perf_counter() - began < _ASKED:
-            hashlib.sha256(_BLOCK)  # without Python's lock
-        shares.append((time.thread_time() - used) / (time.perf_counter() - began))
+    with ThreadPoolExecutor(cores()) as threads:
+        return int(sum(threads.map(_share_of_core, range(cores()))) + _ROUNDING)
 
-    workers = [threading.Thread(target=work) for _ in range(cores())]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    return int(sum(shares) + _ROUNDING)
+
+def _share_of_core(_: int) -> float:
+    began, used = time.perf_counter(), time.thread_time()
+    while time.perf_counter() - began < _ASKED:
+        hashlib.sha256(_BLOCK)  # without Python's lock
+    return (time.thread_time() - used) / (time.perf_counter() - began)
 
 
 def quota() -> float | None:
     """The cores' worth of time that this container may have; None: it has no limit, or this is none."""
-    told = _CONTAINER / "cpu.max"
-    limit, period = told.read_text().split() if told.is_file() else ("max", "")
-    return None if limit == "max" else int(limit) / int(period)
+    limit, _, period = _value_in(_CONTAINER / "cpu.max").partition(" ")
+    return int(limit) / int(period) if limit.isdecimal() else None
 
 
 def memory() -> int:
@@ -173,7 +168,7 @@ def _container(file: str, key: str = "") -> int:
     return int(value) if value.isdecimal() else 0
 
 
-def _value_in(file: Path, key: str) -> str:
+def _value_in(file: Path, key: str = "") -> str:
     """What follows `key` in the first line of a file that begins with it; "" where there is none."""
     lines = file.read_text().splitlines() if file.is_file() else []
     return next((line.removeprefix(key).strip() for line in lines if line.startswith(key)), "")
@@ -194,9 +189,8 @@ def child(
     stderr: int | IO[bytes] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Iterator["Popen[str]"]:
-    """Run a module as a program, in a session of its own: Ctrl-C is for this process alone. Whatever ends the block, or
-    the thread that entered it, ends the child, and what it has started unless it has come to a good end itself.
-    `environment` has variables beside those of this process."""
+    """Run a module as a program, in a session of its own: Ctrl-C is for this process alone. What ends the block, or the
+    thread that entered it, ends the child, and what it has started unless it has come to a good end itself."""
     process = Popen(
         python_command(module, *arguments),
         stdin=stdin,

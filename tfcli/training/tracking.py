@@ -5,10 +5,9 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from tfcli.errors import UsageError, first_lines
 from tfcli.files import digest, read_json
@@ -19,10 +18,9 @@ PROJECT = "tfcli"
 """Under which project a service keeps the runs."""
 
 
-@dataclass(frozen=True)
-class Tracker:
-    """A service that has been opened for one run: keeps figures of a step, and brings all of them to where they belong.
-    Either call may fail in any way."""
+class Tracker(NamedTuple):
+    """A service that is open for one run: keeps figures of a step, and brings all to where they belong. Either call may
+    fail in any way."""
 
     log: Callable[[int, Mapping[str, float]], None]
     close: Callable[[], None]
@@ -53,16 +51,36 @@ Report = Callable[[Any], None]
 @contextmanager
 def tracking(service: Service | None, report: Report, note: Callable[[str], None]) -> Iterator[Report]:
     """A `report` that tells the service, too; `report` itself where there is none. `note` is told, once, why the
-    service hears no more. A service whose package is not installed is refused before any work."""
+    service hears no more: it is given up at its first failure. One that is not installed is refused before any work."""
     if service is None:
         yield report
         return
     require_installed(service)
-    tracked = _Tracked(service, report, note)
+    tracker: Tracker | None = None
+    given_up = False
+
+    def tell(event: Any) -> None:
+        nonlocal tracker, given_up
+        try:
+            if isinstance(event, TrainingStarted) and not given_up:
+                run = Path(event.run)
+                tracker = _OPENED[service](run, event.step, read_toml(run / "recipe.toml"))
+            elif isinstance(event, StepsDone | Evaluated) and tracker is not None:
+                tracker.log(event.step, figures_of(event))
+            elif event is None and tracker is not None:
+                tracker.close()
+        except Exception as error:  # networks, disks, other people's code: none of it may cost a training
+            given_up, tracker = True, None
+            note(f"{service} failed and hears no more of this training, which goes on: {first_lines(error)}")
+
+    def report_and_tell(event: Any) -> None:
+        report(event)
+        tell(event)
+
     try:
-        yield tracked
+        yield report_and_tell
     finally:
-        tracked.close()
+        tell(None)
 
 
 def require_installed(service: Service) -> None:
@@ -76,44 +94,9 @@ def require_installed(service: Service) -> None:
         )
 
 
-class _Tracked:
-    """Opens the tracker when the run is known, and gives it up at the first failure."""
-
-    def __init__(self, service: Service, report: Report, note: Callable[[str], None]) -> None:
-        self._service, self._report, self._note = service, report, note
-        self._tracker: Tracker | None = None
-        self._given_up = False
-
-    def __call__(self, event: Any) -> None:
-        self._report(event)
-        if isinstance(event, TrainingStarted) and not self._given_up:
-            with self._giving_up():
-                run = Path(event.run)
-                self._tracker = _OPENED[self._service](run, event.step, read_toml(run / "recipe.toml"))
-        elif isinstance(event, StepsDone | Evaluated) and self._tracker is not None:
-            with self._giving_up():
-                self._tracker.log(event.step, figures_of(event))
-
-    def close(self) -> None:
-        tracker, self._tracker = self._tracker, None
-        if tracker is not None:
-            with self._giving_up():
-                tracker.close()
-
-    @contextmanager
-    def _giving_up(self) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:  # networks, disks, other people's code: none of it may cost a training
-            self._given_up, self._tracker = True, None
-            self._note(
-                f"{self._service} failed and hears no more of this training, which goes on: {first_lines(error)}"
-            )
-
-
 def run_key(run: Path) -> str:
-    """The same for a run at every resume, and another one for any other: made of config.json, which no run changes: its
-    id, and when it was written, for the same recipe may be trained twice."""
+    """The same for a run at every resume, and another one for any other: of its id, and of when config.json, which no
+    run changes, was written, for the same recipe may be trained twice."""
     config = run / "config.json"
     return digest(read_json(config)["run_id"], config.stat().st_mtime_ns)
 
