@@ -140,8 +140,7 @@ def peak_process_memory() -> int:
 
 
 def choose_threads(wanted: int, usual: int) -> int:
-    """So many threads as are wanted; 0: as the environment says, else PyTorch's usual number, but no more than free
-    cores."""
+    """As many threads as are wanted; 0: as the environment says, else PyTorch's usual number, up to the free cores."""
     told = any(name in os.environ for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"))
     return wanted or (usual if usual == 1 or told else min(usual, free_cores()))
 

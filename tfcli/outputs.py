@@ -59,9 +59,8 @@ def reading_from(name: str) -> None:
 
 
 def require_output(path: Path, option: str) -> None:
-    """Refuse, before any work, a path where no file can be written, or none should be: a folder, no plain file, a
-    picture with the ending of another kind, the file of another option, or what a run, a prepared dataset or this
-    command needs."""
+    """Refuse, before any work, a path where no file can be written, or none should be: no plain file, a picture with
+    the ending of another kind, the file of another option, or what a run, a prepared dataset or this command needs."""
     form = f".{option[2:]}"
     if form in _PICTURES and path.suffix.lower() in _PICTURES - {form}:
         problem = f"{option} {shortened(str(path))!r} would be {form[1:].upper()} under the name of another kind"
@@ -88,8 +87,7 @@ def require_output(path: Path, option: str) -> None:
 
 @contextmanager
 def writing(path: Path, option: str) -> Iterator[Path]:
-    """Yield a temporary file that becomes the user's `path`: the one way to write a file that an option names. It
-    raises what `require_output` and `replacing` raise."""
+    """Yield a temporary file that becomes the user's `path`; raises what `require_output` and `replacing` raise."""
     require_output(path, option)
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary:

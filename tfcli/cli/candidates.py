@@ -1,5 +1,4 @@
-"""Shell completion: what can stand where the cursor is. To answer at once it loads no typer; a generated file has the
-commands."""
+"""Shell completion: what can stand where the cursor is. It loads no typer; a generated file has the commands."""
 
 import json
 import os

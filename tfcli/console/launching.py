@@ -1,5 +1,4 @@
-"""Launcher of the workers of `--nproc`: processes on this machine, which find each other through a file and talk over
-loopback."""
+"""Launcher of the workers of `--nproc`: processes on this machine, which find each other through a file."""
 
 import os
 import signal
@@ -76,8 +75,7 @@ def _died(command: Sequence[str], processes: int, folder: Path, restart: int) ->
 
 @contextmanager
 def working(terminal: Terminal) -> Iterator["Workers"]:
-    """Train with the others, where torchrun or `launch` has started this process as one of several. The first one
-    speaks for all; of the others only faults are heard."""
+    """Train with the others, where torchrun or `launch` has started several. The first one speaks for all."""
     from tfcli.training.distributed import (
         SINGLE_PROCESS,
         WorkerFailedError,
@@ -119,8 +117,7 @@ def launched_with() -> list[str]:
 
 
 class _PassedOn(StopRequest):
-    """Passes two signals on to the workers, once all listen: they stop together, and then at once. Any other signal
-    stops the launcher, and all of them with it."""
+    """Passes two signals on to the workers, once all listen; any other one stops the launcher, and them with it."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()

@@ -25,8 +25,7 @@ NOTHING_LEFT = "Stopped; nothing is left half-written."
 _PATIENCE = 2.0
 """Seconds for which a command that has been stopped may tidy up, deaf to further signals."""
 _LOADING = 10.0
-"""Seconds for which a signal waits for a library to be loaded: raised inside its C++, the exception would be lost, or
-abort the process."""
+"""Seconds for which a signal waits for a library to be loaded, whose C++ would lose the exception, or abort."""
 
 
 class Stopped(KeyboardInterrupt):
@@ -51,8 +50,7 @@ def exit_code_of(stopped: KeyboardInterrupt) -> int:
 
 
 def stopped() -> Stopped | None:
-    """The signal that is ending this command, whatever a library has made of it on the way; not one that a library has
-    swallowed some time ago."""
+    """The signal that is ending this command, whatever a library has made of it; none that was swallowed before."""
     return _Stopping.stopped if time.monotonic() - _Stopping.since < _PATIENCE else None
 
 

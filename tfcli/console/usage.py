@@ -40,20 +40,20 @@ class Parameter(NamedTuple):
 
 
 class Mistake(NamedTuple):
-    """What typer finds wrong with a command line. What it does not tell is empty."""
+    """What typer finds wrong with a command line. What it does not tell is empty.
+
+    The message has no full stop, and is empty of a group without a command, of which help was shown; `value` is what is
+    wrong with the value of `parameter`, and `option` one that the command does not have.
+    """
 
     message: str
-    """Without its full stop; empty of a group without a command, of which help was shown."""
     value: str
-    """What is wrong with the value of `parameter`."""
     parameter: Parameter | None
     option: str
-    """An option that the command does not have."""
     command: str
-    """The command, with `tfcli` and its groups; below, its parameters, and its commands where it is a group."""
+    """With `tfcli` and its groups; below, its parameters, those that were read, and the commands of a group."""
     parameters: list[Parameter]
     given: Mapping[str, Any]
-    """Values of the command's parameters, as far as they were read."""
     commands: list[str]
     exit_code: int
 
@@ -82,8 +82,7 @@ def _parameter(found: Any) -> Parameter:
 
 
 def group(place: str, help_text: str) -> typer.Typer:
-    """A group that stands for the Typer app at `place` ("module:name"), or for the commands that are named there
-    ("module:one another"), until one of them is needed."""
+    """A group that stands for a Typer app ("module:name") or for commands ("module:one another") until it is needed."""
 
     def app() -> typer.Typer:
         module, _, names = place.partition(":")
@@ -125,8 +124,7 @@ def leave_out_what_help_never_draws() -> None:
 
 
 def quoted(texts: Sequence[str]) -> str:
-    """The command that was typed, with these words of it quoted as one text; only the text where they do not stand side
-    by side."""
+    """The command that was typed, with these words quoted as one text; only that where they are not side by side."""
     one, count = " ".join(texts), len(texts)
     for place in range(len(command_line)):
         if command_line[place : place + count] == list(texts):

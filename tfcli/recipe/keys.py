@@ -114,7 +114,7 @@ def recipe_keys() -> list[RecipeKey]:
 
 
 def find_keys(word: str) -> list[RecipeKey]:
-    """The keys that a word names, here or elsewhere, then those that have it in their name, then in their meaning; a
+    """The keys that a word names, here or elsewhere, then those with it in their name, then in their meaning; a
     UsageError where there is none."""
     called = [meant.name for meant in meanings(word)]
     part = re.sub(r"\W|_", " ", word.lower()).strip()

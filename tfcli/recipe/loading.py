@@ -21,8 +21,11 @@ Settings = Mapping[str, Any]
 """Nested settings as TOML reads them: ``{"model": {"d_model": 64}}``."""
 LONGEST_NAME = 100
 """Bytes of a recipe's name."""
-_INSTEAD = (("batch_size", "batch_tokens"), ("steps", "epochs"), ("epochs", "steps"))
-"""Pairs of keys of [train]: where a later layer names only the first, an earlier layer's second is dropped."""
+_INSTEAD = {
+    "train": (("batch_size", "batch_tokens"), ("steps", "epochs"), ("epochs", "steps")),
+    "data": (("source", "sources"), ("sources", "source")),
+}
+"""Pairs of keys of a section: where a later layer names only the first, an earlier layer's second is dropped."""
 _RESTORE = "restore it, or train the run again"
 _MOST_BYTES = 4 << 20
 _MOST_PARTS = 32  # of a key, joined by dots. The library takes a minute and 6 GB for a hundred thousand
@@ -42,17 +45,11 @@ def build_recipe(*layers: Settings) -> Recipe:
     merged: dict[str, Any] = {}
     for layer in layers:
         for key, value in layer.items():
-            if key == "train" and isinstance(value, Mapping):
-                given = {name: one for name, one in value.items() if one is not None}
-                for name, other in _INSTEAD:
-                    if name in given and other not in given:
-                        merged.get("train", {}).pop(other, None)
-                if {"steps", "epochs"} <= given.keys():
-                    raise _twice(f"train.{name} = {shortened(repr(given[name]))}" for name in ("steps", "epochs"))
-            if key == "data" and isinstance(value, Mapping):
-                for name, other in (("source", "sources"), ("sources", "source")):
-                    if value.get(name) is not None and value.get(other) is None:
-                        merged.get("data", {}).pop(other, None)
+            for name, other in _INSTEAD.get(key, ()) if isinstance(value, Mapping) else ():
+                if value.get(name) is not None and value.get(other) is None:
+                    merged.get(key, {}).pop(other, None)
+                elif name == "steps" and None not in (value.get(name), value.get(other)):
+                    raise _twice(f"train.{one} = {shortened(repr(value[one]))}" for one in (name, other))
             _put(merged, key, value)
     _refuse_unknown_keys(merged)
     for key, value in merged.items():
@@ -147,16 +144,15 @@ def load_recorded(path: Path) -> Recipe:
 
 
 def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
-    """``["model.norm=layernorm", "train.steps=50"]`` as settings. Values are TOML; bare words are strings. A UsageError
-    where there is no ``=``, or a key is given two values."""
+    """``["model.norm=layernorm", "train.steps=50"]`` as settings; values are TOML, or bare words. A UsageError where
+    there is no ``=``, or a key is given two values."""
     return typed_settings(assignments, ())[0]
 
 
 def typed_settings(
     assignments: Sequence[str], options: Iterable[tuple[str, str, Any]]
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """As `parse_assignments`, with options: each as it was typed, the key that it is short for, and the value. With the
-    settings comes how each key was typed."""
+    """As `parse_assignments`, with options (as typed, key, value); with the settings comes how each key was typed."""
     settings: dict[str, Any] = {}
     typed: dict[str, str] = {}
     values: dict[str, Any] = {}

@@ -72,8 +72,7 @@ def mean_of_weights(
 
 
 def weights_of_file(model: nn.Module, path: Path, run_id: str, workers: Workers = SINGLE_PROCESS) -> dict[str, Tensor]:
-    """The weights in a run's file, divided among the workers as the model's are. A damaged file, or one of another run,
-    is refused."""
+    """The weights in a run's file, divided among the workers as the model's are; refused as `mean_of_weights` does."""
     parameters = model_tensors(model)
     with workers.together():
         tensors = StoredTensors(path, parameters)

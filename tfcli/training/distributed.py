@@ -35,8 +35,7 @@ _PATIENCE = timedelta(days=1)
 """How long the others wait while the first one makes a tokenizer, a dataset or a checkpoint."""
 
 OWN_STORE = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
-"""The environment variable that makes torchrun open a new store at every restart. In the old one, workers that are
-started again find the addresses of those that have died."""
+"""The environment variable that makes torchrun open a new store, without the addresses of the dead, at a restart."""
 
 _PLACE = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 
@@ -90,9 +89,8 @@ class Workers:
         return everyone
 
     def share(self, batch: Batch) -> Batch:
-        """The rows of a micro-batch that this one computes: every `size`-th from row `rank` on. With fewer rows than
-        workers, one without a row of its own computes the first and scores nothing of it: all pass through the model
-        equally often."""
+        """The rows of a micro-batch that this one computes: every `size`-th from row `rank` on. One without a row
+        computes the first, unscored: all pass through the model equally often."""
         if self.size == 1:
             return batch
         if self.rank < len(batch.labels):
@@ -109,8 +107,7 @@ class Workers:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """What fails in one of them inside the block fails in all, with a TfcliError. Each waits at the end of the
-        block for the others."""
+        """What fails in one of them inside the block fails in all, with a TfcliError; all wait for all at its end."""
         if self.size == 1:
             yield
             return
@@ -170,8 +167,7 @@ def unscored(batch: Batch) -> Batch:
 
 
 def require_work_for_all(train: TrainSection, size: int) -> None:
-    """Refuse, before any work, more workers than a micro-batch has rows. Batches of a number of tokens have rows as
-    they come."""
+    """Refuse more workers than a micro-batch has rows; batches of a number of tokens have rows as they come."""
     if train.batch_tokens is None and train.rows < size:
         raise UsageError(
             f"{size} processes cannot share train.batch_size = {train.rows}",
@@ -187,9 +183,8 @@ def one_of_several() -> bool:
 
 @contextmanager
 def process_group() -> Iterator[Workers]:
-    """Join the other processes, where there are several, and leave them at the end of the block. Those of one launcher
-    find each other through a file of its private folder, those of torchrun through its store. That another one has
-    ended is a WorkerLostError."""
+    """Join the other processes, where there are several, for the block: through a file in the launcher's private
+    folder, or torchrun's store. That another one has ended is a WorkerLostError."""
     if not one_of_several():
         yield SINGLE_PROCESS
         return
@@ -242,8 +237,7 @@ def parallelized(objective: TrainingLoss, train: TrainSection, workers: Workers,
 
 @contextmanager
 def gradients_exchanged(objective: nn.Module, now: bool) -> Iterator[None]:
-    """Whether the backward pass inside the block ends with gradients that all workers agree on: only that of a step's
-    last micro-batch has to."""
+    """Whether backward inside the block ends with all workers' gradients: only a step's last micro-batch has to."""
     if _is_fsdp(objective):
         objective.set_requires_gradient_sync(now)
     if isinstance(objective, DistributedDataParallel) and not now:
@@ -255,8 +249,7 @@ def gradients_exchanged(objective: nn.Module, now: bool) -> Iterator[None]:
 
 @contextmanager
 def gathered(objective: nn.Module) -> Iterator[None]:
-    """Inside the block, the model can be called by itself: of what FSDP has divided, all that lies outside the layers
-    is whole. The layers gather their own when it is their turn."""
+    """The model can be called by itself: of what FSDP has divided, all that lies outside the layers is whole."""
     if not _is_fsdp(objective):
         yield
         return

@@ -52,8 +52,7 @@ def asking_is_free(device: torch.device) -> bool:
 
 
 def _require_finite(job: TrainingJob, meter: Meter) -> None:
-    """Asked before anything is reported, scored or saved, so that broken weights never replace good ones. A gradient
-    that is not finite has spoilt the weights already, one step before the loss shows it."""
+    """Asked before anything is reported, scored or saved, so that broken weights never replace good ones."""
     if found := meter.first_not_finite():
         raise _diverged(job, *found)
 
@@ -81,15 +80,12 @@ RECENT = 20
 """Reports that a loss is held against; half as many must be there."""
 
 _MOVES, _LEAST_MOVE = 6.0, 0.01
-"""The latter as a share of the median: losses that hardly move at all would make any step up a spike."""
 
 
 class SpikeWatch:
     """Marks a loss above m + 6 · max(d, 0.01 · |m|), where m is the median of the recent reports' losses, and d the
-    median of how far the loss moved from each of them to the next, up or down.
-
-    Normal noise of standard deviation σ has d = 0.95 σ. Unlike the distances to m, d stays small while the loss falls;
-    and medians are not moved by the spikes before. A resumed run marks what the unbroken one does.
+    median of how far the loss moved from each of them to the next: 0.95 σ of normal noise, however fast the loss falls.
+    A resumed run marks what the unbroken one does.
     """
 
     def __init__(self, lines: Iterable[Mapping[str, Any]] = ()) -> None:
@@ -114,8 +110,7 @@ T = TypeVar("T")
 
 
 def ahead(items: Iterator[T], device: torch.device) -> Iterator[T]:
-    """The items, prefetched where the device works by itself. On a CPU all cores are busy with the step, and a batch
-    takes a thousandth of it (docs/benchmarks.md)."""
+    """The items, prefetched where the device works by itself; on a CPU the step keeps all cores busy."""
     return items if device.type == "cpu" else prefetched(items)
 
 
@@ -249,8 +244,7 @@ def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> 
 
 
 def _ended_step(job: TrainingJob, meter: Meter, *, stop: bool = False) -> Generator[TrainingEvent, None, Reason | None]:
-    """What is due behind a step: a checkpoint, and then an evaluation, so that one that dies loses nothing. Returns why
-    training ends here, if it does."""
+    """What is due behind a step: a checkpoint, then an evaluation, which may die. Returns why training ends here."""
     section, progress = job.recipe.train, job.progress
     last = progress.step == section.steps
     saved, due = progress.unevaluated, progress.unevaluated or last or _due(progress.step, section.evaluate_every)
@@ -338,8 +332,8 @@ def _reported(job: TrainingJob, meter: Meter, *, spikes: SpikeWatch, sizes: Upda
 
 
 def _evaluated(job: TrainingJob, meter: Meter, of: Scored | None = None) -> Evaluated:
-    """Score the weights, or their moving average where there is one; of "checkpoints", the mean of the weights of this
-    step and of the checkpoints before it. What has the lowest loss so far is kept."""
+    """Score the weights, or their moving average where there is one; "checkpoints": the mean of these weights and of
+    those of checkpoints before. What has the lowest loss so far is kept."""
     progress = job.progress
     with _averaged(job, of):
         event = _scored(job, meter, of)

@@ -1,8 +1,7 @@
 """Memory estimate: how much memory a training takes, and whether that fits into this machine, before it begins.
 
-PyTorch's fake tensors have shapes and no numbers. They run the model's own code, so that what is counted is what
-autograd really keeps, whatever the variant, the attention path or the precision. A formula would only go stale, and is
-used where this PyTorch has no fake tensors.
+PyTorch's fake tensors, which have shapes and no numbers, run the model's own code: what is counted is what autograd
+really keeps. A formula is used where this PyTorch has no fake tensors.
 """
 
 import weakref
@@ -31,8 +30,8 @@ from tfcli.training.optimizer import layer_matrices
 
 
 def synthetic_batches(recipe: Recipe, sequences: int | None = None) -> Iterator[Batch]:
-    """Endless full micro-batches of a recipe's sizes, or of so many sequences, without padding; those of one seed are
-    always the same. A pair has the context's tokens on each side. `model.vocab_size` must be set."""
+    """Endless full micro-batches of a recipe's sizes, or of so many sequences; a pair has the context's tokens on each
+    side. `model.vocab_size` must be set."""
     train, draw = recipe.train, np.random.default_rng(recipe.train.seed)
     rows = sequences or sequences_per_batch(recipe)
     while True:
@@ -216,9 +215,8 @@ MARGIN = 0.9
 
 
 def predict_memory(recipe: Recipe) -> MemoryRecord:
-    """What a training of full batches takes in one process as large as this one is now, by its step on shapes alone.
-    torch.compile takes less than is predicted here, and fsdp a part of it. The recipe is decided for the machine, with
-    `model.vocab_size` set."""
+    """What a training of full batches takes in one process as large as this one is now; torch.compile takes less, and
+    fsdp a part of it. The recipe is decided for the machine, with `model.vocab_size` set."""
     train, model = recipe.train, meta_model(recipe.model)
     most = estimate_step_memory(recipe, sequences_per_batch(recipe))
     parameters = model.num_parameters()

@@ -104,8 +104,8 @@ class Meter:
 
 
 def weight_groups(model: Transformer) -> dict[str, list[Tensor]]:
-    """The parameters by what they are part of, each once: embeddings, attention, feed_forward, norms, head; of those
-    there are. A matrix that embedding and head share belongs to the embeddings."""
+    """The parameters by what they are part of: embeddings (with a head that they share), attention, feed_forward,
+    norms, head; of those there are."""
     groups: dict[str, list[Tensor]] = {}
     for name, parameter in model.named_parameters():
         part = part_of_parameter(name)
@@ -114,9 +114,8 @@ def weight_groups(model: Transformer) -> dict[str, list[Tensor]]:
 
 
 class UpdateSizes:
-    """A block around an update of a model's weights, which measures it and holds a copy of them while it lasts. Of
-    parameters that several processes share out, all of them enter it together. What it finds stays on the device until
-    `norms` or `ratios` ask for it."""
+    """A block around an update of a model's weights, which measures it and holds a copy of them while it lasts; all
+    workers enter it together. What it finds stays on the device until `norms` or `ratios` ask for it."""
 
     def __init__(self, model: Transformer) -> None:
         self._groups = weight_groups(model)

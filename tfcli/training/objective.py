@@ -33,8 +33,7 @@ MOST_TOKENS = 1 << 13
 """Tokens whose logits are held at a time, in the precision of the matrix product."""
 
 MULTIPLE = {"cuda": 64}
-"""Of how many words the matrix product is made, by device: rows of 50,257 numbers begin where a GPU's matrix units
-cannot read them whole."""
+"""Of how many words the matrix product is made, by device: where rows begin, a GPU's matrix units read them whole."""
 
 
 def linear_cross_entropy(
@@ -162,8 +161,7 @@ class _Tokens:
         return _compiled(function) if self.compiled else function
 
     def _blocks(self) -> Iterator[tuple[slice, int, Tensor, Tensor]]:
-        """Rows of the matrix, and how many of them are words; where each token's label stands there, and whether it
-        does."""
+        """Rows of the matrix, and how many are words; where each token's label stands there, and whether it does."""
         size = BLOCK.get(self.hidden.device.type, LARGEST_BLOCK) // len(self.hidden)
         size = len(self.matrix) if self.compiled else max(64, size)
         for first in range(0, self.vocab_size, size):
@@ -195,8 +193,8 @@ def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class TrainingLoss(nn.Module):
-    """The cross-entropy of a batch, summed over its target tokens, and the same with label smoothing, which is what is
-    minimised; the model runs in the precision of the recipe."""
+    """The cross-entropy of a batch, summed over its target tokens, and the same with label smoothing, to be minimised;
+    the model runs in the precision of the recipe."""
 
     def __init__(self, model: Transformer, train: TrainSection) -> None:
         super().__init__()

@@ -19,8 +19,7 @@ PROJECT = "tfcli"
 
 
 class Tracker(NamedTuple):
-    """A service that is open for one run: keeps figures of a step, and brings all to where they belong. Either call may
-    fail in any way."""
+    """A service that is open for one run: to keep figures of a step, and to bring all to where they belong."""
 
     log: Callable[[int, Mapping[str, float]], None]
     close: Callable[[], None]
