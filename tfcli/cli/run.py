@@ -110,8 +110,7 @@ def run(
 
 
 def _following(settings: "Recipe", shown: dict[type, Any]) -> list[list[str]]:
-    """Four commands for the run, with texts of its own: the recipe's, else the beginning of what it has written.
-    `shown` has its first scores, texts and attention, by their kinds."""
+    """Four commands for the run, with texts of its own: the recipe's, else the beginning of what was `shown` first."""
     from tfcli.inspection.attention import AttentionRecord
     from tfcli.records.evaluation import Scores
     from tfcli.records.generation import Filled

@@ -75,8 +75,7 @@ class Weights:
 
 @dataclass(frozen=True)
 class Outputs:
-    """Where the picture of a command goes. A command that takes it has these options. A UsageError where
-    two contradict each other, or a file cannot be written."""
+    """Where a command puts its picture, as options; a UsageError where two contradict, or a file cannot be written."""
 
     csv: Csv = False
     svg: Svg = None

@@ -171,16 +171,10 @@ class Reporter:
         if finished is not None and finished.reason == "interrupted":
             unread = f", for {self.why}" if self.stop.exit_code == UNREAD else ""
             problem = f"Stopped after step {finished.step}, which is saved in {finished.run}{unread}"
-            raise Interrupted(problem, self._remedy(finished.run), exit_code=self.stop.exit_code or INTERRUPTED)
+            raise Interrupted(problem, self.remedy(finished.run), exit_code=self.stop.exit_code or INTERRUPTED)
 
-    def stopped_at_once(self, signal: KeyboardInterrupt) -> BaseException:
-        """The exit of a signal that nothing waited for: how to go on, where a run was begun."""
-        if self.run is None:
-            return signal
-        problem = f"Stopped at once; what {self.run} had saved before is kept"
-        return Interrupted(problem, self._remedy(self.run), exit_code=exit_code_of(signal))
-
-    def _remedy(self, run: str) -> str:
+    def remedy(self, run: str) -> str:
+        """How to go on with a run that was stopped."""
         resume = ["tfcli", "train", "--resume", run, *launched_with()]
         command = [*self.again, "--out", run] if self.again else resume
         return f"go on with `{shlex.join(command)}`"
@@ -286,6 +280,9 @@ def reporting(
         try:
             yield reporter
         except KeyboardInterrupt as signal:
-            raise reporter.stopped_at_once(signal) from None
+            if (run := reporter.run) is None:
+                raise
+            problem = f"Stopped at once; what {run} had saved before is kept"
+            raise Interrupted(problem, reporter.remedy(run), exit_code=exit_code_of(signal)) from None
         finally:
             reporter.end_live()

@@ -115,8 +115,8 @@ def _stdin() -> BinaryIO:
 
 
 def argument_batches(prompts: Sequence[str], require: Require, size: int) -> Iterator[list[str]]:
-    """Batches of what is given on the command line; `-` stands for the lines of stdin. A UsageError comes before the
-    first batch, a BrokenInputError of a line of stdin behind the batches before it."""
+    """Batches of the command line's prompts, with `-` for the lines of stdin. A UsageError comes before the first, a
+    BrokenInputError of a line of stdin behind the batches before it."""
     for prompt in prompts:
         if prompt != "-":
             require(prompt)

@@ -115,8 +115,7 @@ def group(place: str, help_text: str) -> typer.Typer:
 
 
 def leave_out_what_help_never_draws() -> None:
-    """Typer loads rich's Markdown and tracebacks, for help texts and errors that ours are not. Loading them would
-    take a quarter of the time of `tfcli --help`, after which this process ends."""
+    """Keep typer from loading rich's Markdown and tracebacks, which would take a quarter of the time of help."""
     for name in ("Markdown", "Traceback"):
         unused = types.ModuleType(f"rich.{name.lower()}")
         setattr(unused, name, object)

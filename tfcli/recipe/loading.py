@@ -313,8 +313,7 @@ CHANGEABLE = {
         "where": "device threads parallel attention compile activation_checkpointing",
     }.items()
 }
-"""The keys that a resume may change, by what they say. All others make the run what it is: the text and its order, the
-model, the state of its optimizer. With another value it would be another run."""
+"""The keys that a resume may change, by what they say. With another value of any other it would be another run."""
 
 
 def changed_recipe(path: Path, settings: Settings, typed: Mapping[str, str] | None = None) -> tuple[Recipe, Recipe]:

@@ -148,8 +148,7 @@ def append(job: TrainingJob, event: StepsDone | Evaluated | SettingChanged) -> N
 
 
 def save_best(job: TrainingJob, instead_of: int | None = None) -> None:
-    """Make what the model holds now what the run is loaded with. The best weights so far, of step `instead_of`, are
-    kept aside, to be found again if the counters are never saved."""
+    """Make what the model holds now what the run is loaded with; the best so far, of step `instead_of`, stay aside."""
     tensors = {name: full_tensor(tensor.detach()) for name, tensor in model_tensors(job.model).items()}
 
     def write() -> None:
@@ -332,8 +331,7 @@ def _reported(job: TrainingJob, meter: Meter, *, spikes: SpikeWatch, sizes: Upda
 
 
 def _evaluated(job: TrainingJob, meter: Meter, of: Scored | None = None) -> Evaluated:
-    """Score the weights, or their moving average where there is one; "checkpoints": the mean of these weights and of
-    those of checkpoints before. What has the lowest loss so far is kept."""
+    """Score what `_averaged` puts into the model; what has the lowest loss so far is kept."""
     progress = job.progress
     with _averaged(job, of):
         event = _scored(job, meter, of)
@@ -348,8 +346,7 @@ def _evaluated(job: TrainingJob, meter: Meter, of: Scored | None = None) -> Eval
 
 
 def _evaluated_whole(job: TrainingJob, meter: Meter, last: Evaluated, *, is_best: bool) -> list[Evaluated]:
-    """Score the best weights by the sample and the last ones on the whole part, and keep those that are better there.
-    `last` is what the last ones had on the sample, and `is_best` whether they are the best ones."""
+    """Score the best weights by the sample and the last ones (`last`) on the whole part, and keep the better ones."""
     progress, events = job.progress, list[Evaluated]()
     progress.whole_loss = None
     if not is_best and progress.best_step is not None:
@@ -393,7 +390,7 @@ def _scored(job: TrainingJob, meter: Meter, of: Scored | None = None, part: Scop
 
 
 def _averaged(job: TrainingJob, of: Scored | None = None) -> AbstractContextManager[None]:
-    """The model holds the mean of its checkpoints, or else its moving average, where there is one."""
+    """The model holds the mean of its weights and those of "checkpoints" before, or else its moving average, if any."""
     if of == "checkpoints":
         others = checkpoints_to_average(job.run, job.progress.step, job.recipe.train)
         return exchanged(job.model, mean_of_weights(job.model, others, job.config.run_id, job.workers))

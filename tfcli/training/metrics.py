@@ -92,8 +92,7 @@ class Meter:
         return 1 - self.tokens / self.places if self.places else 0.0
 
     def first_not_finite(self) -> tuple[int, str, float] | None:
-        """The first step, of those not asked about yet, whose loss or gradient norm is not finite: its number, which of
-        the two, and the value. Waits for the device, once for all of them."""
+        """The first unread step whose loss or gradient norm is not finite, which of the two, and its value. Waits."""
         unread, self._unread = self._unread, []
         values = torch.stack([torch.stack((loss.sum(), norm)) for _, loss, norm in unread]).tolist() if unread else []
         for (step, _, _), (loss, norm) in zip(unread, values, strict=True):

@@ -59,9 +59,8 @@ def choose_compile(wanted: Compile, device: torch.device, steps: int) -> Literal
 
 
 def compile_layers(model: Transformer) -> None:
-    """Compile each layer's forward by itself: all are the same program, so that it is compiled once. What is put
-    around it later, as the checkpointing of activations, stays outside. Lengths and masks that come and go are forms of
-    the one program; an encoder-decoder has more of them than PyTorch compiles by default."""
+    """Compile each layer's forward by itself: all are the same program, in forms for lengths and masks, of which an
+    encoder-decoder has more than PyTorch compiles by default. What is put around it later stays outside."""
     allow_recompiles(_MOST_FORMS)
     for layer in model.transformer_layers:
         layer.compile_sublayers()

@@ -60,6 +60,8 @@ def tracking(service: Service | None, report: Report, note: Callable[[str], None
 
     def tell(event: Any) -> None:
         nonlocal tracker, given_up
+        if event is not None:
+            report(event)
         try:
             if isinstance(event, TrainingStarted) and not given_up:
                 run = Path(event.run)
@@ -72,12 +74,8 @@ def tracking(service: Service | None, report: Report, note: Callable[[str], None
             given_up, tracker = True, None
             note(f"{service} failed and hears no more of this training, which goes on: {first_lines(error)}")
 
-    def report_and_tell(event: Any) -> None:
-        report(event)
-        tell(event)
-
     try:
-        yield report_and_tell
+        yield tell
     finally:
         tell(None)
 
@@ -94,8 +92,7 @@ def require_installed(service: Service) -> None:
 
 
 def run_key(run: Path) -> str:
-    """The same for a run at every resume, and another one for any other: of its id, and of when config.json, which no
-    run changes, was written, for the same recipe may be trained twice."""
+    """The same for a run at every resume: of its id, and of when config.json, which no run changes, was written."""
     config = run / "config.json"
     return digest(read_json(config)["run_id"], config.stat().st_mtime_ns)
 

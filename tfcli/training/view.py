@@ -4,7 +4,7 @@ from itertools import chain
 from typing import Any
 
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -96,17 +96,13 @@ class TrainingView:
         )
         return Text.assemble((started.architecture, "bold"), (" · " + " · ".join(parts), "dim"))
 
-    def _share(self, started: TrainingStarted) -> float:
-        """Progress by tokens, 0 to 1."""
-        if self._finished and self._finished.reason == "done":
-            return 1.0
-        total = started.total_steps * started.tokens_per_step
-        if self._last is None:
-            return started.step / max(1, started.total_steps)
-        return min(1.0, self._last.tokens / total) if total else 0.0
-
     def _progress(self, started: TrainingStarted) -> Table:
-        share = self._share(started)
+        """By tokens."""
+        share = started.step / max(1, started.total_steps)
+        if self._finished and self._finished.reason == "done":
+            share = 1.0
+        elif self._last is not None:
+            share = min(1.0, self._last.tokens / max(1, started.total_steps * started.tokens_per_step))
         grid = Table.grid(padding=(0, 1), expand=True)
         grid.add_column(ratio=1)
         grid.add_column(justify="right", width=7)
@@ -158,14 +154,14 @@ class TrainingView:
             grid.add_row(*chain.from_iterable(pairs))
         return grid
 
-    def _curve(self, started: TrainingStarted, height: int) -> Group:
+    def _curve(self, started: TrainingStarted, height: int) -> Plot:
         end = max(self._losses["training loss"][-1][0], started.total_steps)
         series = [
             Series(name, [step for step, _ in points], [loss for _, loss in points], *_CURVES[name])
             for name, points in self._losses.items()
             if points
         ]
-        return Group(Plot(tuple(series), "step", height, (0.0, float(end))))
+        return Plot(tuple(series), "step", height, (0.0, float(end)))
 
 
 def finished_sentence(event: TrainingFinished) -> str:
