@@ -142,9 +142,8 @@ class Workers:
         if self.size > 1 and device.type == "mps":
             raise UsageError("Several processes cannot train on Apple's MPS together", "use one, or --device cpu")
         if device.type == "cuda" and self.local_size > (gpus := torch.cuda.device_count()):
-            raise UsageError(
-                f"This machine has fewer GPUs ({gpus}) than processes ({self.local_size})", f"use --nproc {gpus}"
-            )
+            problem = f"This machine has fewer GPUs ({gpus}) than processes ({self.local_size})"
+            raise UsageError(problem, f"use --nproc {gpus}")
 
     def threads(self, wanted: int) -> int:
         """CPU threads of this one: those of a machine are divided among its workers."""
@@ -169,10 +168,8 @@ def unscored(batch: Batch) -> Batch:
 def require_work_for_all(train: TrainSection, size: int) -> None:
     """Refuse more workers than a micro-batch has rows; batches of a number of tokens have rows as they come."""
     if train.batch_tokens is None and train.rows < size:
-        raise UsageError(
-            f"{size} processes cannot share train.batch_size = {train.rows}",
-            f"use {train.rows} processes or fewer, or raise train.batch_size",
-        )
+        problem = f"{size} processes cannot share train.batch_size = {train.rows}"
+        raise UsageError(problem, f"use {train.rows} processes or fewer, or raise train.batch_size")
 
 
 def one_of_several() -> bool:
@@ -189,10 +186,8 @@ def process_group() -> Iterator[Workers]:
         yield SINGLE_PROCESS
         return
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True" and os.environ["TORCHELASTIC_MAX_RESTARTS"] != "0":
-        raise UsageError(
-            "After a restart by torchrun, workers would look for those that have died",
-            f"set {OWN_STORE}=1 before torchrun",
-        )
+        problem = "After a restart by torchrun, workers would look for those that have died"
+        raise UsageError(problem, f"set {OWN_STORE}=1 before torchrun")
     rank, size, local_rank, local_size = (int(os.environ[name]) for name in _PLACE)
     cuda = torch.cuda.is_available()
     if cuda and local_rank < torch.cuda.device_count():

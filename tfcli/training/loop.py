@@ -185,10 +185,8 @@ def _keeping_the_last(job: TrainingJob) -> Iterator[None]:
             yield
     except (TfcliError, OSError) as error:
         problem = error.problem if isinstance(error, TfcliError) else f"Cannot write {error.filename}: {error.strerror}"
-        raise TfcliError(
-            f"{problem} ({job.run.kept()})",
-            f"make room there and go on with `tfcli train --resume {job.run.path}`",
-        ) from error
+        remedy = f"make room there and go on with `tfcli train --resume {job.run.path}`"
+        raise TfcliError(f"{problem} ({job.run.kept()})", remedy) from error
 
 
 def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> Iterator[TrainingEvent]:

@@ -240,10 +240,8 @@ def require_memory(recipe: Recipe) -> None:
     least = BYTES_PER_PARAMETER * parameters
     has = f"and the {recipe.train.device} has a memory of {there / 1e9:.3g} GB"
     if least > there:
-        raise UsageError(
-            f"The model has {parameters:,} parameters, whose training takes {least / 1e9:.3g} GB at least, {has}",
-            "choose a smaller one, as with --size small",
-        )
+        problem = f"The model has {parameters:,} parameters, whose training takes {least / 1e9:.3g} GB at least, {has}"
+        raise UsageError(problem, "choose a smaller one, as with --size small")
     memory = predict_memory(recipe)
     needed = memory.peak - memory.allocator
     if MARGIN * needed > there:

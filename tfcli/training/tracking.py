@@ -85,10 +85,8 @@ def require_installed(service: Service) -> None:
     assert service in get_args(Service)
     spec = find_spec(service)
     if spec is None or spec.origin is None:  # the latter is a folder of that name, not a package
-        raise UsageError(
-            f"--log {service} needs the package {service}, which is not installed",
-            f"install it with `pip install {service}`",
-        )
+        problem = f"--log {service} needs the package {service}, which is not installed"
+        raise UsageError(problem, f"install it with `pip install {service}`")
 
 
 def run_key(run: Path) -> str:
