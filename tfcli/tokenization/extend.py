@@ -64,7 +64,7 @@ def extend_tokenizer(old: Tokenizer, texts: Texts, section: TokenizerSection) ->
     vocabulary |= {token: number for number, token in enumerate(new + special, start=old.vocab_size)}
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
     state["added_tokens"] += [{"id": vocabulary[token], "content": token, **flags} for token in special]
-    extended = Tokenizer(Backend.from_str(json.dumps(state)), "The extended tokenizer", old.roles, old.chat)
+    extended = Tokenizer(copy_backend(json.dumps(state)), "The extended tokenizer", old.roles, old.chat)
     if not extended.extends(old):
         raise UsageError("The vocabulary cannot be extended: its ids are no row without gaps", "train a new one")
     return extended, report(extended, text)
