@@ -19,7 +19,7 @@ def test_heads_cost_the_same_products_and_more_exponentials():
 
 
 def test_heads_that_do_not_divide_are_refused():
-    with pytest.raises(UsageError, match="d_model = 16 cannot be divided into 3 heads"):
+    with pytest.raises(UsageError, match="--heads 3 does not divide d_model = 16"):
         heads_cost(section(), [3], 6)
 
 

@@ -1,15 +1,14 @@
 """What a model costs: operations of its matrix products, parameters, bytes. Bytes are of float32."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 PartName = Literal["embeddings", "projections", "scores", "mixing", "output", "feed_forward", "head", "norms"]
 
 
 @dataclass(frozen=True)
 class CostPart:
-    """A part of all layers: its matrix products over one batch, its parameters, and the bytes that the products (or the
-    look-up of embeddings) give."""
+    """A part of all layers over one batch; its products, or the look-up of embeddings, give `bytes_made`."""
 
     name: PartName
     flops: int
@@ -52,6 +51,7 @@ class CostRecord:
     and b N² in scores and mixing; equal at N = `crossover`, a / b.
     """
 
+    json_keys: ClassVar[tuple[Any, ...]] = (..., "flops", "crossover")
     architecture: str
     d_model: int
     num_layers: int
@@ -85,8 +85,7 @@ class CostRecord:
 
 @dataclass(frozen=True)
 class HeadCount:
-    """One attention with so many heads of size D / H, on N tokens: `flops` of its matrix products, and the exponentials
-    of its softmax."""
+    """One attention with so many heads of size D / H: its matrix products, and the exponentials of its softmax."""
 
     num_heads: int
     head_dim: int
@@ -108,11 +107,8 @@ class HeadCosts:
 
 @dataclass(frozen=True)
 class MixerCost:
-    """A layer that mixes N tokens of size D.
-
-    steps: that wait for each other. path: steps between the two tokens furthest apart. another_length: whether a layer
-    made for N tokens takes N + 1, as tried.
-    """
+    """A layer that mixes N tokens. steps: that wait for each other. path: steps between the two tokens furthest apart.
+    another_length: whether a layer made for N tokens takes N + 1, as tried."""
 
     parameters: int
     flops: int

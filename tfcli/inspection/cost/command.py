@@ -54,7 +54,6 @@ def cost(
     if not all(part.isdecimal() and len(part) < 19 and int(part) for part in parts):
         raise UsageError(f"--heads {shortened(str(heads))!r} is no list of numbers", "write it as 1,2,4,8")
     use_threads(threads)
-    from tfcli.draw.tables import to_json
     from tfcli.inspection.cost import compute, view
 
     section = section_of(terminal, run, asked, vocabulary=not (parts or against))
@@ -62,11 +61,7 @@ def cost(
         beside = compute.cost_against(section, against)
         present(terminal, outputs, view.AgainstView(beside), beside, view.against_table)
     elif parts:
-        numbers, tokens = list(map(int, parts)), length or section.max_seq_len
-        if odd := [number for number in numbers if section.d_model % number]:
-            raise UsageError(f"--heads {odd[0]} does not divide d_model = {section.d_model}", "choose divisors of it")
-        compute.require_memory("--heads", tokens, batch, max(numbers) * tokens)
-        cut = compute.heads_cost(section, numbers, tokens, batch)
+        cut = compute.heads_cost(section, list(map(int, parts)), length or section.max_seq_len, batch)
         present(terminal, outputs, view.HeadsView(cut), cut, view.heads_table)
     else:
         if measure:
@@ -74,5 +69,4 @@ def cost(
                 record = compute.measured_cost(section, length, batch, tell=tell)
         else:
             record = compute.model_cost(section, length, batch)
-        whole = {**to_json(record), "flops": record.flops, "crossover": record.crossover}
-        present(terminal, outputs, view.CostView(record), record, view.cost_table, json=lambda _: whole)
+        present(terminal, outputs, view.CostView(record), record, view.cost_table)

@@ -47,12 +47,8 @@ _PRODUCTS = {
 
 
 def model_cost(section: ModelSection, length: int | None = None, sequences: int = 1) -> CostRecord:
-    """The cost of `sequences` texts of `length` tokens, and how it grows from 128 tokens to beyond the crossover.
-
-    Args:
-        section: with its vocabulary.
-        length: None: the context.
-    """
+    """The cost of `sequences` texts of `length` tokens (None: the context), and how it grows from 128 tokens to beyond
+    the crossover. The section has a vocabulary."""
     length = length or section.max_seq_len
     one = flops_by_part(section, 1, 1, hidden_too=True)
     a_token, a_pair = one.projections + one.output + one.feed_forward, one.scores + one.mixing
@@ -60,16 +56,13 @@ def model_cost(section: ModelSection, length: int | None = None, sequences: int 
     lengths = [_SHORTEST]
     while lengths[-1] < max(2 * a_token / a_pair, length, 8 * _SHORTEST):
         lengths.append(2 * lengths[-1])
+    sizes = ("architecture", "d_model", "num_layers", "num_heads", "is_gated")
     return CostRecord(
-        architecture=section.architecture,
-        d_model=section.d_model,
-        num_layers=section.num_layers,
+        **{name: getattr(section, name) for name in sizes},
         num_decoder_layers=_decoder_layers(section),
-        num_heads=section.num_heads,
         num_kv_heads=section.kv_heads,
         head_dim=section.size_per_head,
         d_ff=section.inner_size,
-        is_gated=section.is_gated,
         has_projections=section.attention_score != "parameter_free",
         sequences=sequences,
         length=length,
@@ -92,11 +85,7 @@ def counted_flops(section: ModelSection, length: int, sequences: int = 1) -> int
 
 
 def run_explicitly(model: Transformer, ids: torch.Tensor) -> None:
-    """A forward pass that fuses nothing, over the same ids on both sides of an encoder-decoder.
-
-    Shape:
-        ids: (B, N)
-    """
+    """A forward pass that fuses nothing, over the same ids (B, N) on both sides of an encoder-decoder."""
     sides = [ids] * (2 if model.section.architecture == "encoder-decoder" else 1)
     (model.hidden if model.section.head == "none" else model)(*sides, weights={})
 
@@ -122,8 +111,7 @@ def _parts(section: ModelSection, length: int, sequences: int) -> tuple[CostPart
 
 
 def _numbers_made(section: ModelSection, length: int) -> dict[str, int]:
-    """Results of the matrix products of one sequence, and its embedded tokens. All follow from the shapes: B and the
-    sizes that are summed over drop out of an operation count of 2 · rows · inner · columns."""
+    """Results of the matrix products of one sequence, and its embedded tokens."""
     assert section.vocab_size is not None
     layers, decoder = section.num_layers, _decoder_layers(section)
     tokens, attentions, sides = (layers + decoder) * length, layers + 2 * decoder, 2 if decoder else 1
@@ -195,15 +183,7 @@ _OF_ATTENTION = ("d_model", "attention_score", "attention_bias", "attention_outp
 
 
 def one_attention(section: ModelSection, num_heads: int | None = None) -> Callable[[], MultiHeadAttention]:
-    """Makes the attention of a section; with `num_heads`, of so many heads of size D / H each.
-
-    Raises:
-        UsageError: D cannot be divided by the heads.
-    """
-    if num_heads is not None and section.d_model % num_heads:
-        raise UsageError(
-            f"d_model = {section.d_model} cannot be divided into {num_heads} heads", "choose divisors of d_model"
-        )
+    """Makes the attention of a section; with `num_heads`, of so many heads of size D / H each."""
     alone = ModelSection(
         architecture="encoder",
         positions="none",
@@ -228,11 +208,11 @@ def counted(
 
 
 def heads_cost(section: ModelSection, heads: Sequence[int], length: int, sequences: int = 1) -> HeadCosts:
-    """One self-attention of the model's size, cut into each number of heads.
-
-    Raises:
-        UsageError: D cannot be divided by one of them.
-    """
+    """One self-attention of the model's size, cut into each number of heads; a UsageError where one does not divide D,
+    or the scores are too large."""
+    if odd := [number for number in heads if section.d_model % number]:
+        raise UsageError(f"--heads {odd[0]} does not divide d_model = {section.d_model}", "choose divisors of it")
+    _require_memory("--heads", length, sequences, max(heads) * length)
     makers = [one_attention(section, number) for number in heads]
     found = [counted(make, section.d_model, length, sequences) for make in makers]
     x = torch.randn(sequences, length, section.d_model, generator=torch.Generator().manual_seed(0))
@@ -282,8 +262,7 @@ def _dense(size: int, length: int) -> MixerCost:
 
 
 def _recurrent(size: int, length: int) -> MixerCost:
-    """h_t = tanh(W x_t + U h_{t−1} + b + c), Elman's; the two biases are PyTorch's. Each token waits for the one
-    before it."""
+    """h_t = tanh(W x_t + U h_{t−1} + b + c), Elman's; the two biases are PyTorch's."""
     with torch.device("meta"):
         layer = nn.RNN(size, size, batch_first=True)
         # It is made without N, so that another short length tells as much as N + 1, and sooner.
@@ -311,7 +290,7 @@ _MOST_BYTES = 4 << 30
 
 
 def require_measurable(parameters: int) -> None:
-    """Refuse, before any work, a model whose weights take more than 4 GiB."""
+    """Refuse a model whose weights take more than 4 GiB."""
     if parameters * FLOAT > _MOST_BYTES:
         raise UsageError(
             f"--measure makes the weights, and {parameters * FLOAT / 1e9:.1f} GB are too many",
@@ -319,9 +298,7 @@ def require_measurable(parameters: int) -> None:
         )
 
 
-def require_memory(option: str, length: int, sequences: int, numbers_a_token: int) -> None:
-    """Refuse, before any work, a measurement whose scores of a layer and logits, so many numbers a token, take more
-    than 4 GiB; `option` asks for it."""
+def _require_memory(option: str, length: int, sequences: int, numbers_a_token: int) -> None:
     size = FLOAT * sequences * length * numbers_a_token
     if size > _MOST_BYTES:
         raise UsageError(
@@ -339,18 +316,13 @@ def measured_cost(
     seed: int = 0,
     tell: Callable[[str], None] = lambda _: None,
 ) -> CostRecord:
-    """`model_cost`, with the seconds of every length that is not too long for a picture.
-
-    Predicted: FLOPs over what this machine reaches in a large matrix product. A forward pass on the explicit path with
-    random weights is measured, as its time does not depend on them.
-
-    Raises:
-        UsageError: the weights are too large, or what they make of so many tokens.
-    """
+    """`model_cost`, with the seconds of a forward pass of random weights on the explicit path at every length that is
+    not too long for a picture. Predicted: FLOPs over what this machine reaches in a large matrix product. A UsageError
+    where the weights are too large, or what they make of so many tokens."""
     record = model_cost(section, length, sequences)
     require_measurable(record.parameters)
     assert section.vocab_size is not None
-    require_memory("--measure", record.length, sequences, section.num_heads * record.length + section.vocab_size)
+    _require_memory("--measure", record.length, sequences, section.num_heads * record.length + section.vocab_size)
     room = max(section.max_seq_len, *(at.length for at in record.lengths))
     tell("making the weights")
     model = build_model(replace(section, max_seq_len=room), seed).eval()
