@@ -1,7 +1,7 @@
 """``tfcli bench``: measured speed."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -9,21 +9,9 @@ from tfcli.console.options import Json, command
 from tfcli.console.settings import MACHINE, SHAPE, SIZES, Asked, recipe_from, with_vocabulary
 from tfcli.console.terminal import Terminal
 
-if TYPE_CHECKING:
-    from tfcli.draw import View
-
 bench_app = typer.Typer()
 
-Rounds = Annotated[int, typer.Option("--rounds", min=1, help="Rounds to measure, after one to warm up.")]
-
-
-def _show(terminal: Terminal, view: "View[Any]", *, json: bool) -> None:
-    from tfcli.draw.tables import to_json
-
-    if json:
-        terminal.json(to_json(view.record))
-    else:
-        terminal.show(view)
+Rounds = Annotated[int, typer.Option(min=1, help="Rounds to measure, after one to warm up.")]
 
 
 @bench_app.command("train")
@@ -31,10 +19,10 @@ def _show(terminal: Terminal, view: "View[Any]", *, json: bool) -> None:
 def bench_train(
     terminal: Terminal,
     asked: Annotated[Asked, ("vocab_size",), SHAPE, SIZES, ("batch_size", "precision"), MACHINE],
-    steps: Annotated[int, typer.Option("--steps", min=1, help="Steps to measure, after three that warm up.")] = 20,
+    steps: Annotated[int, typer.Option(min=1, help="Steps to measure, after three that warm up.")] = 20,
     against: Annotated[
         Literal["transformers"] | None,
-        typer.Option("--against", help="Train the same shape there too, in turns, and print the ratio."),
+        typer.Option(help="Train the same shape there too, in turns, and print the ratio."),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -55,7 +43,7 @@ def bench_train(
     settings = with_vocabulary(terminal, recipe_from(asked))
     with terminal.progress() as tell:
         speed = bench_training(settings, steps, transformers=against is not None, tell=tell)
-    _show(terminal, TrainingSpeedView(speed), json=json)
+    terminal.result(speed, TrainingSpeedView, json=json)
 
 
 @bench_app.command("generate")
@@ -64,29 +52,24 @@ def bench_generate(
     terminal: Terminal,
     asked: Annotated[Asked, SHAPE, MACHINE],
     batch: Annotated[
-        int | None,
-        typer.Option("--batch", min=1, help="Prompts at once.", show_default="1; with --sentences the recipe's, 32"),
+        int | None, typer.Option(min=1, help="Prompts at once.", show_default="1; with --sentences the recipe's, 32")
     ] = None,
-    prompt_tokens: Annotated[int, typer.Option("--prompt-tokens", min=2, help="Tokens of each prompt.")] = 32,
+    prompt_tokens: Annotated[int, typer.Option(min=2, help="Tokens of each prompt.")] = 32,
     max_new_tokens: Annotated[
-        int | None,
-        typer.Option("--max-new-tokens", min=1, help="New tokens of each.", show_default="the recipe's, 128"),
+        int | None, typer.Option(min=1, help="New tokens of each.", show_default="the recipe's, 128")
     ] = None,
-    beam: Annotated[
-        int | None, typer.Option("--beam", min=1, help="Beams; 1: greedy.", show_default="the recipe's, 1")
-    ] = None,
+    beam: Annotated[int | None, typer.Option(min=1, help="Beams; 1: greedy.", show_default="the recipe's, 1")] = None,
     sentences: Annotated[
-        int | None,
-        typer.Option("--sentences", min=1, help="Translate so many, of lengths as in real text.", show_default=False),
+        int | None, typer.Option(min=1, help="Translate so many, of lengths as in real text.", show_default=False)
     ] = None,
     rounds: Rounds = 5,
     precision: Annotated[
         Literal["float32", "bfloat16", "int8"],
-        typer.Option("--precision", help="Of the weights, on both sides; int8: tfcli's alone."),
+        typer.Option(help="Of the weights, on both sides; int8: tfcli's alone."),
     ] = "float32",
     against: Annotated[
         Literal["transformers"] | None,
-        typer.Option("--against", help="Generate with the same weights there too, in turns, and print the ratio."),
+        typer.Option(help="Generate with the same weights there too, in turns, and print the ratio."),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -121,7 +104,7 @@ def bench_generate(
         speed = bench_generation(
             settings, work, rounds, precision=precision, transformers=against is not None, tell=tell
         )
-    _show(terminal, GenerationSpeedView(speed), json=json)
+    terminal.result(speed, GenerationSpeedView, json=json)
 
 
 @bench_app.command("data")
@@ -138,21 +121,15 @@ def bench_data(
     ] = None,
     tokenizer: Annotated[
         Path | None,
-        typer.Option(
-            "--tokenizer", metavar="FILE|RUN", help="A tokenizer.json or a run.", show_default="trained on the text"
-        ),
+        typer.Option(metavar="FILE|RUN", help="A tokenizer.json or a run.", show_default="trained on the text"),
     ] = None,
-    context: Annotated[
-        int, typer.Option("--context", min=1, help="Tokens of the windows that --against cuts the text into.")
-    ] = 256,
+    context: Annotated[int, typer.Option(min=1, help="Tokens of the windows that --against cuts the text into.")] = 256,
     rounds: Rounds = 5,
     against: Annotated[
         Literal["transformers"] | None,
-        typer.Option("--against", help="Tokenize with datasets.map and its tokenizer too, and print the ratio."),
+        typer.Option(help="Tokenize with datasets.map and its tokenizer too, and print the ratio."),
     ] = None,
-    threads: Annotated[
-        int, typer.Option("--threads", min=0, max=1024, help="CPU threads of each side; 0: one a core.")
-    ] = 0,
+    threads: Annotated[int, typer.Option(min=0, max=1024, help="CPU threads of each side; 0: one a core.")] = 0,
     json: Json = False,
 ) -> None:
     """Measure how fast text becomes a dataset of token ids.
@@ -179,4 +156,4 @@ def bench_data(
             transformers=against is not None,
             tell=tell,
         )
-    _show(terminal, DataSpeedView(speed), json=json)
+    terminal.result(speed, DataSpeedView, json=json)

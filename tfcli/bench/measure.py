@@ -122,10 +122,8 @@ def measure(
 def in_turns(
     sides: Sequence[SideProcess], rounds: int, *, warmup: int, done: Callable[[int], None] = lambda _: None
 ) -> list[list[float]]:
-    """Every side's seconds of every round after the warm-up; in a round each does one step while the others idle.
-
-    A machine that is slowed for a while then slows all sides alike.
-    """
+    """Every side's seconds of every round after the warm-up; in a round each does one step while the others idle, so
+    that a machine that is slowed for a while slows all alike."""
     seconds: list[list[float]] = [[] for _ in sides]
     for number in range(warmup + rounds):
         for taken, side in zip(seconds, sides, strict=True):
@@ -146,8 +144,7 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def ratios(ours: Sequence[float], theirs: Sequence[float]) -> dict[str, float]:
-    """How many times as long as ours theirs took: the `ratio` of the medians, then the 10th and 90th percentile of the
-    ratio in each round. Nothing where both are the same side."""
+    """How many times as long as ours theirs took; nothing where both are the same side."""
     if theirs is ours:
         return {}
     rounds = spread([there / here for here, there in zip(ours, theirs, strict=True)])

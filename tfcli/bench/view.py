@@ -180,20 +180,15 @@ class GenerationSpeedView(View[GenerationSpeed]):
 
 def _generation_columns(speed: GenerationSpeed) -> Iterator[Cells]:
     """The figures that mean something: of prompts the prefill and a token, of a corpus the whole."""
-    sides = speed.sides
     if speed.sentences:
-        yield spreads("ms in all", [side.seconds for side in sides])
-    else:
-        for heading, times in (
-            ("prefill ms", [side.prefill_seconds for side in sides]),
-            ("ms a token" if speed.batch == 1 else "ms a step", [side.token_seconds for side in sides]),
-        ):
-            known = [time for time in times if time is not None]
-            if len(known) == len(times):
-                yield spreads(heading, known)
-    shares = [side.bandwidth_share for side in sides]
-    if None not in shares:
-        yield Cells("of limit", ["" if share is None else percent(share) for share in shares])
+        yield spreads("ms in all", [side.seconds for side in speed.sides])
+        return
+    if prefills := [side.prefill_seconds for side in speed.sides if side.prefill_seconds is not None]:
+        yield spreads("prefill ms", prefills)
+    if tokens := [side.token_seconds for side in speed.sides if side.token_seconds is not None]:
+        yield spreads("ms a token" if speed.batch == 1 else "ms a step", tokens)
+    if shares := [side.bandwidth_share for side in speed.sides if side.bandwidth_share is not None]:
+        yield Cells("of limit", list(map(percent, shares)))
 
 
 def _work(speed: GenerationSpeed) -> str:

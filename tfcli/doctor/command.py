@@ -2,7 +2,6 @@
 
 import os
 import sys
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -46,10 +45,9 @@ def doctor(
             name=os.environ.get("TERM", ""),
         )
     )
-    if json:
-        terminal.json(asdict(found))
-    elif report:
+    if report:
         terminal.text(bug_report(found))
-    else:
-        terminal.show(DoctorView(found))
+        return
+    terminal.result(found, DoctorView, json=json)
+    if not json:
         terminal.note("For a bug report, without paths or names of yours: tfcli doctor --report")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from tfcli.inspection.model import ParameterGroup
@@ -113,6 +113,7 @@ class Plan:
     """A proposal for a corpus, a machine and a time. `max_documents`: of a large corpus, the first ones, which are
     trained on; None: all. `command` is what to type."""
 
+    json_keys: ClassVar[tuple[Any, ...]] = (..., "chosen")
     minutes: float
     architecture: str
     exportable: Exportable

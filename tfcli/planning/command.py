@@ -36,7 +36,7 @@ def plan(
         Asked, ("sources", "vocab_size", "arch", "assignments", "context", "dropout", "precision"), MACHINE
     ],
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE.toml", help="Write the proposal to this file, as a recipe.")
+        Path | None, typer.Option(metavar="FILE.toml", help="Write the proposal to this file, as a recipe.")
     ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Train the proposal, and compare its time and memory.")
@@ -76,10 +76,8 @@ def plan(
         write_output(out, "--out", to_toml(proposal))
         command_line = f"tfcli train --recipe {shlex.quote(str(out))}"
     result = replace(result, command=command_line, measured=_measured(terminal, proposal) if check else None)
-    if json:
-        terminal.json({**asdict(result), "chosen": asdict(result.chosen)})
-    else:
-        terminal.show(PlanView(result))
+    terminal.result(result, PlanView, json=json)
+    if not json:
         terminal.text(result.command)
 
 
@@ -209,14 +207,8 @@ def show_plan(
     preset: str | None = None,
     size: str | None = None,
 ) -> None:
-    """Print the shapes, the parameters, the operations and the memory of a training, and its recipe with --verbose.
-
-    What the machine decides is decided as the training would; nothing is begun.
-
-    Args:
-        init: the run whose weights would be taken, and its tokenizer with them.
-        preset, size: as they were asked for; what of the preset is not its paper's is said.
-    """
+    """Print the shapes, parameters, operations and memory of a training, decided for this machine, with --verbose its
+    recipe, and what of a preset is not its paper's. The weights and the tokenizer are those of `init`."""
     from tfcli.data.dataset import PreparedDataset
     from tfcli.models.presets import APART
     from tfcli.pipeline.datasets import prepared_folder
