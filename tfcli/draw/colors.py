@@ -86,17 +86,13 @@ def levels(values: NDArray[np.float32], low: float, high: float) -> NDArray[np.i
     return np.where(known, np.rint(share * (LEVELS - 1)).astype(np.intp), NO_VALUE)
 
 
-def xterm(index: int) -> RGB:
-    """The colour of an index of the 6 × 6 × 6 cube (16 to 231) of the 256 xterm colours."""
-    steps = (0, 95, 135, 175, 215, 255)
-    cube = index - 16
-    return steps[cube // 36], steps[cube // 6 % 6], steps[cube % 6]
-
-
 def readable_on(background: RGB) -> RGB:
     """Black or white, whichever has the higher contrast (relative luminance, WCAG 2.1, section 1.4.3)."""
-    linear = [_linear(channel / 255) for channel in background]
-    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    red, green, blue = (
+        share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4
+        for share in (channel / 255 for channel in background)
+    )
+    luminance = 0.2126 * red + 0.7152 * green + 0.0722 * blue
     # The contrasts (L + .05) / .05 with black and 1.05 / (L + .05) with white are equal at L = .179.
     return BLACK if luminance > 0.179 else WHITE
 
@@ -110,18 +106,11 @@ def hexadecimal(color: RGB) -> str:
     return "#{:02x}{:02x}{:02x}".format(*color)
 
 
-def _linear(channel: float) -> float:
-    return channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4
-
-
 _ENOUGH = ("256", "truecolor")
 
 
 class Brush:
-    """Paints levels of `colormap` on a console.
-
-    Rich keeps a style's escape codes from its first use, so a style belongs to one console.
-    """
+    """Paints levels of `colormap` on one console: rich keeps a style's escape codes from its first use."""
 
     def __init__(self, colormap: Colormap, color_system: str | None) -> None:
         self.colormap = colormap
@@ -140,10 +129,9 @@ class Brush:
     def readable(self, paper: int) -> Style:
         """Black or white on the level `paper`."""
         if paper not in self._readable:
-            few = self.color_system == "256"
-            background = xterm(self.colormap.index(paper)) if few else self.colormap.table[paper]
-            ink = Color.from_ansi(16 if readable_on(background) == BLACK else 231)
-            self._readable[paper] = Style.from_color(ink, self._color(paper))
+            background = self._color(paper) or Color.default()
+            ink = Color.from_ansi(16 if readable_on(background.get_truecolor()) == BLACK else 231)
+            self._readable[paper] = Style.from_color(ink, background)
         return self._readable[paper]
 
     @property

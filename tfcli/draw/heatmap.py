@@ -21,10 +21,7 @@ _DIM = Style(dim=True)
 
 
 def half_block_lines(levels: NDArray[np.intp], brush: Brush) -> list[Line]:
-    """One column a cell, two rows a line: the upper row is the ink of a ▀, the lower its paper. Needs colour.
-
-    Shape: levels (R, C).
-    """
+    """Levels (R, C), one column a cell, two rows a line: the upper is the ink of a ▀, the lower its paper."""
     rows = levels.tolist()
     if len(rows) % 2:
         rows.append([NO_VALUE] * levels.shape[1])
@@ -44,10 +41,7 @@ def half_block_lines(levels: NDArray[np.intp], brush: Brush) -> list[Line]:
 
 
 def whole_cell_lines(levels: NDArray[np.intp], brush: Brush, width: int) -> list[Line]:
-    """One row a line, each value `width` cells wide: coloured, or as a glyph.
-
-    Shape: levels (R, C).
-    """
+    """Levels (R, C), one row a line, each value `width` cells wide: coloured, or as a glyph."""
     if not brush.in_color:
         return _glyph_lines(levels.tolist(), brush, width)
     papers = [brush.style(NO_VALUE, level) for level in range(NO_VALUE)] + [None]
@@ -171,10 +165,7 @@ TALLEST = 12
 
 
 def vertical(labels: tuple[str, ...], cell_width: int) -> list[str]:
-    """Each label written downwards over its own column of `cell_width` cells, ending just above it.
-
-    Marks stay with their letter; a character wider than the column is shown as ▯.
-    """
+    """Each label downwards over its own column of `cell_width` cells; a character wider than that is shown as ▯."""
     columns = [_letters(label, cell_width) for label in labels]
     height = max(map(len, columns), default=0)
     columns = [[""] * (height - len(column)) + column for column in columns]

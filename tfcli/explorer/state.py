@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, get_args
 
 from tfcli.inspection.attention import AttentionRecord
 from tfcli.inspection.attention.choice import AttentionChoice
@@ -13,10 +13,6 @@ Palette = Literal["cividis", "viridis"]
 Quantity = Literal["weights", "scores"]
 Combined = Literal["head", "mean", "rollout"]
 """One head, the mean of a layer's heads, or the rollout through all layers up to that one."""
-
-SCALES: tuple[Scale, ...] = ("linear", "log", "row")
-PALETTES: tuple[Palette, ...] = ("cividis", "viridis")
-COMBINED: tuple[Combined, ...] = ("head", "mean", "rollout")
 
 T = TypeVar("T")
 
@@ -96,11 +92,11 @@ class View:
 
     def rescaled(self) -> "View":
         """The next scale; what is below 0 has no logarithm."""
-        scales = [scale for scale in SCALES if scale != "log" or not self.signed]
+        scales = [scale for scale in get_args(Scale) if scale != "log" or not self.signed]
         return replace(self, scale=following(scales, self.scale))
 
     def recolored(self) -> "View":
-        return replace(self, palette=following(PALETTES, self.palette))
+        return replace(self, palette=following(get_args(Palette), self.palette))
 
     def requantified(self) -> "View":
         """Scores in the place of weights, and back; of this head, for scores are not compared."""
@@ -109,7 +105,7 @@ class View:
 
     def recombined(self) -> "View":
         """The mean of the layer's heads, then the rollout, then the head again."""
-        ways = [way for way in COMBINED if way != "rollout" or self.place.kind != "cross"]
+        ways = [way for way in get_args(Combined) if way != "rollout" or self.place.kind != "cross"]
         combined = following(ways, self.combined)
         return replace(self, combined=combined, quantity="weights", marked=None, compared=False)
 
@@ -127,8 +123,7 @@ class View:
 
 def following(choices: Sequence[T], current: T) -> T:
     """The choice behind the current one; behind the last, the first."""
-    places = [number for number, choice in enumerate(choices) if choice == current]
-    return choices[(places[0] + 1) % len(choices)] if places else choices[0]
+    return choices[(choices.index(current) + 1) % len(choices)] if current in choices else choices[0]
 
 
 def _within(index: int, count: int) -> int:

@@ -25,13 +25,9 @@ class Word:
 
 @dataclass(frozen=True)
 class TokenRow:
-    """One token at its position, from 0.
-
-    `first` and `end` are the characters of the text that it stands for, from and up to, None where it stands for none
-    or a mask is among the tokens; `bytes` counts those of its text, 0 of a special token. `norm` is the length of its
-    row of E, scaled as the model scales it; `position_norm` that of the vector its position adds, None where positions
-    act elsewhere. `pieces`: how many tokens of a word are merged in it.
-    """
+    """`first` and `end` are the characters of the text that a token stands for, from and up to, None where it stands
+    for none or a mask is among the tokens. `norm` is the length of its row of E, scaled as the model scales it;
+    `position_norm` that of the vector its position adds. `pieces`: how many tokens of a word are merged in it."""
 
     position: int
     token_id: int
@@ -47,8 +43,7 @@ class TokenRow:
 
 @dataclass(frozen=True)
 class TokensRecord:
-    """A text and its tokens. `words` is what stands between white space; `context` how many tokens the model can
-    read; `scale` what it multiplies rows of E with."""
+    """A text and its tokens. `words` stand between white space; `scale` is what the model multiplies rows of E with."""
 
     json_keys: ClassVar[tuple[Any, ...]] = (..., "fertility", "bytes_per_token")
     run: str
@@ -110,11 +105,8 @@ class TokenNeighbours:
 
 @dataclass(frozen=True)
 class NeighboursRecord:
-    """Nearest tokens by cosine among the `vocabulary` tokens that text is made of, special ones left out.
-
-    `mean_cosine` is the mean over all pairs of different tokens, 0 where vectors point everywhere alike (Ethayarajh
-    2019, section 4.1); `mean_norm` the mean length.
-    """
+    """Nearest tokens by cosine among the `vocabulary` ones that are not special. `mean_cosine` is over all pairs of
+    different tokens, 0 where vectors point everywhere alike (Ethayarajh 2019, section 4.1)."""
 
     run: str
     matrix: MatrixSide
@@ -132,12 +124,8 @@ Pool = Literal["mean", "first", "last"]
 
 @dataclass(frozen=True)
 class EmbeddingsRecord:
-    """A vector a text, not normalised. `layer` is the one whose output was pooled; None: the last, behind its norm.
-
-    Shape:
-        vectors: (N, D)
-        tokens: (N,), how many each text was read as
-    """
+    """A vector a text, (N, D), not normalised, and how many `tokens` (N,) each was read as. `layer` is the one whose
+    output was pooled; None: the last, behind its norm."""
 
     run: str
     architecture: str

@@ -42,14 +42,8 @@ _BYTE = re.compile("⟨[0-9A-F]{2}⟩")  # how a label writes a byte that is no 
 
 @torch.inference_mode()
 def tokens(run: LoadedRun, text: str, *, words: bool = False) -> TokensRecord:
-    """A text as the model reads it, special tokens with it; of an encoder-decoder, as a source.
-
-    Args:
-        words: a row a word.
-
-    Raises:
-        UsageError: it is longer than the context, or empty and to be translated.
-    """
+    """A text as the model reads it, special tokens with it; of an encoder-decoder, as a source. With `words`, a row a
+    word. A UsageError where it is longer than the context, or empty and to be translated."""
     ids, tokenizer = text_ids(run, text), run.tokenizer
     remark_if_foreign(run, text, bits_per_byte=0.0)  # by its tokens alone: no model is run here
     embedding = run.model.embedding
@@ -63,7 +57,8 @@ def tokens(run: LoadedRun, text: str, *, words: bool = False) -> TokensRecord:
     spans = _spans(tokenizer, text, ids)
     rows = []
     for position, (token, label) in enumerate(zip(ids, tokenizer.labels(ids), strict=True)):
-        role = _role(tokenizer, token)
+        role: TokenRole = "special" if token in tokenizer.special_ids else "text"
+        role = "unknown" if token == tokenizer.roles.unk else role
         first, end = spans.get(position, (None, None))
         rows.append(
             TokenRow(
@@ -93,23 +88,15 @@ def tokens(run: LoadedRun, text: str, *, words: bool = False) -> TokensRecord:
     )
 
 
-def _role(tokenizer: Tokenizer, token: int) -> TokenRole:
-    if token == tokenizer.roles.unk:
-        return "unknown"
-    return "special" if token in tokenizer.special_ids else "text"
-
-
 def _spans(tokenizer: Tokenizer, text: str, ids: tuple[int, ...]) -> dict[int, tuple[int, int]]:
-    """The characters of each position, of those that stand for some. With a mask among them, a text is cut otherwise
-    than it is spelled, and none is told."""
+    """The characters of each position that stands for some; none where a mask cuts the text otherwise."""
     [(plain, spans)] = tokenizer.encode_spans([text])
     begin = next((at for at in range(len(ids)) if list(ids[at : at + len(plain)]) == plain), None)
     return {} if begin is None else {begin + place: span for place, span in enumerate(spans)}
 
 
 def _bytes(label: str, spelled: str | None, role: TokenRole) -> int:
-    """Of the text that a token stands for: of a part of a character its own, else those of `spelled`; None: by its
-    label."""
+    """Of a part of a character its own, else those of the text that it is `spelled`; None: by its label."""
     if role == "special":
         return 0
     bare, lone = _BYTE.subn("", label)
@@ -123,15 +110,9 @@ _NAMED = 8  # tokens of a text that an error names
 
 @torch.inference_mode()
 def neighbours(run: LoadedRun, texts: Sequence[str], top_k: int, matrix: MatrixSide = "input") -> NeighboursRecord:
-    """The `top_k` tokens whose vectors make the smallest angles with those of some tokens.
-
-    Args:
-        texts: each the text of one token.
-        matrix: of an encoder-decoder whose sides have a matrix each, input is the source's.
-
-    Raises:
-        UsageError: a text is no token, or the model has no head and so no output matrix.
-    """
+    """The `top_k` tokens whose vectors make the smallest angles with those of some tokens, each given by its text. The
+    input matrix of an encoder-decoder with two is the source's. A UsageError where a text is no token, or there is no
+    output matrix."""
     ids = [token_of(run.tokenizer, text) for text in texts]
     # The head may share the target's matrix, which ids of a source pick no rows of.
     one_matrix = not isinstance(run.model, EncoderDecoder) or run.config.model.share_embeddings
@@ -169,11 +150,8 @@ def neighbours(run: LoadedRun, texts: Sequence[str], top_k: int, matrix: MatrixS
 
 
 def token_of(tokenizer: Tokenizer, text: str) -> int:
-    """The id of the token that is a word, with the space before it where words carry it; else of the bare text.
-
-    Raises:
-        UsageError: it is several tokens, and says which; or none that this tokenizer knows.
-    """
+    """The id of the token that is a word, with the space before it where words carry it; else of the bare text. A
+    UsageError where it is several tokens, or none that this tokenizer knows."""
     spellings = [text]
     if text and tokenizer.words_carry_spaces and not text[0].isspace():
         spellings.insert(0, " " + text)
@@ -193,16 +171,9 @@ def token_of(tokenizer: Tokenizer, text: str) -> int:
 def embed(
     run: LoadedRun, batches: Iterable[Sequence[str]], pool: Pool, layer: int | None
 ) -> Iterator[EmbeddingsRecord]:
-    """The vectors of each batch of texts, as they come. An encoder-decoder's are those of its encoder.
-
-    What a text is read with does not tell in its vector: padding is neither looked at nor pooled.
-
-    Args:
-        layer: whose output is pooled, from 0; None: the last one's, behind its norm.
-
-    Raises:
-        UsageError: at once, where there is no such layer; of a text, that it is longer than the context or empty.
-    """
+    """The vectors of each batch of texts, as they come; an encoder-decoder's are those of its encoder. Padding is
+    neither looked at nor pooled. A UsageError at once where there is no such `layer` (None: the last, behind its norm),
+    or of a text that is longer than the context or empty."""
     stack = tower(run.model).stack
     require_place("layer", layer, len(stack.layers))
     return (_embedded(run, stack, tuple(texts), pool, layer) for texts in batches)
@@ -236,13 +207,7 @@ def _embedded(run: LoadedRun, stack: Stack, texts: tuple[str, ...], pool: Pool, 
 
 
 def pooled(hidden: Tensor, counts: Tensor, pool: Pool) -> Tensor:
-    """One vector a text.
-
-    Shape:
-        hidden: (N, S, D), padded at the right
-        counts: (N,), tokens of each text
-        returns: (N, D)
-    """
+    """One vector a text, (N, D), of `hidden` (N, S, D), padded at the right, and the tokens of each, (N,)."""
     if pool == "first":
         return hidden[:, 0]
     if pool == "last":

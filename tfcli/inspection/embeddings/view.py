@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -46,10 +45,11 @@ class TokensView(View[TokensRecord]):
 
 def _painted(rows: tuple[TokenRow, ...], in_color: bool, width: int) -> Iterator[Text]:
     """The text in lines of at most `width` cells; a line end in it ends its line."""
-    line, turn = Text(no_wrap=True), count()
-    for row in rows:
+    line = Text(no_wrap=True)
+    for turn, row in enumerate(rows):
         label = shortened(token_label(row.token), width - 1)
-        piece = Text(label, _style(row, next(turn))) if in_color else Text(f"{label}│")
+        paper = {"special": _SPECIAL, "unknown": _UNKNOWN}.get(row.role, _PAPERS[turn % 2])
+        piece = Text(label, Style(color="#ffffff", bgcolor=paper)) if in_color else Text(f"{label}│")
         if line.cell_len + piece.cell_len > width:
             yield line
             line = Text(no_wrap=True)
@@ -59,11 +59,6 @@ def _painted(rows: tuple[TokenRow, ...], in_color: bool, width: int) -> Iterator
             line = Text(no_wrap=True)
     if line:
         yield line
-
-
-def _style(row: TokenRow, turn: int) -> Style:
-    papers = {"special": _SPECIAL, "unknown": _UNKNOWN}
-    return Style(color="#ffffff", bgcolor=papers.get(row.role, _PAPERS[turn % 2]))
 
 
 def _table(record: TokensRecord, width: int, ascii_only: bool) -> Table:

@@ -20,8 +20,7 @@ from tfcli.recipe.model import ModelSection
 
 
 def parameter_groups(model: Transformer) -> Iterator[ParameterGroup]:
-    """The parameters by what they belong to; equal parts of all layers are one group. A tied matrix counts once, where
-    it is met first."""
+    """The parameters by what they belong to, equal parts of all layers together; a tied matrix counts once."""
     parts: dict[tuple[str, str], list[tuple[str, tuple[int, ...]]]] = {}
     for name, parameter in model.named_parameters():
         instance, kind, tensor = _placed(name)
@@ -53,11 +52,7 @@ _ADDED = {
 
 
 def model_diagram(section: ModelSection) -> ModelRecord:
-    """Every box of a model and every matrix in it; a tied matrix is listed where it is met first.
-
-    Args:
-        section: with its vocabulary.
-    """
+    """Every box of a model with a vocabulary and every matrix in it; a tied one is listed where it is met first."""
     assert section.vocab_size is not None
     model = meta_model(section)
     drawn = _Drawn(section)

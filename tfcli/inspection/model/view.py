@@ -14,19 +14,15 @@ from tfcli.inspection.model import Block, Matrix, ModelRecord, StackRecord, Subl
 
 Lines = list[Text]
 
-
 _PLAIN = str.maketrans("╭╮╰╯─│┤╔╗╚╝═║▲▶⊕×·⊙", "++++-||++++=|^>+x.*")
 _LIGHT, _DOUBLE = "╭╮╰╯─│", "╔╗╚╝═║"
 """The signs of a box: corners, and the two kinds of sides."""
 
 
-def boxed(
-    lines: Iterable[Text], width: int, *, title: str = "", number: str = "", style: str = "", frame: str = _LIGHT
-) -> Lines:
+def boxed(lines: Iterable[Text], width: int, *, title: str, number: str, style: str, frame: str = _LIGHT) -> Lines:
     """Lines inside a frame of `width` cells, open at the bottom for the arrow that comes in."""
     left, right, low_left, low_right, across, down = tuple(frame)
-    name = f" {title} " if title else ""
-    count = f" {number} " if number else ""
+    name, count = f" {title} ", f" {number} "
     fill = across * (width - 4 - len(name) - len(count))
     top = Text.assemble((left + across, style), (name, f"bold {style}"), (fill, style), (count, style))
     top.append(across + right, style)
@@ -160,9 +156,8 @@ def _column(r: ModelRecord, number: int, width: int) -> Lines:
         lines += [centred("│", width), *_box(stack.positions, width)]
     lines += [centred("│", width), *_box(embedding, width)]
     side = {"encoder": "source", "decoder": "target"}[stack.side] if len(r.stacks) > 1 else "input"
-    lines.append(centred("│", width))
-    lines.append(centred(f"{side}: up to {exact(r.max_seq_len)} ids of {exact(r.vocab_size)}", width, "dim"))
-    return lines
+    ids = centred(f"{side}: up to {exact(r.max_seq_len)} ids of {exact(r.vocab_size)}", width, "dim")
+    return [*lines, centred("│", width), ids]
 
 
 def _stack(stack: StackRecord, width: int) -> Lines:
@@ -211,10 +206,10 @@ def _matrices(matrices: tuple[Matrix, ...], width: int) -> Lines:
 
 
 def _sums(r: ModelRecord, *, with_bars: bool, ascii_only: bool) -> Table:
-    table = grid("part", ">×", ">parameters", ">share", *([""] if with_bars else []))
+    table = grid("part", ">×", ">parameters", ">share", *[""] * with_bars)
     for group in r.groups:
         share = group.parameters / r.parameters
-        bars = [Text(bar(share, _BAR, ascii_only=ascii_only), "cyan")] if with_bars else []
+        bars = [Text(bar(share, _BAR, ascii_only=ascii_only), "cyan")] * with_bars
         table.add_row(group.name, str(group.count), exact(group.parameters), percent(share), *bars)
     table.add_section()
     table.add_row("all", "", Text(exact(r.parameters), "bold"), "100.0 %")
