@@ -39,10 +39,9 @@ class Spread:
 class TrainingSide:
     """One way to train, measured in a process of its own.
 
-    `peak_share` is the model's operations a second (those of `TrainingSpeed.flops_per_step`, whatever the side does
-    beyond them) as a share of the matrix peak in its precision. `memory` is the most the process held (on a CUDA GPU:
-    the most PyTorch held there). `ratio` is its median step over that of the first side, which has None; `ratio_p10`
-    and `ratio_p90` are over rounds, in each of which every side does one step.
+    `peak_share`: operations a second of `TrainingSpeed.flops_per_step` as a share of the matrix peak in its precision.
+    `memory`: the most that the process held, or PyTorch on a CUDA GPU. `ratio`: its median step over that of the first
+    side, which has None; `ratio_p10` and `ratio_p90` are over rounds, in each of which every side does one step.
     """
 
     name: str
@@ -73,8 +72,7 @@ class TrainingSpeed:
 
     A step is `micro_batches` of `sequences` of `length` random ids, `tokens_per_step` in all (of both sides of pairs).
     `flops_per_step` are those of the recipe's matrix products forward and backward, without what a mask hides.
-    `attention` is the path of tfcli's attention, and `compiled` whether torch.compile translates it.
-    `differences` are those between the recipe's model and the compared one; none: it is the same.
+    `attention` is the path of tfcli's attention; `differences` are those between the recipe's model and the other.
     """
 
     recipe: str
@@ -100,14 +98,11 @@ class TrainingSpeed:
 
 @dataclass(frozen=True)
 class GenerationSide:
-    """One way to generate, measured in a process of its own.
+    """One way to generate, as `TrainingSide`; the best text of a beam counts alone.
 
-    `tokens_per_second` counts the new tokens of all texts over the whole time, `seconds` of a round; the best text of
-    a beam counts alone. `prefill_seconds` go by until the first new token is there, `token_seconds` from one new token
-    (of every text) to the next. `bandwidth_share` is the time in which a token's weights can be read, in the side's
-    precision, as a share of `token_seconds`. These three are None where they mean nothing: for a corpus, and the share
-    for several texts.
-    `memory` and the ratios are those of `TrainingSide`.
+    `prefill_seconds` go by until the first new token is there, `token_seconds` from one new token (of every text) to
+    the next. `bandwidth_share` is the time in which a token's weights can be read, in the side's precision, as a share
+    of `token_seconds`. The three are None where they mean nothing: for a corpus, and the share for several texts.
     """
 
     name: str
@@ -130,13 +125,10 @@ class GenerationSpeed:
     """`rounds` generations of every side in turns, after `warmup` that do not count.
 
     A generation makes `new_tokens` tokens for each of `batch` prompts (an encoder-decoder: sources) of `prompt_tokens`
-    random ids; or for each of `sentences` sources whose mean length that is, `batch` of like length at a time. Every
-    token is the likeliest one, or the best of `beam` beams; none ends a text.
-
+    random ids; or for each of `sentences` sources whose mean length that is, `batch` of like length at a time.
     `weight_bytes` are those of the matrices that one more token is multiplied with, in tfcli's precision, and
     `read_bandwidth` is what the machine reads from memory at most, in bytes a second. `same_ids` is the share of the
-    new tokens that are the same on both sides; None where there is one side, or another model. `differences` are those
-    between the models.
+    new tokens that are the same on both sides; None where there is one side, or another model.
     """
 
     recipe: str
@@ -162,8 +154,7 @@ class GenerationSpeed:
 
 @dataclass(frozen=True)
 class DataSide:
-    """One way from text to token ids, measured in a process of its own. `memory` and the ratios are those of
-    `TrainingSide`; `seconds` are of a round, in which all the text is encoded once."""
+    """One way from text to token ids, as `TrainingSide`; in a round all the text is encoded once."""
 
     name: str
     bytes_per_second: float
@@ -177,10 +168,8 @@ class DataSide:
 
 @dataclass(frozen=True)
 class DataSpeed:
-    """`rounds` rounds of every side in turns, after `warmup` that do not count.
-
-    `lines` are texts, or pieces of long ones; `bytes` are those of their text in UTF-8, `tokens` its ids without those
-    that begin or end a text. Every side's speed is in these. `context`: tokens of the windows that `datasets.map` cuts.
+    """`rounds` rounds of every side in turns, after `warmup` that do not count. `lines` are texts, or pieces of long
+    ones, `tokens` their ids without those that begin or end a text. `context`: tokens of the windows of `datasets.map`.
     """
 
     sources: tuple[str, ...]

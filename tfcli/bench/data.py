@@ -30,19 +30,12 @@ def bench_data(
     transformers: bool = False,
     tell: Callable[[str], None] = lambda _: None,
 ) -> DataSpeed:
-    """Measure how fast a text becomes a dataset of token ids, every side in a process of its own.
+    """Measure how fast a text becomes a dataset of token ids, every side in a process of its own and in turns.
 
-    All sides read the same JSON Lines file, in which a long document has several lines, `rounds` times and in turns.
-
-    Args:
-        tokenizer: a tokenizer.json or a run; None: one of the default size is trained on the text first.
-        context: tokens of the windows that the other library's ids are grouped into.
-        threads: of the tokenizers library, on all sides; 0: one a core.
-        transformers: whether to measure the usual way with that library too.
-
-    Raises:
-        UsageError: no such source or tokenizer, too many threads, or no `transformers`.
-        TfcliError: a side failed.
+    All read the same JSON Lines file, in which a long document has several lines. Without a `tokenizer` (a file or a
+    run) one of the default size is trained first. With `transformers`, the usual way with that library is measured too.
+    A UsageError where there is no such source, tokenizer or library, or too many threads; a TfcliError where a side
+    fails.
     """
     threads = threads or cores()
     require_cores(threads)

@@ -35,13 +35,8 @@ def bench_generation(
     transformers: bool = False,
     tell: Callable[[str], None] = lambda _: None,
 ) -> GenerationSpeed:
-    """Measure how fast a recipe's model generates, every side in a process of its own.
-
-    Args:
-        recipe: with `model.vocab_size` set. Its weights are random ones, its context as long as the work needs.
-        rounds: how often each side does the whole work, in turns.
-        precision: of the weights, on both sides; against int8 the other library has float32.
-        transformers: whether to generate there too: with the same weights where it has the model.
+    """Measure how fast a recipe's model (with a vocabulary) generates with random weights, every side in a process of
+    its own and in turns; with `transformers` there too, with the same weights where it has the model.
 
     Raises:
         UsageError: an encoder, too many threads, no such device, no `transformers`, or too large for the memory.

@@ -33,11 +33,8 @@ _PRECISIONS = ("float32", "bfloat16")
 def bench_training(
     recipe: Recipe, steps: int, *, transformers: bool = False, tell: Callable[[str], None] = lambda _: None
 ) -> TrainingSpeed:
-    """Measure a recipe's steps on random ids, every side in a process of its own.
-
-    Args:
-        recipe: with `model.vocab_size` set.
-        transformers: whether to train the same shape there too, in float32 and under bfloat16 autocast.
+    """Measure the steps of a recipe (with a vocabulary) on random ids, every side in a process of its own; with
+    `transformers` the same shape there too, in float32 and under bfloat16 autocast.
 
     Raises:
         UsageError: too many threads, no such device, no `transformers`, or too large for the memory.

@@ -52,11 +52,8 @@ class Opponent(NamedTuple):
 
 
 def opponent_of(section: ModelSection) -> Opponent:
-    """The same model in the first family that has it; else GPT-2, BERT or BART of the same sizes.
-
-    Raises:
-        UsageError: the sizes do not fit together in that family.
-    """
+    """The same model in the first family that has it; else GPT-2, BERT or BART of the same sizes, and a UsageError
+    where these do not fit together there."""
     if (config := _written(section)) is not None:
         return Opponent(config, section, ())
     family = build_recipe(preset(_FAMILIES[section.architecture]), {"model": {"d_ff": None}}).model
@@ -159,9 +156,8 @@ def _inputs(batch: Batch, device: torch.device) -> dict[str, Tensor]:
 
 
 class TransformersGeneration(GenerationBench):
-    """Greedy or with beams, keys and values cached, its own choice of attention kernel, in inference mode. A corpus is
-    sorted by length and read in padded batches with their mask. No token ends a text. `folder` is a checkpoint to load;
-    None: a new model of the recipe's sizes."""
+    """Greedy or with beams, keys and values cached, its own choice of attention kernel. A corpus is sorted by length
+    and read in padded batches. `folder` is a checkpoint to load; None: a new model of the recipe's sizes."""
 
     def __init__(self, recipe: Recipe, work: GenerationWork, precision: str, folder: str | None) -> None:
         super().__init__(recipe, work, precision)

@@ -36,8 +36,8 @@ _MEDIAN_LENGTH, _SPREAD = 20, 0.6
 
 @dataclass(frozen=True)
 class GenerationWork:
-    """Prompts of random ids: `batch` at once, of `prompt_tokens` each with what begins or ends it; `new_tokens` are to
-    be made for each. With `sentences`, so many sources of lengths as in real text are translated instead."""
+    """`batch` prompts of random ids, of `prompt_tokens` each with what begins or ends it. With `sentences`, so many
+    sources of lengths as in real text are translated instead."""
 
     batch: int
     prompt_tokens: int
@@ -103,12 +103,11 @@ _GAIN = 3.0  # how much larger what a layer computes is than what it reads
 
 
 def synthetic_model(section: ModelSection, seed: int) -> Transformer:
-    """A model without dropout that says something else at every step, and never ends. The same section and seed give
-    the same weights in every process.
+    """A model without dropout that says something else at every step, and never ends; the same in every process.
 
-    The layers outweigh the embeddings: with the usual first weights a model repeats its last token, and two libraries
-    that agree on that agree on little. Logits differ by about 1, so that beams have a choice. The rows of padding and
-    end are zeros in the head: their logits are 0, and of all the others one is higher.
+    The layers outweigh the embeddings: with the usual first weights a model repeats its last token. Logits differ by
+    about 1, so that beams have a choice. The rows of padding and end are zeros in the head: of all the others one is
+    higher.
     """
     model = build_model(section, seed).eval()
     generator = torch.Generator().manual_seed(seed)
@@ -125,11 +124,8 @@ def synthetic_model(section: ModelSection, seed: int) -> Transformer:
 
 
 def weights_of_a_token(model: Transformer) -> int:
-    """Numbers in the matrices that one new token is multiplied with.
-
-    Rows of embeddings are looked up; what is computed once for a source (the encoder, and the keys and values of
-    cross-attention) is not read again.
-    """
+    """Numbers in the matrices that one new token is multiplied with: no embeddings, nor what is computed once for a
+    source (the encoder, and the keys and values of cross-attention)."""
     once = ("cross_attention.key", "cross_attention.value")
     return sum(
         module.weight.numel()

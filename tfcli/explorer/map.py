@@ -27,7 +27,7 @@ from tfcli.draw.heatmap import (
 from tfcli.draw.numbers import weight
 from tfcli.draw.safe import fit, shortened, widest
 from tfcli.explorer.scene import BOLD, DIM, Drawn, Map, Scene, cursor_style, map_brush, mark_style
-from tfcli.explorer.state import View
+from tfcli.explorer.state import View, around
 from tfcli.inspection.attention import AttentionRecord
 from tfcli.inspection.attention.matrix_view import small_map
 
@@ -40,12 +40,7 @@ _MARKS = 2  # the cursor's mark before a label and the space behind it
 @dataclass(frozen=True)
 class Grid:
     """Where values are drawn: the part of the map from `first_row` and `first_column` on, behind `gutter` columns and
-    under `header` lines.
-
-    Args:
-        cell_width, cell_height: columns and lines of a cell; of half blocks, two cells share a line.
-        factor: each drawn cell stands for so many rows and columns.
-    """
+    under `header` lines. Of half blocks, two cells share a line; a cell stands for `factor` rows and columns."""
 
     gutter: int
     header: int
@@ -112,11 +107,6 @@ def lay_out(
     lines = max(1, height - 2)  # a ruler of numbers and the cursor's mark stand above
     factor = max(-(-len(columns) // room), -(-len(rows) // (lines * (2 if in_color else 1))))
     return replace(whole, header=2, halves=in_color, factor=factor)
-
-
-def around(index: int, count: int, total: int) -> int:
-    """The first of `count` among `total` with `index` in their middle where it can be."""
-    return max(0, min(index - count // 2, total - count))
 
 
 _FOOTER = 4  # an empty line, the cursor's cell, the scale, and its words where they do not stand beside it

@@ -27,7 +27,7 @@ from tfcli.draw.heatmap import Line
 from tfcli.draw.numbers import weight
 from tfcli.draw.safe import fit, printable, widest
 from tfcli.draw.tables import bar, columns
-from tfcli.explorer.map import AttentionMap, Thumbnails, around, cell_number
+from tfcli.explorer.map import AttentionMap, Thumbnails, cell_number
 from tfcli.explorer.scene import (
     BOLD,
     CURSOR,
@@ -40,17 +40,13 @@ from tfcli.explorer.scene import (
     mark_style,
     plain_words,
 )
-from tfcli.explorer.state import View
+from tfcli.explorer.state import View, around
 from tfcli.inspection.attention.matrix_view import KIND_NAMES
 
 
 @dataclass(frozen=True)
 class Key:
-    """Keys as Textual names them, how they are written, the action, and what it does.
-
-    Args:
-        hint: a word for the line of hints; "" for the help alone.
-    """
+    """Keys as Textual names them, how they are written, the action, what it does, and a word for the line of hints."""
 
     keys: str
     written: str
@@ -93,8 +89,7 @@ KEYS = (
 
 
 def hints() -> list[tuple[str, str]]:
-    """The keys worth a place on the screen, each with a word, the first part of its writing alone; help and leaving,
-    which every screen has room for, come first."""
+    """The keys worth a place on the screen, each with a word; help and leaving come first."""
     found = [(key.written.split("  ")[0], key.hint) for key in KEYS if key.hint]
     return found[-2:] + found[:-2]
 

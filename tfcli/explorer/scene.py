@@ -292,11 +292,7 @@ ENDINGS = ".svg .html .csv or .json"
 
 
 def export(scene: Scene, name: str) -> Path:
-    """Write what is looked at; the end of the name says in which form. Returns where it is.
-
-    Raises:
-        UsageError: the name has another end, or is that of a folder. TfcliError: it cannot be written.
-    """
+    """Write what is looked at, in the form that the end of the name says; a TfcliError where that cannot be."""
     try:
         path = Path(name).expanduser()
         if path.is_dir():

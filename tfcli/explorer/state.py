@@ -68,7 +68,7 @@ class View:
     def at(self, record: AttentionRecord, row: int, column: int) -> "View":
         """The cursor on a cell; outside of the map, on the nearest one."""
         rows, columns = record.weights.shape[2:]
-        return replace(self, row=_within(row, rows), column=_within(column, columns))
+        return replace(self, row=around(row, 1, rows), column=around(column, 1, columns))
 
     def moved(self, record: AttentionRecord, rows: int, columns: int) -> "View":
         """The cursor so many cells further down and to the right."""
@@ -126,5 +126,6 @@ def following(choices: Sequence[T], current: T) -> T:
     return choices[(choices.index(current) + 1) % len(choices)] if current in choices else choices[0]
 
 
-def _within(index: int, count: int) -> int:
-    return max(0, min(index, count - 1))
+def around(index: int, count: int, total: int) -> int:
+    """The first of `count` among `total` with `index` in their middle where it can be."""
+    return max(0, min(index - count // 2, total - count))

@@ -143,8 +143,7 @@ def _planned(terminal: Terminal, compose: "Compose", minutes: float) -> "tuple[P
 
 
 def _first_documents(recipe: "Recipe") -> "Settings":
-    """The setting that reads only the first `LARGE` characters of a corpus, in whole documents. None of a smaller
-    corpus, of a single text, and of a folder that is prepared already."""
+    """The setting that reads the first `LARGE` characters alone, in whole documents, where there is more to read."""
     from tfcli.corpora import texts
     from tfcli.corpora.split import open_split
     from tfcli.pipeline.datasets import kind_of, prepared_folder

@@ -44,9 +44,8 @@ def candidates(
     compose: Compose, dataset: Path, minutes: float, sizes: Sequence[str], modules: Sequence[str]
 ) -> Iterator[Candidate]:
     """Measure one size after the other, the smallest first, up to the first that would read too little, and one more
-    after the smallest. None is begun once the probing has lasted a tenth of the time: a minute at most, a quarter of
-    one at least. A recipe is composed with the vocabulary of the prepared text, and measured in a process that has
-    loaded the modules of a training."""
+    after the smallest; none is begun once the probing has lasted its share of the time. Each is measured in a process
+    that has loaded the modules of a training."""
     began, found = time.perf_counter(), list[Candidate]()
     probing = max(SHORTEST_PROBING, min(LONGEST_PROBING, SHARE_OF_PROBING * 60 * minutes))
     for size in sizes:
