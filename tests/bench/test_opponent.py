@@ -34,7 +34,8 @@ def test_a_preset_of_a_family_is_trained_as_the_same_model(name: str, model: str
         "parameters": meta_model(recipe.model).num_parameters(),
     }
     opponent = opponent_of(recipe.model)
-    assert (opponent.model, opponent.section, opponent.differences) == (model, recipe.model, ())
+    assert opponent.config["architectures"] == [model]
+    assert (opponent.section, opponent.differences) == (recipe.model, ())
 
 
 def test_dropout_is_that_of_the_recipe():
@@ -57,7 +58,7 @@ def test_dropout_is_that_of_the_recipe():
 def test_what_no_family_has_is_compared_at_the_same_sizes(architecture: str, model: str):
     section = tiny({"model": {"architecture": architecture, "positions": "sinusoidal", "activation": "relu2"}}).model
     opponent = opponent_of(section)
-    assert opponent.model == model
+    assert opponent.config["architectures"] == [model]
     sizes = ("vocab_size", "max_seq_len", "d_model", "num_layers", "num_heads", "inner_size", "dropout")
     for name in sizes:
         assert getattr(opponent.section, name) == getattr(section, name), name

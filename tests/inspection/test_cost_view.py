@@ -71,6 +71,8 @@ def test_shares_are_letters_and_what_a_mask_hides_a_percentage():
 def test_the_crossover_is_derived():
     shown = " ".join(printed(CostView(RECORD), 140).split())
     assert "N* = a / b = 96 tokens" in shown
+    for a, number in ((4608 * 128, "4,608"), (320, "2.5")):
+        assert f"N* = a / b = {number} tokens" in printed(CostView(replace(RECORD, flops_a_token=a)), 80)
     assert "a = 4 D Dh (H + Hkv) + 4 D F a token and layer = 4·16·8·(2 + 2) + 4·16·64 = 6,144" in shown
     assert "b = 4 H Dh a pair of tokens and layer = 4·2·8 = 64" in shown
     assert "the second cost 133.3 % of the first: N / N*" in shown

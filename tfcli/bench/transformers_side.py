@@ -45,11 +45,6 @@ class Opponent(NamedTuple):
     section: ModelSection
     differences: tuple[Difference, ...]
 
-    @property
-    def model(self) -> str:
-        """The name of its class."""
-        return str(self.config["architectures"][0])
-
 
 def opponent_of(section: ModelSection) -> Opponent:
     """The same model in the first family that has it; else GPT-2, BERT or BART of the same sizes, and a UsageError

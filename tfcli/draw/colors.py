@@ -77,10 +77,7 @@ SIGNED = Colormap(
 
 
 def levels(values: NDArray[np.float32], low: float, high: float) -> NDArray[np.intp]:
-    """Each value's level between `low` and `high`, cut off outside; NaN gives NO_VALUE.
-
-    Shape: any, kept.
-    """
+    """Each value's level between `low` and `high`, cut off outside; NaN gives NO_VALUE. Any shape."""
     known = ~np.isnan(values)
     share = np.clip((np.where(known, values, low) - low) / ((high - low) or 1.0), 0.0, 1.0)
     return np.where(known, np.rint(share * (LEVELS - 1)).astype(np.intp), NO_VALUE)

@@ -39,11 +39,9 @@ class Series:
 
 @dataclass(frozen=True)
 class Plot:
-    """Series over one x axis. Points that are not finite are left out; without any point nothing is drawn.
+    """Series over one x axis, later ones on top. Points that are not finite are left out.
 
     Args:
-        series: drawn in order, later ones on top.
-        x_label: what x is.
         height: lines of the plot itself, without the x axis (two, and a third where the names are long).
         x_range: first and last x; None for those of the points.
         y_range: lowest and highest y, what is beyond is cut off; None for those of the points.

@@ -141,13 +141,8 @@ def scale_bar(low: str, high: str, brush: Brush) -> Line:
 
 
 def max_pool(values: NDArray[np.float32], rows: int, columns: int) -> NDArray[np.float32]:
-    """Blocks of `rows` × `columns` become their value furthest from 0, sign kept; the last may be smaller.
-
-    A mean would melt one strong weight among many weak ones; the largest keeps it in sight. NaN (no value)
-    gives way to any value.
-
-    Shape: (R, C) to (⌈R / rows⌉, ⌈C / columns⌉).
-    """
+    """Blocks of `rows` × `columns` become their value furthest from 0, sign kept: (⌈R / rows⌉, ⌈C / columns⌉). A mean
+    would melt one strong weight among many weak ones. NaN (no value) gives way to any value."""
     return _pool(_pool(values, rows, axis=0), columns, axis=1)
 
 

@@ -24,11 +24,7 @@ _FONT = "ui-monospace, DejaVu Sans Mono, Menlo, Consolas, monospace"
 
 
 def svg_document(title: str, width: int, height: int, parts: Iterable[str], look: str = "") -> str:
-    """Elements on a white ground, words in a monospaced font of 13 px.
-
-    Args:
-        look: further attributes of everything.
-    """
+    """Elements on a white ground, words in a monospaced font of 13 px; `look`: further attributes of everything."""
     head = (
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='{height}' viewBox='0 0 {width} {height}' "
         f"font-family='{_FONT}' font-size='13'{look}>"
@@ -81,8 +77,7 @@ def picture_svg(view: Any, width: int = WIDTH) -> str:
 
 
 def picture_html(view: Any, width: int = WIDTH) -> str:
-    """A web page with the same picture, and for a narrow screen with that of a narrow console: one file that needs no
-    network."""
+    """A web page with the same picture, and that of a narrow console for a narrow screen; it needs no network."""
     svg, narrow = picture_svg(view, width), picture_svg(view, _NARROW)
     dark = "".join(
         f'[fill="{hexadecimal(light)}"] {{ fill: #{ink} }} [stroke="{hexadecimal(light)}"] {{ stroke: #{ink} }} '

@@ -19,11 +19,7 @@ from tfcli.draw.safe import fit
 
 
 def grid(*heads: str, padding: PaddingDimensions = (0, 0, 0, 1)) -> Table:
-    """With a line under its heads, and nothing around it.
-
-    Args:
-        heads: of columns that do not wrap; one that begins with ">" is of numbers, which stand on the right.
-    """
+    """With a line under its heads of columns that do not wrap; ">" begins one of numbers, which stand on the right."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=padding, header_style="dim")
     for head in heads:
         table.add_column(head.removeprefix(">"), justify="right" if head.startswith(">") else "left", no_wrap=True)
@@ -31,12 +27,8 @@ def grid(*heads: str, padding: PaddingDimensions = (0, 0, 0, 1)) -> Table:
 
 
 def columns(sides: str, *heads: str, gap: int = 2) -> Table:
-    """Columns without lines, `gap` cells apart.
-
-    Args:
-        sides: a letter a column: "l" of text, "r" of figures, "w" of text that wraps.
-        heads: of the columns, dim, in a first row.
-    """
+    """Columns without lines, `gap` cells apart, with dim heads. `sides` has a letter a column: "l" of text, "r" of
+    figures, "w" of text that wraps."""
     table = Table.grid(padding=(0, gap))
     for side in sides:
         wraps = side == "w"
@@ -48,12 +40,8 @@ def columns(sides: str, *heads: str, gap: int = 2) -> Table:
 
 
 def aligned(cells: Iterable[tuple[str, int, str]], gap: int = 2, *, left: int = 1) -> Text:
-    """A line of a table whose columns are counted by hand.
-
-    Args:
-        cells: each a text, the cells that it has, and its style.
-        left: so many first ones stand on the left, the others on the right.
-    """
+    """A line of a table whose columns are counted by hand: texts, the cells that each has, and its style. So many first
+    ones stand on the `left`, the others on the right."""
     text = Text(no_wrap=True, overflow="crop")
     for number, (cell, width, style) in enumerate(cells):
         text.append(" " * gap * (number > 0)).append(fit(cell, width, "left" if number < left else "right"), style)

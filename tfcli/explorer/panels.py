@@ -88,10 +88,7 @@ KEYS = (
 )
 
 
-def hints() -> list[tuple[str, str]]:
-    """The keys worth a place on the screen, each with a word; help and leaving come first."""
-    found = [(key.written.split("  ")[0], key.hint) for key in KEYS if key.hint]
-    return found[-2:] + found[:-2]
+_HINTS = [(key.written.split("  ")[0], key.hint) for key in KEYS if key.hint]
 
 
 class HelpScreen(ModalScreen[None]):
@@ -168,7 +165,7 @@ class HintLine(Drawn):
             style = Style(bold=True, color="rgb(229,50,50)" if is_red else None)
             return [[Segment(fit(printable(self._message), width), style)]]
         line: Line = []
-        for key, word in hints():
+        for key, word in _HINTS[-2:] + _HINTS[:-2]:  # help and leaving come first
             width -= cell_len(key) + len(word) + 3
             if width < 0:
                 break

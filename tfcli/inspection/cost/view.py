@@ -131,7 +131,8 @@ _UNITS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (0, ""))
 
 
 def _crossover(r: CostRecord) -> RenderResult:
-    yield from heading(f"\nScores and mixing overtake at N* = a / b = {_count(r.crossover)} tokens", *_formulas(r))
+    overtake = exact(round(r.crossover)) if r.crossover >= 100 else f"{r.crossover:.3g}"
+    yield from heading(f"\nScores and mixing overtake at N* = a / b = {overtake} tokens", *_formulas(r))
     end = 2 * r.crossover
     xs = tuple(end * i / _POINTS for i in range(_POINTS + 1))
     unit, letter = next((size, name) for size, name in _UNITS if r.flops_a_pair * end * end >= size)
@@ -148,15 +149,6 @@ def _crossover(r: CostRecord) -> RenderResult:
         "See: twice the tokens cost twice the projections and feed-forwards, and four times the scores and mixing. At "
         f"N = {exact(r.length)} the second cost {percent(r.length / r.crossover)} of the first: N / N*."
     )
-
-
-def _count(number: float) -> str:
-    """Whole where it is large.
-
-    >>> _count(4608.0), _count(2.5)
-    ('4,608', '2.5')
-    """
-    return exact(round(number)) if number >= 100 else f"{number:.3g}"
 
 
 def _formulas(r: CostRecord) -> Iterator[str]:
