@@ -21,7 +21,7 @@ UNSAFE = re.compile(f"[{_ALWAYS}]")
 """A character that no terminal may get as it is."""
 _UNSAFE_OR_SHAPING = re.compile(f"[{_ALWAYS}{_SHAPING}]")
 _ODD_SPACE = re.compile("[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]")
-_SIGNS = {"\n": "⏎", "\t": "⇥"}
+_SIGNS = {"\n": "⏎", "\t": "⇥", "\r": r"\x0d"}
 
 
 def printable(text: str, keep_newlines: bool = False) -> str:
@@ -98,10 +98,4 @@ def _cut(label: str, width: int) -> str:
 
 
 def _escaped(match: re.Match[str]) -> str:
-    character = match.group()
-    code = ord(character)
-    if character in _SIGNS:
-        return _SIGNS[character]
-    if code <= 0xFF:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+    return _SIGNS.get(match[0]) or match[0].encode("unicode_escape").decode()

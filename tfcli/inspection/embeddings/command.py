@@ -1,7 +1,7 @@
 """``tfcli inspect tokens|neighbours`` and ``tfcli embed``: what enters a model, and whole texts as vectors."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -9,9 +9,6 @@ from tfcli.console.options import Checkpoint, Csv, Json, Outputs, Run, Text, Wei
 from tfcli.console.stdin import read_text
 from tfcli.console.terminal import Terminal
 from tfcli.outputs import require_output, writing
-
-if TYPE_CHECKING:
-    from tfcli.inspection.embeddings import EmbeddingsRecord
 
 
 @command
@@ -125,16 +122,11 @@ def embed(
         return
     whole = compute.joined(found)
     if npz is not None:
-        _write_npz(npz, whole)
+        import numpy as np
+
+        with writing(npz, "--npz") as temporary, temporary.open("wb") as file:
+            np.savez_compressed(file, texts=np.array(whole.texts), vectors=whole.vectors)
     if csv:
         terminal.write(to_csv(view.embeddings_table(whole)))
     elif not json:
         terminal.show(view.EmbeddingsView(whole))
-
-
-def _write_npz(path: Path, record: "EmbeddingsRecord") -> None:
-    """Arrays named `texts` and `vectors`."""
-    import numpy as np
-
-    with writing(path, "--npz") as temporary, temporary.open("wb") as file:
-        np.savez_compressed(file, texts=np.array(record.texts), vectors=record.vectors)
