@@ -223,20 +223,17 @@ class Layout:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """`values[row, column]` from the smallest (or 0) to the largest; NaN stays empty.
+    """`values` (R, C) from the smallest (or 0) to the largest; NaN stays empty.
 
     Cells are two columns wide with a row a line while that fits, else half blocks (two rows a line); without
     colour they are shades. What is still too wide keeps the largest value of each block, and says so.
 
     Args:
-        values: (R, C).
-        meaning: what a value is, for the legend.
-        row_labels: one a row, safe to print; () for none.
-        column_labels: one a column, safe to print, downwards over wide cells; else a ruler of numbers.
+        meaning, empty: what a value is, and what a cell without one means, for the legend.
+        row_labels, column_labels: safe to print; those of columns downwards over wide cells, else a ruler of numbers.
         column_numbers: what the ruler counts; () for 0, 1, 2 …
         signed: centre the colours on 0.
         square: make rows smaller by the same factor as columns.
-        empty: what a cell without a value means, for the legend.
         wide: cells may be two columns wide; False keeps a map of many rows low.
         kept: so many first columns stand apart and are never made smaller.
         scale: the lowest and the highest value of the colours; None: those of `values`.

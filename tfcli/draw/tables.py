@@ -123,11 +123,8 @@ def bar(share: float, width: int, *, ascii_only: bool = False) -> str:
 
 
 def to_json(record: Any) -> Any:
-    """A record, or a list of them, as JSON values. Numbers are finite: NaN and infinity become null.
-
-    A record's `json_keys` name the attributes that are written, `...` all of its fields, which is what is written
-    where it says nothing. Records with a `json_list` always come as a list under that key.
-    """
+    """A record, or a list of them, as JSON values; NaN and infinity become null. A record's `json_keys` name the
+    attributes that are written, `...` all of its fields. Records with a `json_list` come as a list under that key."""
     records = record if isinstance(record, list | tuple) else [record]
     if records and (key := getattr(records[0], "json_list", None)):
         return {key: [_one(one) for one in records]}

@@ -19,10 +19,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class View:
-    """What is looked at and how.
+    """What is looked at and how; the cursor is on a `row`, a query, and a `column`, a key.
 
     Args:
-        row, column: the cursor, a query and a key.
         scale: how a value becomes a colour; "row" gives every row the whole range.
         marked: the head that others are compared with; `compared`: whether they are.
         zoomed: a map that is too large is cropped around the cursor, not pooled.

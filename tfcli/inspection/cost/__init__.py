@@ -18,12 +18,9 @@ class CostPart:
 
 @dataclass(frozen=True)
 class CostAtLength:
-    """One batch of sequences of `length` tokens (of both sides, for pairs).
-
-    flops: of the explicit path, every query with every key. projections: of queries, keys, values and W^o.
-    visible_flops: without what the mask hides. cache_bytes: keys and values that generation remembers; 0 for an
-    encoder. seconds and predicted_seconds: None where they were not measured.
-    """
+    """One batch of sequences of `length` tokens (of both sides, for pairs), every query with every key; projections
+    are those of queries, keys, values and W^o. visible_flops: without what the mask hides. cache_bytes: keys and values
+    that generation remembers; 0 for an encoder."""
 
     length: int
     projections: int
