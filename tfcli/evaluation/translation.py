@@ -5,9 +5,9 @@ Shape legend: N pairs, K sufficient statistics of a pair.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,62 +57,30 @@ def one_line(text: str) -> str:
 
 def translation_statistics(translations: Sequence[str], references: Sequence[str]) -> TranslationStatistics:
     """What sacrebleu counts in each pair, both texts as a line."""
+    from sacrebleu.metrics import BLEU, CHRF
+
     ours, theirs = [list(map(one_line, texts)) for texts in (translations, references)]
-    exact = np.array([float(one == other) for one, other in zip(ours, theirs, strict=True)])
-    metrics = [_metric(name) for name in ("bleu", "chrf")]
-    bleu, chrf = (np.array(metric.counts(ours, theirs), np.float64) for metric in metrics)
-    return TranslationStatistics(bleu, chrf, exact, " ".join(str(metric.signature()) for metric in metrics))
+    pairs = list(zip(ours, theirs, strict=True))
+    bleu, chrf = metrics = BLEU(), CHRF()
+    bleu.corpus_score(ours, [theirs])  # warns of texts that look tokenized
+    chrf.corpus_score(ours[:1], [theirs[:1]])  # has a signature then
+    found = [bleu.corpus_score([one], [[other]]) for one, other in pairs]
+    return TranslationStatistics(
+        bleu=np.array([[one.sys_len, one.ref_len, *one.counts, *one.totals] for one in found], np.float64),
+        chrf=np.array([_chrf_counts(*pair) for pair in pairs], np.float64),
+        exact=np.array([float(one == other) for one, other in pairs]),
+        signature=" ".join(str(metric.get_signature()) for metric in metrics),
+    )
 
 
 def bleu_of(counts: Array) -> Array:
     """BLEU of summed counts, (…, K) → (…)."""
-    return _scored("bleu", counts)
+    from sacrebleu.metrics import BLEU
 
-
-def chrf_of(counts: Array) -> Array:
-    """ChrF of summed counts, (…, K) → (…)."""
-    return _scored("chrf", counts)
-
-
-def _scored(name: str, counts: Array) -> Array:
-    score, rows = _metric(name).score, counts.reshape(-1, counts.shape[-1]).tolist()
-    return np.array([score(row) for row in rows]).reshape(counts.shape[:-1])
-
-
-class _Metric(NamedTuple):
-    counts: Callable[[list[str], list[str]], list[list[float]]]
-    score: Callable[[list[float]], float]
-    signature: Callable[[], object]
-
-
-def _metric(name: str) -> _Metric:
-    """How sacrebleu counts in each pair and scores sums of counts, by the private methods of `significance`; where a
-    version has none, public scores of single pairs, and for chrF our own counts, stand in."""
-    from sacrebleu.metrics import BLEU, CHRF
-
-    metric: Any = BLEU() if name == "bleu" else CHRF()
-    counted, scored = (
-        getattr(metric, f"_{job}", None) for job in ("extract_corpus_statistics", "compute_score_from_stats")
-    )
-    if counted is not None and scored is not None:
-        return _Metric(
-            lambda ours, theirs: counted(ours, [theirs]), lambda sums: scored(sums).score, metric.get_signature
-        )
-
-    def count(ours: list[str], theirs: list[str]) -> list[list[float]]:
-        metric.corpus_score(ours, [theirs])  # for the signature
-        if name == "chrf":
-            return [*map(_chrf_counts, ours, theirs)]
-        found = [metric.corpus_score([one], [[other]]) for one, other in zip(ours, theirs, strict=True)]
-        return [[one.sys_len, one.ref_len, *one.counts, *one.totals] for one in found]
-
-    def score(sums: list[float]) -> float:
-        if name == "chrf":
-            return _chrf_of(np.array(sums).reshape(-1, 3))
-        hits, totals = np.split(np.array(sums[2:]), 2)
-        return metric.compute_bleu([*hits], [*totals], int(sums[0]), int(sums[1]), smooth_method="exp").score
-
-    return _Metric(count, score, metric.get_signature)
+    score = partial(BLEU().compute_bleu, smooth_method="exp")
+    rows = counts.astype(int).reshape(-1, 10).tolist()
+    scores = [score(of[:4], of[4:], sys_len=ours, ref_len=theirs).score for ours, theirs, *of in rows]
+    return np.array(scores).reshape(counts.shape[:-1])
 
 
 def _chrf_counts(ours: str, theirs: str) -> list[float]:
@@ -125,11 +93,15 @@ def _chrf_counts(ours: str, theirs: str) -> list[float]:
     return counts
 
 
-def _chrf_of(sums: Array) -> float:
-    """Popović's F score with β = 2, of the mean precision and recall over the orders that both sides have."""
-    hits = sums[(sums[:, :2] > 0).all(1)]
-    precision, recall = (float((hits[:, 2] / hits[:, side]).mean()) if len(hits) else 0.0 for side in (0, 1))
-    return 100 * 5 * precision * recall / (4 * precision + recall) if precision + recall else 0.0
+def chrf_of(counts: Array) -> Array:
+    """ChrF of summed counts, (…, K) → (…): Popović's F score with β = 2, of the mean precision and recall over the
+    orders that both sides have."""
+    *sides, hits = np.moveaxis(counts.reshape(*counts.shape[:-1], 6, 3), -1, 0)
+    known = (sides[0] > 0) & (sides[1] > 0)
+    orders = np.maximum(known.sum(-1), 1)
+    precision, recall = ((hits / np.where(known, side, 1)).sum(-1) / orders for side in sides)
+    both = 4 * precision + recall
+    return 100 * (5 * precision * recall / np.where(both > 0, both, 1))
 
 
 @dataclass(frozen=True, eq=False)
