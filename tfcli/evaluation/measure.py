@@ -20,7 +20,7 @@ from torch import Tensor
 
 from tfcli.data.batch import IGNORED, Batch
 from tfcli.data.dataset import PreparedDataset, TokenStreamView
-from tfcli.data.loader import CompletionBatches, MaskedBatches, PairBatches, build_batches
+from tfcli.data.loader import CompletionBatches, PairBatches, build_batches
 from tfcli.data.windows import DrawnBatches
 from tfcli.errors import UsageError
 from tfcli.evaluation.translation import Translated, translated
@@ -77,7 +77,7 @@ class LoneMasks:
         return Placed(Batch(inputs, labels), start + np.arange(len(window))[None])
 
 
-def lone_masks(view: TokenStreamView, roles: TokenRoles, batches: MaskedBatches, tokens: int) -> LoneMasks:
+def lone_masks(view: TokenStreamView, roles: TokenRoles, batches: DrawnBatches, tokens: int) -> LoneMasks:
     """The windows that `batches` are made of: all, or some for about `MOST_TOKENS` tokens."""
     spans = list(batches.spans())
     starts, lengths = (np.concatenate([getattr(one, name) for one in spans]) for name in ("starts", "lengths"))
@@ -220,12 +220,9 @@ def measure(
     """
     data.require_tokenizer(run.tokenizer)
     run = read_as_asked(run, settings)
-    objective = run.recipe.objective
-    if objective == "clm":
-        return _text(run, data, settings)
-    if objective == "mlm":
-        return _masked(run, data, settings, report, like)
-    return _pairs(run, data, settings, targets, like) if run.recipe.reads_pairs else _windows(run, data)
+    if run.recipe.reads_pairs:
+        return _pairs(run, data, settings, targets, like)
+    return _text(run, data, settings) if run.recipe.objective == "clm" else _drawn(run, data, settings, report, like)
 
 
 def read_as_asked(run: LoadedRun, settings: EvaluationSettings) -> LoadedRun:
@@ -260,38 +257,50 @@ def _text(run: LoadedRun, data: PreparedDataset, settings: EvaluationSettings) -
     stride = settings.stride or context
     documents = run.recipe.train.windows == "documents"
     windows = SlidingWindows(view, roles, context, stride=stride, documents=documents, tokens=_tokens_at_a_time(run))
-    cells = text_cells(view)
-    sums = sum_cells(run.model, windows, cells, run.device, unknown=roles.unk, nameless=nameless_ids(run))
+    whole = _of_text(run, data, windows, unknown=roles.unk)
     firsts = view.offsets[: (-1 if documents else 1) if not roles.text_prefix else 0]
-    spread = text_extent(view, cells, run.tokenizer, data.record().validation, firsts)
-    whole = Measured(run, data, cells, sums=sums, lengths=_lengths(view, roles), context=context)
+    spread = text_extent(view, whole.cells, run.tokenizer, data.record().validation, firsts)
     return replace(whole, stride=stride, extent=spread, unscored=len(firsts))
 
 
-def _masked(
+def _drawn(
     run: LoadedRun, data: PreparedDataset, settings: EvaluationSettings, report: Report, like: Measured | None
 ) -> Measured:
-    recipe, as_ours = _scored(run), run if like is None else like.run
-    theirs = as_ours.recipe.train
-    hidden = replace(recipe.train, mask_probability=theirs.mask_probability, whole_words=theirs.whole_words)
-    recipe = replace(recipe, train=hidden)
-    batches = build_batches(recipe, data, "validation", run.config.roles)
-    assert isinstance(batches, MaskedBatches)
-    view = data.text("validation")
-    cells = text_cells(view)
+    """Windows as in training, of which the same parts are masked, left out, or read both ways, for every run."""
+    recipe, roles, view = _scored(run), run.config.roles, data.text("validation")
+    masks = recipe.objective == "mlm"
+    if masks and like is not None:
+        theirs = like.run.recipe.train
+        hidden = replace(recipe.train, mask_probability=theirs.mask_probability, whole_words=theirs.whole_words)
+        recipe = replace(recipe, train=hidden)
+    batches = build_batches(recipe, data, "validation", roles)
+    assert isinstance(batches, DrawnBatches)
+
+    def places(starts: NDArray[np.int64], batch: Batch) -> NDArray[np.int64]:
+        # Labels that stand behind sentinels have no place of their own: they count where their window begins.
+        in_place = masks or batch.prefix is not None
+        behind = np.arange(batch.labels.shape[1]) + (not masks) if in_place else int(roles.is_shared)
+        return starts[:, None] + behind
+
     placed = (
-        Placed(batch, spans.starts[:, None] + np.arange(batch.labels.shape[1]))
+        Placed(batch, places(spans.starts, batch))
         for batch, spans in zip(batches.whole(), batches.spans(), strict=True)
     )
-    sums = sum_cells(run.model, placed, cells, run.device, nameless=nameless_ids(run))
-    lengths = _lengths(view, run.config.roles)
-    measured = Measured(run, data, cells, sums=sums, lengths=lengths, context=run.recipe.context)
-    if not settings.pseudo:
+    measured = _of_text(run, data, placed, unknown=None if masks else roles.unk)
+    if not (masks and settings.pseudo):
         return measured
-    masks = lone_masks(view, run.config.roles, batches, _tokens_at_a_time(run))
-    part = f"{int(masks.lengths.sum()):,} of {len(view):,} tokens"
-    report(StageStarted("evaluation", f"{part}, each masked alone: {int((masks.lengths**2).sum()):,} tokens to read"))
-    return replace(measured, pseudo=sum_cells(run.model, masks, cells, run.device))
+    lone = lone_masks(view, roles, batches, _tokens_at_a_time(run))
+    part = f"{int(lone.lengths.sum()):,} of {len(view):,} tokens"
+    report(StageStarted("evaluation", f"{part}, each masked alone: {int((lone.lengths**2).sum()):,} tokens to read"))
+    return replace(measured, pseudo=sum_cells(run.model, lone, measured.cells, run.device))
+
+
+def _of_text(run: LoadedRun, data: PreparedDataset, placed: Iterable[Placed], unknown: int | None) -> Measured:
+    view, roles = data.text("validation"), run.config.roles
+    cells = text_cells(view)
+    sums = sum_cells(run.model, placed, cells, run.device, unknown=unknown, nameless=nameless_ids(run))
+    lengths = np.diff(view.offsets) - len(roles.stored_start()) - len(roles.end)
+    return Measured(run, data, cells, sums=sums, lengths=lengths, context=run.recipe.context)
 
 
 def _pairs(
@@ -325,30 +334,6 @@ def _pairs(
         if run.recipe.objective == "completion"
         else translated(run, pairs, references, original is not None, settings.beam),
     )
-
-
-def _windows(run: LoadedRun, data: PreparedDataset) -> Measured:
-    """Windows as in training, of which the same parts are hidden, or read both ways, for every run."""
-    roles, view = run.config.roles, data.text("validation")
-    batches = build_batches(_scored(run), data, "validation", roles)
-    assert isinstance(batches, DrawnBatches)
-    cells = text_cells(view)
-
-    def places(starts: NDArray[np.int64], batch: Batch) -> NDArray[np.int64]:
-        # Labels that stand behind sentinels have no place of their own: they count where their window begins.
-        behind = np.arange(batch.labels.shape[1]) + 1 if batch.prefix is not None else int(roles.is_shared)
-        return starts[:, None] + behind
-
-    placed = (
-        Placed(batch, places(spans.starts, batch))
-        for batch, spans in zip(batches.whole(), batches.spans(), strict=True)
-    )
-    sums = sum_cells(run.model, placed, cells, run.device, unknown=roles.unk, nameless=nameless_ids(run))
-    return Measured(run, data, cells, sums=sums, lengths=_lengths(view, roles), context=run.recipe.context)
-
-
-def _lengths(view: TokenStreamView, roles: TokenRoles) -> NDArray[np.int64]:
-    return np.diff(view.offsets) - len(roles.stored_start()) - len(roles.end)
 
 
 def nameless_ids(run: LoadedRun) -> list[int]:
