@@ -103,7 +103,7 @@ def test_keys_and_values_are_views_of_memory_allocated_once():
 def reading(model: torch.nn.Module, sources: list[list[int]] | None, ids: torch.Tensor, rows: int) -> DecodingState:
     """A reader behind the texts `ids`: of a decoder, or at some sources."""
     if sources is None:
-        return DecodingState(model, ids, rows=rows, limits=[8] * len(ids))
+        return prefill(model, ids.tolist(), ROLES, GenerateSection(max_new_tokens=8), rows=rows)
     reader = prefill(model, sources, ROLES, GenerateSection(max_new_tokens=12), rows=rows)
     if len(sources) < len(ids):
         reader.select([0] * len(ids))

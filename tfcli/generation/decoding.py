@@ -25,7 +25,7 @@ from tfcli.generation.sampling import (
     sampling_probabilities,
 )
 from tfcli.models.transformer import Decoder, EncoderDecoder, Transformer, extend_context, require_extendable
-from tfcli.recipe.recipe import BeyondContext, GenerateSection
+from tfcli.recipe.recipe import GenerateSection
 from tfcli.records.generation import Finish
 from tfcli.records.roles import TokenRoles
 
@@ -90,34 +90,34 @@ class DecodingState:
     def __init__(
         self,
         model: Decoder | EncoderDecoder,
-        start: Tensor,
-        *,
+        prompts: Sequence[Sequence[int]],
+        roles: TokenRoles,
+        settings: GenerateSection,
         rows: int,
-        limits: Sequence[int],
-        beyond: BeyondContext = "stop",
-        left: Tensor | None = None,
-        memory: Tensor | None = None,
-        padding_mask: Tensor | None = None,
     ) -> None:
-        """Read the texts' start; a `UsageError` where a model that has no positions beyond its context is to go there.
-
-        Args:
-            rows: the most texts there will be at once.
-            left: how many tokens at the left of each start are padding, (R,); None: none.
-            memory: the encoded sources, (R, S, D), with their `padding_mask`, (R, S); None: none is padded.
-        """
-        if beyond == "extrapolate":
+        device = model.device
+        sources, read, self.limits = read_of(model, prompts, roles, settings)
+        self._extrapolates = settings.beyond_context == "extrapolate"
+        if self._extrapolates:
             require_extendable(model)
-        self.model, self.limits = model, list(limits)
-        self._memory = memory
-        self._padding_mask = self._shown_mask = padding_mask
-        context, columns = model.section.max_seq_len, start.shape[1] + max(self.limits)
-        self._read = start if beyond == "slide" and columns > context else None
-        self._context, self._extrapolates = context, beyond == "extrapolate"
-        self._positions = context
-        capacity = context if self._read is not None else columns
-        sources = 0 if memory is None else len(memory)
-        self._cache = DecodingCache(model, rows, capacity, first=start.shape[1], left=left, sources=sources)
+        self.model = model
+        self._memory = self._padding_mask = left = None
+        if isinstance(model, EncoderDecoder):
+            ids, self._padding_mask = padded(sources, roles.pad, device)
+            self._memory = model.encode(ids, self._padding_mask)
+        self._shown_mask = self._padding_mask
+        lengths = list(map(len, read))
+        longest = max(lengths)
+        if min(lengths) < longest:
+            left = torch.tensor([longest - length for length in lengths], device=device)
+        # What stands in the padding is never looked at: any token will do.
+        whole = [ids[:1] * (longest - len(ids)) + ids for ids in read]
+        start = torch.tensor(whole, dtype=torch.long, device=device)
+        self._context = self._positions = model.section.max_seq_len
+        columns = longest + max(self.limits)
+        self._read = start if settings.beyond_context == "slide" and columns > self._context else None
+        capacity = columns if self._read is None else self._context
+        self._cache = DecodingCache(model, rows, capacity, first=longest, left=left, sources=len(sources))
         self.logits = self._next(start)
 
     def read(self, ids: Tensor) -> None:
@@ -203,22 +203,7 @@ def prefill(
         prompts: of a decoder with the token that texts begin with; of an encoder-decoder the bare sources.
         rows: the most texts there will be at once.
     """
-    beyond, device = settings.beyond_context, model.device
-    framed, read, limits = read_of(model, prompts, roles, settings)
-    memory = mask = left = None
-    if isinstance(model, EncoderDecoder):
-        sources, mask = padded(framed, roles.pad, device)
-        memory = model.encode(sources, mask)
-    lengths = list(map(len, read))
-    longest = max(lengths)
-    if min(lengths) < longest:
-        left = torch.tensor([longest - length for length in lengths], device=device)
-    # What stands in the padding is never looked at: any token will do.
-    whole = [ids[:1] * (longest - len(ids)) + ids for ids in read]
-    start = torch.tensor(whole, dtype=torch.long, device=device)
-    return DecodingState(
-        model, start, rows=rows, limits=limits, beyond=beyond, left=left, memory=memory, padding_mask=mask
-    )
+    return DecodingState(model, prompts, roles, settings, rows)
 
 
 StoppingCriterion = Callable[[Sequence[int]], bool]
