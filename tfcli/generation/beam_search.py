@@ -100,14 +100,11 @@ class PromptBeams:
         return [text for group in self._groups for text in group.live]
 
     def extend(self, options: Sequence[Options], *, is_free: bool = True) -> None:
-        """Keep the best extensions of every group; those that end leave the beam (Sutskever et al. 2014, section 3.2),
-        so that a beam of 1 is greedy decoding.
+        """Keep the best extensions of every group, out of every row's `options`; those that end leave the beam
+        (Sutskever et al. 2014, section 3.2), so that a beam of 1 is greedy decoding.
 
         Diverse beam search: a group loses `diversity` on a token for every earlier group that has chosen it at this
         step, where groups have a choice (Vijayakumar et al. 2018, algorithm 1, with the Hamming distance).
-
-        Args:
-            options: for every row of the batch its best tokens, `beam` of them where there are so many.
         """
         chosen_before: Counter[float] = Counter()
         for number, group in enumerate(self._groups):
@@ -271,10 +268,8 @@ def _read(state: DecodingState, searches: Sequence[PromptBeams]) -> None:
 
 
 def _best(log_probabilities: Tensor, processed: Tensor, most: int) -> list[Options]:
-    """The `most` best of each row, with their log-probabilities under the model itself and what the search counts. What
-    is ruled out or penalised leaves the others as probable as they are: else a text would win by being blocked.
-
-    Shape: log_probabilities, processed (R, Vocab)."""
+    """The `most` best of each row, of (R, Vocab). What is ruled out or penalised leaves the others as probable as they
+    are: else a text would win by being blocked."""
     values, ids = best_tokens(processed, most)
     # One transfer to Python: floats hold ids below 2^24 exactly.
     return torch.stack([ids.to(values.dtype), log_probabilities.gather(-1, ids), values], 1).tolist()
@@ -284,10 +279,8 @@ _CHUNK = 64
 
 
 def best_tokens(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The `count` best logits of every row, the best first, and their ids: `topk`, in a third of its time on a CPU.
-
-    The best tokens lie in the chunks with the best maxima, and maxima are found quickly. Of one token, the first of
-    equals, as in greedy decoding.
+    """`topk` in a third of its time on a CPU: the best tokens lie in the chunks with the best maxima, which are found
+    quickly. Of one token, the first of equals, as in greedy decoding.
 
     Shape: logits (R, Vocab); returns: two of (R, count), or of (R, Vocab) where there are fewer."""
     rows, size = logits.shape

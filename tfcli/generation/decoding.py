@@ -31,17 +31,15 @@ from tfcli.records.roles import TokenRoles
 
 
 def kept_columns(context: int) -> int:
-    """Tokens that are read again where a text slides: three quarters of the context, so that there is room for new
-    ones."""
+    """Tokens that are read again where a text slides: three quarters of the context, to have room for new ones."""
     return max(1, context * 3 // 4)
 
 
 def read_of(
     model: Decoder | EncoderDecoder, prompts: Sequence[Sequence[int]], roles: TokenRoles, settings: GenerateSection
 ) -> tuple[list[list[int]], list[list[int]], list[int]]:
-    """Sources as they are encoded, ``ids </s>`` (of a decoder none); the beginnings of the new texts, where texts slide
-    the last part of a prompt that is longer than the context; and how many tokens each text may get. A `UsageError`
-    where one does not fit."""
+    """Sources as they are encoded, ``ids </s>`` (of a decoder none); the beginnings of the new texts; and how many
+    tokens each text may get. A `UsageError` where one does not fit."""
     context, beyond = model.section.max_seq_len, settings.beyond_context
     if isinstance(model, EncoderDecoder):
         sources = [roles.source(source) for source in prompts]
@@ -68,8 +66,7 @@ def read_of(
 
 
 def padded(texts: Sequence[Sequence[int]], pad: int, device: torch.device) -> tuple[Tensor, Tensor | None]:
-    """Texts filled up at the right, and the mask that says what is text, two of (B, S); None where none is filled
-    up."""
+    """Texts filled up at the right, and the mask of what is text, two of (B, S); None where none is filled up."""
     longest = max(map(len, texts))
     ids = torch.tensor([[*text, *[pad] * (longest - len(text))] for text in texts], dtype=torch.long, device=device)
     if all(len(text) == longest for text in texts):
@@ -175,8 +172,7 @@ class DecodingState:
 def continued(
     model: Transformer | None, prompts: Sequence[Sequence[int]], roles: TokenRoles
 ) -> Sequence[Sequence[int]]:
-    """What new texts go on from: a decoder's prompts, without what tfcli put before them; for translations, which begin
-    anew, nothing."""
+    """What new texts go on from: a decoder's prompts, without what tfcli put before them; of translations nothing."""
     if isinstance(model, EncoderDecoder):
         return [()] * len(prompts)
     begun, empty = roles.text_prefix, roles.prompt(())
@@ -193,14 +189,12 @@ def prefill(
     *,
     rows: int,
 ) -> DecodingState:
-    """Read prompts, or sources and the start of their translations, a row each; a `UsageError` where one does not fit
-    the context, or the model has no positions beyond it and is to go there.
+    """Read a decoder's prompts, begun as its texts are, or bare sources and the start of their translations, a row
+    each; a `UsageError` where one does not fit the context, or the model has no positions beyond it and is to go there.
 
-    Prompts that differ in length are padded at the left, where nothing looks, and count their positions from their own
-    beginning.
+    Prompts are padded at the left, where nothing looks, and count their positions from their own beginning.
 
     Args:
-        prompts: of a decoder with the token that texts begin with; of an encoder-decoder the bare sources.
         rows: the most texts there will be at once.
     """
     return DecodingState(model, prompts, roles, settings, rows)
@@ -357,12 +351,10 @@ def random_numbers(settings: GenerateSection, prompt: Sequence[int], sample: int
 
 def collect(tokens: Iterable[NewToken], number_of_texts: int) -> list[Continuation]:
     """The whole texts, in the order of their numbers."""
-    ids: list[list[int]] = [[] for _ in range(number_of_texts)]
-    scores: list[list[float]] = [[] for _ in range(number_of_texts)]
+    texts: list[list[NewToken]] = [[] for _ in range(number_of_texts)]
     for token in tokens:
-        ids[token.row].append(token.token_id)
-        scores[token.row].append(token.log_probability)
-    return [Continuation(tuple(row), tuple(each)) for row, each in zip(ids, scores, strict=True)]
+        texts[token.row].append(token)
+    return [Continuation(tuple(t.token_id for t in text), tuple(t.log_probability for t in text)) for text in texts]
 
 
 def finish_of(token_ids: Sequence[int], roles: TokenRoles, max_new_tokens: int, *, stopped: bool = False) -> Finish:

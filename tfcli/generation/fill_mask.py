@@ -38,11 +38,9 @@ class _Masked:
 def fill_all(
     model: Encoder, tokenizer: Tokenizer, prompts: Sequence[str], top_k: int = CANDIDATES, *, joint: bool = False
 ) -> list[Filled]:
-    """The `top_k` best tokens for every mask of prompts that are read side by side; a `UsageError` where one holds no
-    mask, or is longer than the context.
-
-    The model reads ``<s> prompt </s>``, as documents are stored for training. Probabilities are those of the
-    softmax over the whole vocabulary; special tokens fill no mask and are left out.
+    """The `top_k` best tokens for every mask of prompts that are read side by side, ``<s> prompt </s>``; a `UsageError`
+    where one holds no mask, or is longer than the context. Probabilities are those of the softmax over the whole
+    vocabulary; special tokens fill no mask and are left out.
 
     Args:
         joint: fill the surest mask of a prompt, the one whose best token is the most probable, and read it before the

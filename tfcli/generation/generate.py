@@ -50,10 +50,9 @@ def prompt_ids(
         given = [one for one in ids if one in (first, *others)]
         if not given or given != [first, *others][: len(given)]:
             name = tokenizer.labels([first])[0]
-            problem = f"The prompt {shortened(prompt)!r} has no {name}" if first not in given else "The sentinels"
-            problem += (
-                ", and this run fills sentinels" if first not in given else " of the prompt are not in their order"
-            )
+            problem = "The sentinels of the prompt are not in their order"
+            if first not in given:
+                problem = f"The prompt {shortened(prompt)!r} has no {name}, and this run fills sentinels"
             raise UsageError(problem, f"put {name}, and then the next ones, where text is missing: 'the {name} sat'")
     else:
         ids = tokenizer.encode_special(prompt) if settings.special_tokens else tokenizer.encode(prompt)
@@ -71,8 +70,8 @@ def prompt_ids(
 
 
 def _chat_ids(tokenizer: Tokenizer, prompt: str, settings: GenerateSection) -> list[int]:
-    """A user's prompt in the chat template, whose special tokens are read by their spelling. Those that the prompt
-    itself spells stay text, unless they are asked for."""
+    """A user's prompt in the chat template: special tokens that the prompt itself spells stay text, unless asked
+    for."""
     assert tokenizer.chat is not None
     spelled = "|".join(map(re.escape, sorted(tokenizer.special_names, key=len, reverse=True)))
 
@@ -119,21 +118,8 @@ def require_prompt(
 def settled(
     model: Transformer, tokenizer: Tokenizer, settings: GenerateSection, sample: bool | None
 ) -> GenerateSection:
-    """The settings once it is clear whether to sample: where not, the temperature is 0. A `UsageError` where they
-    contradict each other or the vocabulary says what would fit.
-
-    Args:
-        sample: whether to; None: a decoder does, an encoder-decoder not.
-    """
-    _check(tokenizer, settings, sample)
-    prefix_ids(model, tokenizer, settings)
-    samples = isinstance(model, Decoder) if sample is None else sample
-    if settings.beyond_context == "slide":
-        settings = replace(settings, batch_size=1)  # what is read again would depend on the longest text of a batch
-    return settings if samples else replace(settings, temperature=0.0)
-
-
-def _check(tokenizer: Tokenizer, settings: GenerateSection, sample: bool | None) -> None:
+    """The settings once it is clear whether to `sample` (None: a decoder does, an encoder-decoder not): where not, the
+    temperature is 0. A `UsageError` where they contradict each other or the vocabulary says what would fit."""
     if settings.top_k > tokenizer.vocab_size:
         problem = f"top_k = {settings.top_k} is above the vocabulary's {tokenizer.vocab_size} tokens"
         raise UsageError(problem, f"choose {tokenizer.vocab_size} at most, or 0 for all")
@@ -148,6 +134,11 @@ def _check(tokenizer: Tokenizer, settings: GenerateSection, sample: bool | None)
     if 1 < settings.beam < settings.num_samples:
         problem = f"A beam of {settings.beam} cannot give {settings.num_samples} texts"
         raise UsageError(problem, "raise the beam to their number")
+    prefix_ids(model, tokenizer, settings)
+    samples = isinstance(model, Decoder) if sample is None else sample
+    if settings.beyond_context == "slide":
+        settings = replace(settings, batch_size=1)  # what is read again would depend on the longest text of a batch
+    return settings if samples else replace(settings, temperature=0.0)
 
 
 class PromptBatch:
@@ -164,8 +155,8 @@ class PromptBatch:
         assert isinstance(model, Decoder | EncoderDecoder)
         self.prompts, self.model = prompts, model
         self.ids = [prompt_ids(model, tokenizer, prompt, settings, objective) for prompt in prompts]
-        self._named = find_sentinels(tokenizer.token_id) if objective == "span-corruption" else ()
         self._tokenizer, self._settings = tokenizer, settings
+        self._named = find_sentinels(tokenizer.token_id) if objective == "span-corruption" else ()
         self._continued = continued(model, self.ids, tokenizer.roles)
         ends = stop_finder(tokenizer, settings.stop, self._continued)
         self.how = Forced(prefix=prefix_ids(model, tokenizer, settings), ends=ends)
@@ -180,8 +171,8 @@ class PromptBatch:
 
     def text(self, number: int) -> "GrowingText":
         """A text of a prompt, to grow."""
-        before, named = self._continued[number], self._named
-        return GrowingText(self._tokenizer, self.prompts[number], before, self._settings, named)
+        before = self._continued[number]
+        return GrowingText(self._tokenizer, self.prompts[number], before, self._settings, self._named)
 
     def record(self, number: int, found: Continuation) -> Generated:
         """A text that has been found as a whole."""
@@ -221,10 +212,9 @@ class GrowingText:
         self._log_probabilities.append(log_probability)
         if token_id in self._tokenizer.roles.ends:
             return ""  # nothing of the text, even where it has letters
-        if token_id in self._named:
-            name = self._tokenizer.labels([token_id])[0]
-            return self._kept(self._stops.push(self._stream.finish() + name))
-        return self._kept(self._stops.push(self._stream.push(token_id)))
+        is_named = token_id in self._named
+        new = self._stream.finish() + self._tokenizer.labels([token_id])[0] if is_named else self._stream.push(token_id)
+        return self._kept(self._stops.push(new))
 
     def finish(self) -> str:
         """What has been held back."""
@@ -251,13 +241,11 @@ class GrowingText:
 def generate(
     run: LoadedRun, prompt: str, settings: GenerateSection, *, sample: bool | None = None
 ) -> list[Generated] | Filled:
-    """What the run makes of a prompt: `num_samples` texts, of beams the best first, or the filled masks of an encoder.
+    """What the run makes of a prompt: `num_samples` texts, of beams the best first, or the filled masks of an encoder;
+    a `UsageError` where the prompt or a setting does not fit the model.
 
     Args:
         sample: whether to sample, at `settings.temperature`; None: a decoder does, an encoder-decoder not.
-
-    Raises:
-        UsageError: the prompt or a setting does not fit the model; says what would.
     """
     return next(generate_all(run, [prompt], settings, sample=sample))
 
@@ -282,11 +270,8 @@ def generate_all(
 def stream(
     run: LoadedRun, prompt: str, settings: GenerateSection, *, sample: bool | None = None
 ) -> Iterator[str | Generated]:
-    """One text piece by piece as it comes, and then the whole as a record.
-
-    No piece ends in half a character, nor in what may become a stop text. The prompt is checked and read before this
-    returns. For decoders and encoder-decoders; `num_samples` and `beam` are for `generate`.
-    """
+    """One text piece by piece, none of which ends in half a character or in what may become a stop text, and then the
+    whole as a record. The prompt is read before this returns. `num_samples` and `beam` are for `generate`."""
     assert not isinstance(run.model, Encoder), "an encoder fills masks: there is nothing to stream"
     batch = _one_text(run, prompt, settings, sample)
     return _pieces(batch.text(0), batch.tokens())

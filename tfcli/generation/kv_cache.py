@@ -53,8 +53,7 @@ class CrossAttentionCache:
         self._shown: KeysValues | None = None
 
     def keys_values(self, project: Callable[[], KeysValues]) -> KeysValues:
-        """Those of the sources that are shown, two of (sources, Hkv, S, Dh); `project` is called the first time
-        alone."""
+        """Those of the sources that are shown, two of (sources, Hkv, S, Dh); `project` is called the first time."""
         if self._of_all is None or self._shown is None:
             key, value = project()
             # A head behind the other, as every step will read them.
@@ -117,8 +116,7 @@ class DecodingCache:
             own.length = 0
 
     def select(self, rows: list[int]) -> None:
-        """Row i becomes what row `rows[i]` was: to drop rows, to repeat them, or to let beams change places. It works
-        in place and moves what is filled, not the whole room."""
+        """Row i becomes what row `rows[i]` was. It works in place and moves what is filled, not the whole room."""
         moved = [row for row, origin in enumerate(rows) if row != origin]
         if moved:
             filled = self._block[..., : self.length, :]

@@ -88,11 +88,8 @@ One that is added here is used by generation, and shown by whatever records the 
 def sampling_probabilities(
     logits: Tensor, settings: GenerateSection, stages: dict[str, Tensor] | None = None
 ) -> Tensor:
-    """The probability of every token in the draw; at temperature 0, greedy, the best one has all of it.
-
-    Args:
-        stages: takes the logits after each filter; none where nothing is drawn.
-    """
+    """The probability of every token in the draw; at temperature 0, greedy, the best one has all of it. `stages` takes
+    the logits after each filter; none where nothing is drawn."""
     if settings.temperature == 0:
         return torch.zeros_like(logits).scatter(-1, logits.argmax(-1, keepdim=True), 1.0)
     for name, processed in FILTERS.items():
@@ -125,11 +122,8 @@ def log_probabilities(logits: Tensor, ids: Tensor) -> Tensor:
 
 def against_repetition(logits: Tensor, texts: Sequence[Sequence[int]], settings: GenerateSection) -> Tensor:
     """Every logits processor of generation but those of the draw, where the settings ask for it: what is added here is
-    used by greedy decoding, sampling and beam search, and shown by `explain decoding`.
-
-    Args:
-        texts: all tokens of each row so far, the prompt's own among them.
-    """
+    used by greedy decoding, sampling and beam search, and shown by `explain decoding`. `texts` hold the prompts'
+    own."""
     if settings.repetition_penalty != 1:
         logits = penalise_repetition(logits, texts, settings.repetition_penalty)
     if settings.no_repeat_ngram:

@@ -51,12 +51,9 @@ class StopTexts:
 def stop_finder(
     tokenizer: Tokenizer, stops: Sequence[str], prompts: Sequence[Sequence[int]]
 ) -> Callable[[Sequence[int]], bool] | None:
-    """Tells whether the newest of a text's new ids has completed a stop text; None where there are no stop texts.
-
-    It looks at the last tokens alone, so that a long text costs no more than a short one. It may miss a stop text at
-    the very beginning of a text, where the `prompts` that it continues decide differently on the space before;
-    `StopTexts` does not.
-    """
+    """Tells, by the last tokens alone, whether the newest of a text's new ids has completed a stop text; None where
+    there are no stop texts. It may miss one at the very beginning of a text, where the `prompts` that it continues
+    decide differently on the space before; `StopTexts` does not."""
     if not stops:
         return None
     window = _TOKENS_PER_CHARACTER * (max(map(len, stops)) + 1)
