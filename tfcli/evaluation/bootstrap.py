@@ -40,8 +40,7 @@ def resampled(sums: Array) -> Array:
 
 
 def interval(values: Array) -> Interval | None:
-    """Where the middle 95 % of a score's resamples, (R,), lie (the percentile interval); None where some are no
-    number."""
+    """Where the middle 95 % of a score's resamples, (R,), lie (percentiles); None where some are no number."""
     if np.isnan(values).any():
         return None
     low, high = np.quantile(values, (0.025, 0.975), method="inverted_cdf")

@@ -51,8 +51,8 @@ MOST_TOKENS = 5000  # tokens that are masked, about: in a text with more, window
 
 @dataclass(frozen=True, eq=False)
 class LoneMasks:
-    """The windows whose tokens are masked one by one, in batches of so many `tokens`, one window at least. Special
-    tokens, and unknown ones, stay. Shape: starts, lengths (windows,)."""
+    """The windows whose tokens, but special and unknown ones, are masked one by one, in batches of so many `tokens`,
+    one window at least. Shape: starts, lengths (windows,)."""
 
     view: TokenStreamView
     roles: TokenRoles
@@ -113,10 +113,8 @@ class Totals:
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Of each cell: `nats` of −log p of its right tokens, `tokens` labelled, `correct` predicted first, and those of
-    its labels that are the `unknown` token; `nameless` is the probability that went to ids without a token.
-
-    Shape: each (C,)."""
+    """Of each cell: `nats` of −log p of its right tokens, `tokens` labelled, `correct` predicted first, labels that are
+    the `unknown` token, and the probability that went to `nameless` ids, which no token has. Shape: each (C,)."""
 
     nats: NDArray[np.float64]
     tokens: NDArray[np.int64]
@@ -213,7 +211,6 @@ def measure(
     made with another tokenizer or holds the wrong kind, or windows do not fit.
 
     Args:
-        report: receives what is about to be done.
         targets: of pairs, as they are read from their source, or None where they cannot be; asked where the tokenizer
             does not give them back.
         like: what it is to be compared with: the same share of tokens is masked, and the references are the same.
@@ -226,9 +223,9 @@ def measure(
 
 
 def read_as_asked(run: LoadedRun, settings: EvaluationSettings) -> LoadedRun:
-    """The run with the windows that it is scored in: those of its training, unless others are asked for. A document at
-    a time is what `train.document_masking` has shown it, and what is read where it was imported, for nobody knows how
-    that was trained. A `UsageError` where they do not fit."""
+    """The run with the windows that it is scored in: those of its training, a document at a time where
+    `train.document_masking` has shown it that or it was imported, unless others are asked for. A `UsageError` where
+    they do not fit."""
     train, longest, stride = run.recipe.train, run.config.model.max_seq_len, settings.stride
     if settings.context is not None and settings.context > longest:
         problem = f"--context {settings.context} is longer than the {longest} tokens that {run.directory.path} can read"

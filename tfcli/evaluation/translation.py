@@ -106,8 +106,7 @@ def chrf_of(counts: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Translated:
-    """A line a pair, in the order of the part. `exact`: the references are the text itself and not what the tokenizer
-    keeps of it."""
+    """A line a pair. `exact`: the references are the text itself and not what the tokenizer keeps of it."""
 
     outputs: list[str]
     references: list[str]
@@ -119,10 +118,7 @@ class Translated:
 def translated(
     run: LoadedRun, pairs: PairsView, references: Sequence[str], exact: bool, beam: int | None
 ) -> Translated:
-    """Translate every pair's source, greedy or with as many beams, as the run's recipe generates otherwise.
-
-    A source that is longer than the context is cut to it; its reference stays whole.
-    """
+    """Translate every pair's source, cut to the context, with as many beams, as the recipe generates otherwise."""
     roles, longest = run.config.roles, run.config.model.max_seq_len
     assert isinstance(run.model, EncoderDecoder)
     room = longest - len(roles.source_start) - 1  # and for the end token

@@ -53,8 +53,7 @@ AS_IT_IS = EvaluationSettings()
 
 @contextmanager
 def scoring(model: Transformer) -> Iterator[None]:
-    """Without dropout; afterwards, however it ends, the model is in the mode that it was in: a training that is
-    interrupted meanwhile may go on."""
+    """Without dropout; afterwards, however it ends, the model is in the mode that it was in."""
     was_training = model.training
     model.eval()
     try:
@@ -172,9 +171,8 @@ def without_frame(view: SequencesView, start: tuple[int, ...]) -> list[list[int]
 
 @dataclass(frozen=True)
 class SlidingWindows:
-    """The windows of a whole text in batches of so many `tokens`, one window at least, for `clm`, each of at most
-    `context` tokens. `documents`: they keep to one document each, as where `train.windows` says so.
-    """
+    """The windows of a whole text, each of at most `context` tokens and, with `documents`, of one document, in batches
+    of so many `tokens`, one window at least, for `clm`."""
 
     view: TokenStreamView
     roles: TokenRoles
@@ -202,8 +200,7 @@ class SlidingWindows:
         return Placed(batch, starts[:, None] + columns + 1)
 
     def _windows(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Where each window starts, the tokens it reads, and how many of them have been scored before, each
-        (windows,)."""
+        """Where each starts, the tokens it reads, and how many have been scored before, three of (windows,)."""
         firsts, ends = self.view.documents if self.documents else np.array([[0], [len(self.view)]])
         readable = ends - firsts - 1  # nothing follows the last token
         counts = (readable > 0) + np.maximum(0, -(-(readable - self.context) // self.stride))

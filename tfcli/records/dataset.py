@@ -13,8 +13,8 @@ State = Literal["whole", "in use", "unfinished", "damaged"]
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """A prepared dataset or a trained tokenizer in the cache. `sources`: what it was made from, none where that is not
-    recorded; `size`: bytes of its files; `age_seconds` since it was last used."""
+    """A prepared dataset or a trained tokenizer in the cache. `sources`: none where they are not recorded; `size`:
+    bytes of its files; `age_seconds` since it was last used."""
 
     kind: Kind
     path: str
@@ -39,8 +39,7 @@ class PartCounts:
     spread: float = 0.0
 
     def joined(self, more: "PartCounts") -> "PartCounts":
-        """The counts of both texts together. The spread is that of both about their own means, which is close where
-        these are close."""
+        """The counts of both texts together; the spread is that of both about their own means."""
         words = self.words + more.words if self.words and more.words else 0
         spread = math.sqrt((self.spread**2 * self.words + more.spread**2 * more.words) / words) if words else 0.0
         sums = {name: getattr(self, name) + getattr(more, name) for name in ("documents", "tokens", "bytes")}
@@ -48,8 +47,7 @@ class PartCounts:
         return PartCounts(**sums, characters=characters, unknown=unknown, words=words, spread=round(spread, 4))
 
     def pieces_per_word(self, ends: int) -> float | None:
-        """Tokens a word, less the `ends` of each document, or pair, which are of no word; None where words were not
-        counted."""
+        """Tokens a word, less the `ends` of each document, or pair; None where words were not counted."""
         return (self.tokens - ends * self.documents) / self.words if self.words else None
 
 

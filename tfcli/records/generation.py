@@ -33,9 +33,9 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Filled:
-    """Every mask of a prompt with its best candidates, best first, and the prompt with the best of each put in. `order`
-    holds every mask's turn, 0 for the one filled first, and its candidates are those of that turn; None: each was
-    judged with all the others still masked."""
+    """Every mask of a prompt with its candidates, best first, and the prompt with the best of each put in. `order`
+    holds every mask's turn, from 0, of which its candidates are; None: each was judged with all the others still
+    masked."""
 
     prompt: str
     predictions: tuple[tuple[Candidate, ...], ...]
@@ -45,8 +45,8 @@ class Filled:
 
 @dataclass(frozen=True)
 class Option:
-    """A token that could come next: `probability` under the model itself, and its `chance` in the draw, after
-    temperature, penalties and filters (0: ruled out; greedy: 1 for the best)."""
+    """A token that could come next: `probability` under the model itself, and `chance` in the draw, after temperature,
+    penalties and filters (0: ruled out; greedy: 1 for the best)."""
 
     token_id: int
     token: str

@@ -169,9 +169,8 @@ RunState = Literal["finished", "interrupted", "running", "imported", "damaged"]
 
 @dataclass(frozen=True)
 class RunSummary:
-    """A run in a line. `path` is where it lies, `name` the same from the folder that was searched. `seconds` is its
-    training time, `age_seconds` the time since it was last written to. What a damaged run does not tell is None, and
-    `problem` says what is wrong."""
+    """A run in a line. `seconds` is its training time, `age_seconds` the time since it was last written to. What a
+    damaged run does not tell is None, and `problem` says what is wrong."""
 
     path: str
     name: str
@@ -190,8 +189,7 @@ class RunSummary:
 
 @dataclass(frozen=True)
 class StepPoint:
-    """A report of training: the mean loss since the one before, and what `StepsDone` says else. What the run did not
-    record is None, or empty."""
+    """A report of training, as `StepsDone` has it. What the run did not record is None, or empty."""
 
     step: int
     tokens: int
@@ -302,8 +300,8 @@ class SettingRow:
 
 @dataclass(frozen=True)
 class SeedSpread:
-    """The best losses of compared runs (by their places) that differ in their seed alone. `settings` are the values
-    that set them apart from the other runs; `deviation` is the standard deviation over the runs (n − 1)."""
+    """The best losses of compared runs (by their places) that differ in their seed alone. `settings` set them apart
+    from the other runs; `deviation` is the standard deviation (n − 1)."""
 
     settings: dict[str, Any]
     runs: tuple[int, ...]
@@ -315,8 +313,7 @@ class SeedSpread:
 
 @dataclass(frozen=True)
 class RunComparison:
-    """Runs side by side, with the settings on which they differ. `spreads` are of groups of two or more seeds; `notes`
-    say in words why losses cannot be compared, where they cannot."""
+    """Runs side by side, with the settings on which they differ; `notes` say why losses cannot be compared."""
 
     runs: tuple[RunDetail, ...]
     settings: tuple[SettingRow, ...]

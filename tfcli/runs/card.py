@@ -1,7 +1,5 @@
-"""Model card, the ``README.md`` of a run: what it is and how to use it, for whoever finds the folder.
-
-The commands are those of someone who stands inside the folder, so that they stay right wherever it is moved.
-"""
+"""Model card, the ``README.md`` of a run: what it is and how to use it, by commands for whoever stands in its
+folder."""
 
 import re
 import shlex

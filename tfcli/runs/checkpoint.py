@@ -125,13 +125,9 @@ def open_checkpoint(folder: Path) -> Checkpoint:
 
 
 def last_checkpoint(run: RunDirectory) -> Checkpoint | None:
-    """The checkpoint that a run goes on from; None where it has none. A `BrokenInputError` where it is damaged says how
-    to go on from an older one, where there is one."""
-    folders = [*run.steps().values()]
-    if not folders:
-        return None
+    """The checkpoint that a run goes on from; None where it has none. A `BrokenInputError` where it is damaged."""
     with or_an_older_one(run):
-        return open_checkpoint(folders[-1])
+        return next((open_checkpoint(folder) for folder in reversed(run.steps().values())), None)
 
 
 @contextmanager
@@ -150,8 +146,7 @@ def or_an_older_one(run: RunDirectory) -> Iterator[None]:
 
 
 def stopping_reason(progress: Progress, section: TrainSection) -> Reason | None:
-    """Why there is nothing left to train: it was the last step, or no evaluation was better for long. None: there is
-    something."""
+    """Why there is nothing left to train; None: there is something."""
     if progress.step >= section.steps:
         return "done"
     return "early" if 0 < section.patience <= progress.stale else None

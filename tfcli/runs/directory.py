@@ -95,8 +95,8 @@ class RunDirectory:
 
 @contextmanager
 def claimed_run(out: Path | None, name: str, runs: Path = RUNS) -> Iterator[RunDirectory]:
-    """Hold a run directory that is to be made at `out`, or at `runs/<name>-<n>` with the first n, from 1, that no other
-    process has; a `UsageError` where something is at `out`, or another process makes it."""
+    """Hold a run directory that is to be made at `out`, or at the first `runs/<name>-<n>` that no other process has; a
+    `UsageError` where something is at `out`, or another process makes it."""
     with ExitStack() as stack:
         if out is not None:
             if RunDirectory(out).holds_run():
@@ -113,9 +113,8 @@ def claimed_run(out: Path | None, name: str, runs: Path = RUNS) -> Iterator[RunD
 
 @contextmanager
 def held(run: RunDirectory) -> Iterator[None]:
-    """Hold a run while training into it, until the process ends, however it ends: config.json is locked, which is there
-    from the first moment and never written again. A `UsageError` where another process holds it, a `TfcliError` where
-    it cannot be written."""
+    """Hold a run while training into it, by a lock on config.json, which is never written again. A `UsageError` where
+    another process holds it, a `TfcliError` where it cannot be written."""
     try:
         lock = patient_lock(run.config)
     except BlockingIOError:
@@ -130,8 +129,7 @@ def held(run: RunDirectory) -> Iterator[None]:
 
 
 def is_held(run: RunDirectory) -> bool:
-    """Whether a process trains into a run now. It is asked with a shared lock, let go of at once, which one who is
-    about to train waits for."""
+    """Whether a process trains into a run now: asked with a shared lock, let go of at once."""
     return is_locked(run.config, shared=True)
 
 
@@ -143,8 +141,8 @@ _SHOWN = 4  # names in a sentence
 
 
 def existing_run(path: Path) -> RunDirectory:
-    """The run at a path, or of a name; what is at the path wins. A `UsageError` says what there is, a `Misnamed` that
-    it is something of a run, a recipe that made one, or a folder that hides the run of its name."""
+    """The run at a path, or of a name; what is at the path wins. A `UsageError` says what there is, and a `Misnamed`
+    what was meant."""
     if (run := _found(path)) is None:
         raise _refusal(path)
     return run
@@ -180,8 +178,8 @@ def newest_first() -> list[RunDirectory]:
 
 
 def find_runs(folder: Path) -> list[RunDirectory]:
-    """The runs in `folder` and a few levels below it, by path; the folder itself, if it is one; a `UsageError` where
-    there is no such folder, or it cannot be read."""
+    """The runs in `folder`, itself among them, and a few levels below, by path; a `UsageError` where it is none that
+    can be read."""
     if not folder.is_dir():
         problem = f"{str(folder)!r} is a file" if folder.exists() else f"There is no folder {str(folder)!r}"
         raise UsageError(problem, "name the folder that your runs are in")

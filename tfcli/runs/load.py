@@ -69,16 +69,12 @@ def load_run(
     device: torch.device | str = "cpu",
     precision: WeightPrecision | None = None,
 ) -> LoadedRun:
-    """Load a run directory.
+    """Load a run directory. Raises what `read_run` raises; a `UsageError`, too, where this machine lacks the precision.
 
     Args:
         checkpoint: "best" by validation, "last", or the number of a step that is kept.
         precision: for a model that is to predict and nothing else, which is then faster; None: as it was trained, to
             be looked into, trained on or written.
-
-    Raises:
-        UsageError: there is no run, no such checkpoint, or no such precision on this machine.
-        BrokenInputError: a file is damaged, or weights, tokenizer and config do not belong together.
     """
     run = read_run(path, checkpoint)
     model = uninitialized_model(run.config.model)
@@ -95,12 +91,9 @@ def load_run(
 
 
 def read_run(path: Path | str, checkpoint: str = "best") -> StoredRun:
-    """Read all of a run directory but the weights, which are opened.
-
-    Raises:
-        UsageError: there is no run, or no such checkpoint.
-        BrokenInputError: a file is damaged, or tokenizer and config do not belong together.
-    """
+    """Read all of a run directory but the weights, which are opened. A `UsageError` where there is no such run or
+    checkpoint, a `BrokenInputError` where a file is damaged, or weights, tokenizer and config do not belong
+    together."""
     directory = existing_run(Path(path))
     recipe = load_recorded(directory.recipe)
     config = read_config(directory.config)
@@ -152,11 +145,8 @@ _LISTED = 5
 
 @dataclass(frozen=True)
 class Usual:
-    """What a run's validation part is like: the share of unknown tokens, pieces a word and how far they spread, and,
-    of a decoder, bits per byte; None where it is not recorded.
-
-    `dataset` is the fingerprint of the dataset that it is a part of.
-    """
+    """What a run's validation part is like: the share of unknown tokens, pieces a word and how far they spread, and, of
+    a decoder, bits per byte; None where it is not recorded. `dataset`: the fingerprint of what it is a part of."""
 
     unknown: float = 0.0
     pieces: float | None = None

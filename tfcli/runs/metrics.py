@@ -45,8 +45,7 @@ def append_metrics(path: Path, event: StepsDone | Evaluated | SettingChanged) ->
 
 
 def flush_metrics(path: Path) -> None:
-    """Bring every line to the disk, so that no checkpoint outlives the lines before it; a `TfcliError` if it is
-    full."""
+    """Bring every line to the disk, so that no checkpoint outlives it; a `TfcliError` where that is full."""
     try:
         flush(path)
     except OSError as error:
@@ -161,9 +160,8 @@ def _step(line: Line) -> StepPoint:
 def _evaluations(
     lines: Sequence[Line], training: Sequence[StepPoint]
 ) -> tuple[tuple[EvaluationPoint, ...], tuple[EvaluationPoint, ...]]:
-    """Each with the tokens and seconds of the last report before it: an evaluation counts its own alone.
-
-    Where a sample was scored in between, those of the whole part are kept apart, if nothing came behind them."""
+    """Each with the tokens and seconds of the last report before it. Where a sample was scored in between, those of the
+    whole part are kept apart, if nothing came behind them."""
     samples = any(line.get("part") == "sample" for line in lines)
     points, whole, number = [], list[EvaluationPoint](), 0
     for line in lines:

@@ -196,8 +196,7 @@ def _kept(run: RunDirectory) -> Iterator[KeptFile]:
 
 
 def _bits_per_byte(recipe: Recipe, data: RunData | None, history: History) -> float | None:
-    """Of a decoder's best evaluation, whose loss covers every byte of the text, where the prepared dataset is there to
-    tell its size."""
+    """Of a decoder's best evaluation, where the prepared dataset is there to tell the size of its text."""
     best = history.best
     if data is None or best is None or best.loss is None or best.part == "sample" or recipe.objective != "clm":
         return None

@@ -41,7 +41,7 @@ _Part = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
-    """Write tensors to a safetensors file; a `TfcliError` where the folder is not there, or the disk is full."""
+    """Write a safetensors file; a `TfcliError` where the folder is not there, or the disk is full."""
     try:
         with replacing(path) as temporary:
             save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, temporary, dict(metadata))
@@ -59,11 +59,8 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
 
 class StoredTensors(Mapping[str, Tensor]):
-    """The tensors of a safetensors file, each read when it is asked for and held by nobody else: a model that is filled
-    from them is in memory once. The file is opened for each, for what was read of an open one stays in memory.
-
-    They are divided as those of `like` are; without it, all are whole. Raises what `load_tensors` raises.
-    """
+    """The tensors of a safetensors file, each read when it is asked for, and divided as that of `like` is: a model that
+    is filled from them is in memory once, for the file is opened for each. Raises what `load_tensors` raises."""
 
     def __init__(self, path: Path, like: Mapping[str, Tensor] | None = None) -> None:
         self.path, self.like = path, like or {}
@@ -102,15 +99,11 @@ def checkpoint_tensors(
     checkpoint: Checkpoint, name: str, run_id: str, like: Mapping[str, Tensor] | None = None
 ) -> Mapping[str, Tensor]:
     """The tensors of a checkpoint's "model" or "optimizer", from its one file, where each is read when it is asked for,
-    or from a folder of parts.
+    or from a folder of parts. A `UsageError` where it is not there, a `BrokenInputError` where it is damaged, of
+    another run or another step, or of `like` a tensor is missing in a folder of parts.
 
     Args:
         like: divide them as these are; without it, all are whole. Of parts, exactly these are read.
-
-    Raises:
-        UsageError: it is not there.
-        BrokenInputError: it is damaged, of another run or another step, or of `like` a tensor is missing in a folder of
-            parts.
     """
     parts, file = checkpoint.folder / f"{name}.parts", checkpoint.folder / f"{name}.safetensors"
     undivided: Mapping[str, Tensor] = {}
@@ -161,8 +154,8 @@ def fill_model(
     stored: Sequence[torch.dtype] = (),
     only: Mapping[str, Tensor] | None = None,
 ) -> None:
-    """Copy tensors into a model's parameters: look at one after the other, and then copy one after the other, so that
-    a model keeps all its own where one is refused: one that is left over, or by `require_tensors`.
+    """Copy tensors into a model's parameters, all of which stay where one is refused: one that is left over, or by
+    `require_tensors`.
 
     Args:
         stored: the types that they may have, the usual one first; none: the model's.
@@ -196,12 +189,8 @@ def save_sharded(folder: Path, tensors: Mapping[str, Tensor]) -> None:
 
 def load_sharded(folder: Path, like: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
     """Read tensors from a folder that any number of processes has written: divided as those of `like` are, or all of
-    the folder, whole. Where there are several processes, all call it together.
-
-    Raises:
-        BrokenInputError: a tensor is missing, has another shape or type, or not every element of it is there once; or a
-            file is damaged.
-    """
+    the folder, whole. Where there are several processes, all call it together. A `BrokenInputError` where a tensor is
+    missing, has another shape or type, or not every element of it is there once; or a file is damaged."""
     from torch.distributed import checkpoint, is_initialized
     from torch.distributed.checkpoint.api import CheckpointException
 
@@ -252,8 +241,7 @@ def _require_form(tensors: Mapping[str, Tensor], like: Mapping[str, Tensor], pat
 
 
 def _require_covered(folder: Path, name: str, stored: "TensorStorageMetadata") -> None:
-    """Refuse a tensor of which the files do not hold every element, once: the library fills in what there is, and the
-    rest stays whatever was in memory."""
+    """Refuse a tensor whose elements are not all there, once: the library would leave what is missing as it was."""
     parts = sorted((tuple(part.offsets), tuple(part.sizes)) for part in stored.chunks if 0 not in part.sizes)
     wanted, numbers = stored.size.numel(), sum(math.prod(sizes) for _, sizes in parts)
     cut = sum(len(set(places)) > 1 for places in zip(*(zip(*part, strict=True) for part in parts), strict=True))
@@ -287,7 +275,7 @@ def full_tensor(tensor: Tensor) -> Tensor:
 
 
 def sharded_as(tensor: Tensor, other: Tensor) -> Tensor:
-    """A whole tensor, divided as another one of its shape is: nothing is sent, since every process has all of it."""
+    """A whole tensor, divided as another one of its shape is; nothing is sent, since every process has all of it."""
     if not is_sharded(other) or tensor.shape != other.shape:
         return tensor
     from torch.distributed.tensor import distribute_tensor
