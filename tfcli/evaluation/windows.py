@@ -105,11 +105,6 @@ class Cells:
         return len(self.document)
 
     @property
-    def documents(self) -> int:
-        """Documents, or pairs."""
-        return int(self.document[-1]) + 1
-
-    @property
     def units(self) -> int:
         """What there is to draw from."""
         return int(self.unit[-1]) + 1

@@ -280,8 +280,8 @@ def decode(
 ) -> Iterator[NewToken]:
     """Extend every row of a state `num_samples` times until all texts end; those that have ended leave the batch.
 
-    Text number `row · num_samples + sample` continues that row. What `never_generated` names is never chosen. The
-    log-probability is the model's own all the same: before they are ruled out, before temperature and filters.
+    Text number `row · num_samples + sample` continues that row. What `never_generated` names is never chosen; the
+    log-probability is the model's own, from before anything is ruled out.
 
     Args:
         texts: the prompt or source of each row: with the seed and the number of the sample all that the draws depend
@@ -344,7 +344,7 @@ class _Text:
 
 
 def random_numbers(settings: GenerateSection, prompt: Sequence[int], sample: int) -> np.random.Generator | None:
-    """What a text is drawn with: it depends on the seed, the prompt and the number of the sample. None: greedy."""
+    """What a text is drawn with, by the seed, the prompt and the number of the sample. None: greedy."""
     checksum = zlib.crc32(np.asarray(prompt, dtype="<i8").tobytes())
     return generator(settings.seed, SAMPLES, checksum, sample) if settings.temperature > 0 else None
 

@@ -148,8 +148,6 @@ def least_moves(rows: Sequence[int], first: int = 0) -> list[int]:
     """An order of texts in which as many as possible stand in the row they come from: for each row from `first` on, the
     number of the text that gets it.
 
-    A text that is continued twice stays once and is copied once; what has ended leaves a gap, which the last ones fill.
-
         >>> least_moves([2, 0, 0])          # text 1 stays in row 0, text 0 in row 2, and text 2 gets row 1
         [1, 2, 0]
     """
