@@ -14,7 +14,6 @@ from tfcli.corpora.stories import (
     Node,
     Sense,
     Slot,
-    Words,
     person,
     plot_template,
 )
@@ -45,8 +44,8 @@ def ends(node: Node, text: str, start: int, binding: Mapping[str, str]) -> set[i
     >>> ends(Grammar({"mood": "glad|sad"}).compile("{a} was [very |]<mood>."), "Mia was very glad.", 0, {"a": "Mia"})
     {18}
     """
-    if isinstance(node, Words | Slot):
-        value = node.text if isinstance(node, Words) else binding.get(node.key)
+    if isinstance(node, str | Slot):
+        value = node if isinstance(node, str) else binding.get(node.key)
         return {start + len(value)} if value is not None and text.startswith(value, start) else set()
     if isinstance(node, Choice):
         return {end for option in node.options for end in ends(option, text, start, binding)}

@@ -33,6 +33,7 @@ from tfcli.corpora.pt_en_phrases import (
     alignment,
     join,
     noun_phrase,
+    step,
     text,
     word,
 )
@@ -56,11 +57,9 @@ Expression = Callable[[Draw, Bound], Any]
 
 @dataclass(frozen=True)
 class PtEnPair:
-    """A sentence, its translation, and which word became which.
+    """A Portuguese sentence, its English translation, and which word became which.
 
     Args:
-        source: Portuguese.
-        target: English.
         validation: the sentence holds a combination that no training sentence has.
         alignment: pairs (source word index, target word index); words are split at spaces.
     """
@@ -102,16 +101,16 @@ class Rule:
     """Named steps, taken in their order, and what is said with their results; called, with the draw first, by others.
 
     Args:
-        given: names of its arguments, some with a value to fall back on (`adjective=0.35`).
         say: a template, or a step whose result it is.
+        given: names of its arguments, some with a value to fall back on (`adjective=0.35`).
         meets: the combinations that it makes (`verb noun, who verb`).
         weight, end: of a sentence, its relative frequency and its closing mark.
     """
 
     def __init__(self, name: str, /, say: str, given: str = "", meets: str = "", **steps: Any) -> None:
         self.name, self.weight, self.end = name, steps.pop("weight", 0), steps.pop("end", ".")
-        defaults = {one.partition("=")[0]: _value(one.partition("=")[2] or "nothing") for one in given.split()}
-        self._defaults = {name: value(Draw(""), {}) for name, value in defaults.items()}
+        defaults = (one.partition("=") for one in given.split())
+        self._defaults = {name: _value(value or "nothing")(Draw(""), {}) for name, _, value in defaults}
         self._steps = [(step.split("_and_"), _expression(source)) for step, source in steps.items()]
         self._say = _expression(say)
         self._meets = [[_value(name) for name in pair.split()] for pair in meets.split(", ") if pair]
@@ -149,7 +148,7 @@ def _expression(source: str) -> Expression:
     if "{" in source or " = " in source:
         return lambda draw, bound: join(source, **bound)
     name, *arguments = source.split()
-    if name not in STEPS and name not in RULE_TABLES and name != "other":
+    if name not in STEPS and name not in RULE_TABLES:
         return _value(name)
     values = [_value(argument) for argument in arguments]
     return lambda draw, bound: _CALLS[name](draw, *[value(draw, bound) for value in values])
@@ -205,15 +204,15 @@ def _head(word: Any) -> str:
     return str(getattr(word, "pt", word or ""))
 
 
-def _other(draw: Draw, than: Phrase) -> Phrase:
+@step
+def other(draw: Draw, than: Phrase) -> Any:
     """Another person than the one given."""
     while (person := _CALLS["anyone"](draw)).head == than.head:
         pass
     return person
 
 
-_CALLS = STEPS | {"other": _other}
-_CALLS |= {name: Rule(name, **table) for name, table in RULE_TABLES.items()}
+_CALLS = STEPS | {name: Rule(name, **table) for name, table in RULE_TABLES.items()}
 PATTERNS = tuple(Rule(name, **table) for name, table in PATTERN_TABLES.items())
 _BY_NAME = {pattern.name: pattern for pattern in PATTERNS}
 _CUMULATIVE_WEIGHTS = tuple(accumulate(pattern.weight for pattern in PATTERNS))

@@ -10,13 +10,14 @@ a link are aligned. A template a side arranges phrases in different orders, so a
 The words stand in `pt_en.toml`.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from inspect import signature
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
-from tfcli.corpora.stories import Draw, Grammar, Series, Slot, Words, read_table
+from tfcli.corpora.stories import Draw, read_table
 
 _DATA = read_table("pt_en.toml")
 _CONTRACTIONS = {(first, second): melted for first, second, melted in map(str.split, _DATA["contractions"])}
@@ -67,10 +68,7 @@ Forms = str | dict[str, str]
 def word(
     pt: Forms, en: Forms, who: Phrase | None = None, head: str = "", gender: str = "m", person: str = "3s"
 ) -> Phrase:
-    """A phrase in which every Portuguese word is linked to every English one ("em cima de" and "on").
-
-    Forms are taken in the person of `who`.
-    """
+    """A phrase whose words are all linked to all of the other side ("em cima de", "on"), in the person of `who`."""
     links = (object(),)
     return Phrase(_words(pt, who, links), _words(en, who, links), head, gender, person)
 
@@ -86,6 +84,9 @@ def _words(forms: Forms, who: Phrase | None, links: tuple[object, ...]) -> tuple
         assert who
         forms = forms[who.person]
     return tuple([Word(text, links) for text in forms.split()])
+
+
+_PIECE = re.compile(r"\{(\w+)\}|([^\s{}]+)")
 
 
 def join(template: str, /, **parts: Any) -> Phrase:
@@ -114,24 +115,12 @@ def join(template: str, /, **parts: Any) -> Phrase:
     return Phrase(sides[0], sides[1], combinations=tuple(met))
 
 
-_GRAMMAR = Grammar({})
-
-
 @cache
 def _sides(template: str) -> tuple[list[tuple[str, str, str]], list[tuple[str, str, str]], bool]:
     """(slot, word, number) by (slot, word, number) of each side, and whether all words are linked."""
     pt, _, en = template.partition(" = ")
-    sides = []
-    for side in (pt, en or pt):
-        node = _GRAMMAR.compile(side)
-        pieces: list[tuple[str, str, str]] = []
-        for part in node.parts if isinstance(node, Series) else (node,):
-            if isinstance(part, Slot):
-                pieces.append((part.key, "", ""))
-            elif isinstance(part, Words):
-                pieces += [("", *one.partition(":")[::2]) for one in part.text.split()]
-        sides.append(pieces)
-    return sides[0], sides[1], bool(en) and "{" not in template and ":" not in template
+    ours, theirs = ([(slot, *word.partition(":")[::2]) for slot, word in _PIECE.findall(one)] for one in (pt, en or pt))
+    return ours, theirs, bool(en) and "{" not in template and ":" not in template
 
 
 def contracted(words: Sequence[Word]) -> list[Word]:
@@ -139,9 +128,8 @@ def contracted(words: Sequence[Word]) -> list[Word]:
     melted: list[Word] = []
     for current in words:
         if melted and (contraction := _CONTRACTIONS.get((melted[-1].text, current.text))):
-            melted[-1] = Word(contraction, melted[-1].links + current.links)
-        else:
-            melted.append(current)
+            current = Word(contraction, melted.pop().links + current.links)
+        melted.append(current)
     return melted
 
 
@@ -162,15 +150,11 @@ def text(phrase: Phrase) -> tuple[str, str]:
 def alignment(phrase: Phrase) -> tuple[tuple[int, int], ...]:
     """The pairs (Portuguese word index, English word index) that share a link, sorted."""
     positions: dict[object, list[int]] = {}
-    for index, current in enumerate(_with_indefinite_articles(phrase.en)):
+    for index, current in enumerate(phrase.en):
         for link in current.links:
             positions.setdefault(link, []).append(index)
-    found = {
-        (source, target)
-        for source, current in enumerate(contracted(phrase.pt))
-        for link in current.links
-        for target in positions.get(link, ())
-    }
+    sources = enumerate(contracted(phrase.pt))
+    found = {(source, at) for source, one in sources for link in one.links for at in positions.get(link, ())}
     return tuple(sorted(found))
 
 

@@ -1,11 +1,10 @@
-"""The built-in stories, and the template engine that writes them and the language pairs.
+"""The built-in stories, and the template engine that writes them.
 
     [red|blue]     one of the alternatives, each as likely as the others; one may be empty, and they nest
     {a}  {a.he}    what is bound to the slot `a`, and a form of it
     <where>        the rule of that name
 
-A template is compiled once to a tree of four kinds of node. The stories are filled templates; pt-en reads the nodes of
-a template itself, since its words know what translates them.
+A template is compiled once to a tree, whose leaves are texts and slots.
 
     >>> import random
     >>> node = Grammar({"mood": "glad|sad"}).compile("{a} was [very |]<mood>.")
@@ -20,7 +19,6 @@ or an animal that comes back. More than half have a "bank", of a river or with m
 decides which, and what follows agrees. Words, rules and plots stand in `stories.toml`.
 """
 
-import random
 import re
 import tomllib
 from bisect import bisect_right
@@ -54,12 +52,6 @@ class Draw:
         return self._random() < probability
 
 
-class Words(NamedTuple):
-    """Fixed text."""
-
-    text: str
-
-
 class Slot(NamedTuple):
     """The value that is bound to `key`."""
 
@@ -78,13 +70,13 @@ class Series(NamedTuple):
     parts: "tuple[Node, ...]"
 
 
-Node = Words | Slot | Choice | Series
+Node = str | Slot | Choice | Series
 
 
 def filled(node: Node, chance: Callable[[], float], binding: Mapping[str, str]) -> str:
     """A text that the template can write; `chance` gives numbers in [0, 1)."""
-    if isinstance(node, Words):
-        return node.text
+    if isinstance(node, str):
+        return node
     if isinstance(node, Slot):
         return binding[node.key]
     if isinstance(node, Choice):
@@ -100,12 +92,8 @@ class Grammar:
         self._compiled: dict[str, Node] = {}
 
     def compile(self, template: str) -> Node:
-        """The tree of a template.
-
-        Raises:
-            ValueError: a bracket has no partner, or a character of the language stands alone.
-            KeyError: a rule that does not exist.
-        """
+        """The tree of a template. A ValueError of a bracket or a character of the language that stands alone, a
+        KeyError of a rule that does not exist."""
         tokens = _TOKEN.findall(template)
         depths = list(accumulate((token == "[") - (token == "]") for token in tokens))
         if "".join(tokens) != template or min(depths, default=0) < 0 or depths[-1:] > [0]:
@@ -134,7 +122,7 @@ class Grammar:
             if name not in self._compiled:
                 self._compiled[name] = self.compile(self._rules[name])
             return self._compiled[name]
-        return Words(token)
+        return token
 
 
 def read_table(name: str) -> dict[str, Any]:
@@ -156,7 +144,6 @@ DEFAULT_DOCUMENTS = 20_000
 Sense = Literal["river", "money"]
 
 _TABLE = read_table("stories.toml")
-
 
 HEROES, FRIENDS, SLOTS, _SENSES, _KINDS = (
     {name: tuple(words.split()) for name, words in _TABLE[room].items()}
@@ -199,7 +186,7 @@ def person(slot: str, name: str, gender: str) -> dict[str, str]:
 
 
 def _story(seed: int, number: int) -> str:
-    rng = random.Random(f"{seed}/{number}")
+    rng = Random(f"{seed}/{number}")
     gender = rng.choice(("girl", "boy"))
     binding = {slot: rng.choice(words) for slot, words in SLOTS.items()}
     binding |= person("a", rng.choice(HEROES[gender]), gender)
@@ -222,8 +209,6 @@ class BankSentence:
     """A story up to the end of a sentence with "bank".
 
     Args:
-        text: from the beginning of the story.
-        sentence: the last one of it.
         words: where each word stands in the text, from and up to.
         bank, deciding: the numbers of those words; the deciding one is the last before "bank" that tells.
         alone: whether the deciding word alone tells. In the lecture's two sentences, "the other bank" and "cash from
@@ -232,7 +217,7 @@ class BankSentence:
     """
 
     text: str
-    sentence: str
+    sentence: str  # the last one of the text
     sense: Sense
     words: tuple[tuple[int, int], ...]
     bank: int
