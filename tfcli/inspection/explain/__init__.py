@@ -22,10 +22,7 @@ class Matrix:
     """A matrix as a notation writes it: with tokens down, or across where its tokens are columns.
 
     `axes` are the symbols of its two sizes ("N", "D"). `sums` are shown beside rows or under columns, where these are
-    distributions; None: there are none. −∞ stands for what a mask hides.
-
-    Shape:
-        values: (R, C), with R labels in `rows` and C in `columns`
+    distributions. −∞ stands for what a mask hides. Shape: values (R, C).
     """
 
     name: str
@@ -97,7 +94,6 @@ class Spelling:
     notation: NotationName | None
     """The name under which it can be chosen; None: of another's."""
     formulas: tuple[str, ...]
-    """Empty: it gives none."""
     joins: str
     letters: str
     """What stands for position, dimension and size."""
@@ -166,10 +162,8 @@ class DecodedPath:
 
 @dataclass(frozen=True)
 class DecodingRecord:
-    """A text in the making, step by step, and the same prompt by the likeliest next token and by a beam search.
-
-    `source` is a run, or None of a toy.
-    """
+    """A text in the making, step by step, and the same prompt by the likeliest next token and by a beam search; by a
+    run, its `source`, or by a toy: None."""
 
     source: str | None
     prompt: str

@@ -2,31 +2,35 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tfcli.errors import UsageError
-from tfcli.inspection.explain import Explanation, Measure, NotationName, Step
+from tfcli.inspection.explain import Explanation, Matrix, Measure, NotationName, Step
 from tfcli.inspection.explain.positions import entrance
 from tfcli.inspection.explain.scoring import masking, of_heads, projection, projections, score_formula, scoring, split
 from tfcli.inspection.explain.subject import PAIRS, Notation, Subject, notation
 from tfcli.inspection.passes import record_attention
 from tfcli.layers.attention import causal_mask, dot_scores, explicit_attention
-from tfcli.models.transformer import Transformer
 
 _MOST_SUMMANDS = 4
 
 
 def mixing(subject: Subject, n: Notation, heads: Sequence[int]) -> Step:
-    """Weights times values."""
-    mixed = subject.attention_pass.mixed
-    note = _last_row(subject, heads[0], "x" if subject.is_plain else "v")
+    """Weights times values, with the last mixture written out where it is short."""
+    passed, head, note = subject.attention_pass, heads[0], ""
+    letter = "x" if subject.is_plain else "v"
+    if len(subject.key_tokens) <= _MOST_SUMMANDS:
+        summands = zip(passed.weights[head, -1].tolist(), subject.key_tokens, strict=True)
+        written = " + ".join(f"{weight:.3f} {letter}({token})" for weight, token in summands)
+        note = f"head {head}, {subject.query_tokens[-1]}: {written}"
     if subject.is_plain:
-        matrix = n.vectors("mixed_alone", mixed[0], subject.query_tokens)
+        matrix = n.vectors("mixed_alone", passed.mixed[0], subject.query_tokens)
         return Step("Weights times the input", n.formulas["mix_alone"], (matrix,), note=note)
-    matrices = of_heads(subject, n, "mixed", mixed, heads, axes=("tokens", "head"))
+    matrices = of_heads(subject, n, "mixed", passed.mixed, heads, axes=("tokens", "head"))
     return Step("Weights times values", n.formulas["mix"], matrices, note=note)
 
 
@@ -45,36 +49,13 @@ def output(subject: Subject, n: Notation) -> Step:
     return Step("Concatenate, and recombine", n.formulas["join"], matrices, note=note)
 
 
-def _last_row(subject: Subject, head: int, letter: str) -> str:
-    """The last mixture written out, where it is short."""
-    weights, tokens = subject.attention_pass.weights[head], subject.key_tokens
-    if len(tokens) > _MOST_SUMMANDS:
-        return ""
-    summands = " + ".join(f"{w:.3f} {letter}({token})" for w, token in zip(weights[-1].tolist(), tokens, strict=True))
-    return f"head {head}, {subject.query_tokens[-1]}: {summands}"
-
-
 def cosines(subject: Subject, n: Notation, heads: Sequence[int]) -> Step:
     """Cos θ of queries and keys beside their dot products, and the pairs nearest to parallel, orthogonal, opposite."""
-    passed = subject.attention_pass
-    between = F.normalize(passed.query, dim=-1) @ F.normalize(passed.key, dim=-1).transpose(-2, -1)
+    passed, found = subject.attention_pass, []
     raw = dot_scores(passed.query, passed.key, 1.0)
-    return Step(
-        "Cosines beside dot products",
-        "q · k = |q| |k| cos θ",
-        of_heads(subject, n, "cosine", between, heads) + of_heads(subject, n, "raw", raw, heads),
-        _telling(subject, between[list(heads)], heads),
-        "A dot product is also large because a vector is long: the largest score need not be the largest cosine.",
-    )
-
-
-def _telling(subject: Subject, between: Tensor, heads: Sequence[int]) -> tuple[Measure, ...]:
-    """The pairs of a query and a key that come nearest to the three cases.
-
-    Shape:
-        between: (heads that are shown, T, S)
-    """
-    found = []
+    between = F.normalize(passed.query, dim=-1) @ F.normalize(passed.key, dim=-1).transpose(-2, -1)
+    matrices = of_heads(subject, n, "cosine", between, heads) + of_heads(subject, n, "raw", raw, heads)
+    between = between[list(heads)]
     for nearness, meaning in (
         (between, "nearest to parallel (cos θ = 1)"),
         (-between.abs(), "nearest to orthogonal (cos θ = 0)"),
@@ -83,7 +64,8 @@ def _telling(subject: Subject, between: Tensor, heads: Sequence[int]) -> tuple[M
         head, query, key = (int(i) for i in torch.unravel_index(nearness.argmax(), between.shape))
         name = f"head {heads[head]}: q of {subject.query_tokens[query]}, k of {subject.key_tokens[key]}"
         found.append(Measure(name, float(between[head, query, key]), meaning))
-    return tuple(found)
+    note = "A dot product is also large because a vector is long: the largest score need not be the largest cosine."
+    return Step("Cosines beside dot products", "q · k = |q| |k| cos θ", matrices, tuple(found), note)
 
 
 def beside_scaled_dot(subject: Subject, n: Notation, heads: Sequence[int]) -> Step:
@@ -103,12 +85,8 @@ def beside_scaled_dot(subject: Subject, n: Notation, heads: Sequence[int]) -> St
         "additive": "Additive scores stay within the sum of |u| of their head; scaled dot products have no bound.",
         "dot": "Without the division scores are larger, and their weights nearer to 0 and 1.",
     }[score]
-    return Step(
-        "Beside scaled dot product",
-        f"{score_formula(subject, n)}   beside   {n.scores['scaled_dot']}",
-        tuple(matrices),
-        note=note,
-    )
+    formula = f"{score_formula(subject, n)}   beside   {n.scores['scaled_dot']}"
+    return Step("Beside scaled dot product", formula, tuple(matrices), note=note)
 
 
 def superposition(subject: Subject) -> Step:
@@ -129,11 +107,7 @@ def superposition(subject: Subject) -> Step:
 
 
 def _attend(subject: Subject, factor: float) -> Tensor:
-    """The attention of X times a factor, without what its output projection adds.
-
-    Shape:
-        returns: (T, D)
-    """
+    """The attention of X times a factor, without what its output projection adds: (T, D)."""
     passed = subject.attention_pass
     memory = passed.memory[None] * factor if subject.is_cross else None
     added = subject.signal.added
@@ -146,15 +120,8 @@ def _attend(subject: Subject, factor: float) -> Tensor:
 def explain_attention(
     subject: Subject, name: NotationName = "bishop", *, head: int | None = None, with_cosines: bool = False
 ) -> Explanation:
-    """Every step of an attention, with the numbers that the model computes.
-
-    Args:
-        head: the one that is shown; None: all of a toy, the first of a run.
-        with_cosines: cosines beside dot products, too.
-
-    Raises:
-        UsageError: there is no such head.
-    """
+    """Every step of an attention, with the numbers that the model computes; without `head` those of all heads of a toy,
+    of the first of a run. A UsageError where there is no such head."""
     n, heads = notation(name), subject.heads(head)
     with torch.inference_mode():
         steps = [entrance(subject, n)]
@@ -171,20 +138,14 @@ def explain_attention(
         if not subject.is_plain:
             steps.append(output(subject, n))
         steps.append(superposition(subject))
-    return Explanation(
-        f"{_kind(subject)}, step by step",
-        f"{subject.label}; heads and dimensions count from 0",
-        name,
-        tuple(steps),
-        tuple(n.slips["attention"]) if subject.has_projections else (),
-    )
-
-
-def _kind(subject: Subject) -> str:
-    if subject.is_cross:
-        return "Cross-attention"
     kind = "Causal self-attention" if subject.attention.causal else "Self-attention"
-    return kind if subject.has_projections else f"{kind} without parameters"
+    if subject.is_cross:
+        kind = "Cross-attention"
+    elif not subject.has_projections:
+        kind += " without parameters"
+    slips = tuple(n.slips["attention"]) if subject.has_projections else ()
+    subtitle = f"{subject.label}; heads and dimensions count from 0"
+    return Explanation(f"{kind}, step by step", subtitle, name, tuple(steps), slips)
 
 
 _MOST_PREFIXES = 8
@@ -197,39 +158,29 @@ def in_parallel(subject: Subject, n: Notation) -> list[Step]:
     *source, decoded = subject.inputs
     if len(tokens) < 2:
         return []
-    whole = _probabilities(subject.model, source, decoded)
-    apart = max(
-        float((_probabilities(subject.model, source, decoded[:, : end + 1])[end] - whole[end]).abs().max())
-        for end in range(0, len(tokens), -(-len(tokens) // _MOST_PREFIXES))
-    )
+
+    def predicted(length: int) -> Tensor:
+        """P of every next token of a prefix: (T, Vocab)."""
+        return torch.softmax(subject.model(*source, decoded[:, :length]).float(), dim=-1)[0]
+
+    whole = predicted(len(tokens))
+    ends = range(0, len(tokens), -(-len(tokens) // _MOST_PREFIXES))
+    apart = max(float((predicted(end + 1)[end] - whole[end]).abs().max()) for end in ends)
     nexts = whole[:-1, decoded[0, 1:]]  # row t: the probability of every token that follows somewhere
     diagonal = nexts.diagonal().clamp(min=1e-30)
     pairs = ", ".join(f"{one} → {after}" for one, after in pairwise(tokens[:4]))
     sides = "Columns are inputs, rows" if n.columns_are_tokens else "Rows are inputs, columns"
     matrix = n.matrix("next", nexts, tokens[:-1], tokens[1:], PAIRS, kind="weights")
-    return [
-        Step(
-            "All rows at once",
-            "row t predicts token t + 1; loss = mean of −ln P on the diagonal",
-            (matrix,),
-            (
-                Measure("loss of this text", float(-diagonal.log().mean()), "in nats a token"),
-                Measure("largest deviation", apart, "of a prediction from a pass over its prefix alone"),
-            ),
-            f"{sides} what follows: {pairs}{', …' if len(tokens) > 4 else ''}\n"
-            "One pass trains all of them; without the mask a row would read its own answer.",
-        )
-    ]
-
-
-def _probabilities(model: Transformer, source: list[Tensor], decoded: Tensor) -> Tensor:
-    """P of every next token.
-
-    Shape:
-        source: (1, S) of an encoder-decoder, else none; decoded: (1, T)
-        returns: (T, Vocab)
-    """
-    return torch.softmax(model(*source, decoded).float(), dim=-1)[0]
+    measures = (
+        Measure("loss of this text", float(-diagonal.log().mean()), "in nats a token"),
+        Measure("largest deviation", apart, "of a prediction from a pass over its prefix alone"),
+    )
+    note = (
+        f"{sides} what follows: {pairs}{', …' if len(tokens) > 4 else ''}\n"
+        "One pass trains all of them; without the mask a row would read its own answer."
+    )
+    formula = "row t predicts token t + 1; loss = mean of −ln P on the diagonal"
+    return [Step("All rows at once", formula, (matrix,), measures, note)]
 
 
 LECTURE_TOKENS = ("Lucas", "will", "travel")
@@ -243,36 +194,32 @@ _TITLE = "Causal masking, step by step"
 
 def explain_lecture_masking(name: NotationName = "inf721") -> Explanation:
     """INF721's integer scores, worked through with the project's own attention."""
-    n, tokens = notation(name), LECTURE_TOKENS
+    n, tokens, printed = notation(name), LECTURE_TOKENS, torch.tensor(LECTURE_WEIGHTS)
     with torch.inference_mode():
         raw = torch.tensor(LECTURE_SCORES)[None]
         scaled = raw / LECTURE_HEAD_DIM**0.5
         mask = causal_mask(len(tokens), len(tokens))
         _, weights = explicit_attention(scaled[None], torch.eye(len(tokens))[None, None], mask)
+
+    def matrix(quantity: str, values: Tensor, **options: Any) -> Matrix:
+        return n.matrix(quantity, values, tokens, tokens, PAIRS, **options)
+
     score = n.scores["scaled_dot"]
     logits = f"{score} + {n.symbol('mask')}"
-    root = f"{n.root} = √{LECTURE_HEAD_DIM} = {LECTURE_HEAD_DIM**0.5:.4g}"
-    printed = torch.tensor(LECTURE_WEIGHTS)
+    divided = f"Divided by {n.root} = √{LECTURE_HEAD_DIM} = {LECTURE_HEAD_DIM**0.5:.4g}."
+    both = (("weights", weights[0, 0]), ("weights_printed", printed))
     steps = (
-        Step("Scores", n.scores["dot"], (n.matrix("raw", raw[0], tokens, tokens, PAIRS),)),
-        Step(
-            "Scaled",
-            n.formulas["scaled"].format(scores=score),
-            (n.matrix("scaled", scaled[0], tokens, tokens, PAIRS),),
-            note=f"Divided by {root}.",
-        ),
-        masking(n, scaled, mask, tokens=tokens, heads=(0,), formula=logits),
+        Step("Scores", n.scores["dot"], (matrix("raw", raw[0]),)),
+        Step("Scaled", n.formulas["scaled"].format(scores=score), (matrix("scaled", scaled[0]),), note=divided),
+        masking(n, scaled, mask, tokens, (0,), logits),
         Step(
             "Weights",
             n.formulas["weights"].format(scores=logits),
-            (
-                n.matrix("weights", weights[0, 0], tokens, tokens, PAIRS, kind="weights", sums=True),
-                n.matrix("weights_printed", printed, tokens, tokens, PAIRS, kind="weights", sums=True),
-            ),
+            tuple(matrix(*one, kind="weights", sums=True) for one in both),
             (Measure("printed first row, sum", float(printed[0].sum()), "a row of a softmax sums to 1"),),
             f"{n.symbol('weights')} is what these scores come to, printed is what the lecture has.",
         ),
-        _row_by_row(scaled[0], weights[0, 0], tokens),
+        _row_by_row(scaled[0], weights[0, 0]),
     )
     slip = (
         "The weights printed behind these scores are not theirs: the first row sums to .1, and scores this far apart "
@@ -282,11 +229,8 @@ def explain_lecture_masking(name: NotationName = "inf721") -> Explanation:
 
 
 def explain_masking(subject: Subject, name: NotationName = "bishop", *, head: int | None = None) -> Explanation:
-    """The masked scores and weights of a model, and what each of its rows predicts.
-
-    Raises:
-        UsageError: this attention has no mask over the future, or there is no such head.
-    """
+    """The masked scores and weights of a model, and what each of its rows predicts. A UsageError where this attention
+    has no mask over the future, or no such head."""
     if not subject.attention.causal:
         raise UsageError(
             f"There is no causal mask in {subject.label}: every token sees the whole text",
@@ -298,13 +242,9 @@ def explain_masking(subject: Subject, name: NotationName = "bishop", *, head: in
     return Explanation(_TITLE, f"{subject.label}; heads count from 0", name, tuple(steps))
 
 
-def _row_by_row(scaled: Tensor, weights: Tensor, tokens: Sequence[str]) -> Step:
-    """Each row of the masked softmax is the softmax of the keys that it may see, alone.
-
-    Shape:
-        scaled, weights: (T, T)
-    """
-    alone = [torch.softmax(scaled[row, : row + 1], dim=0) for row in range(len(tokens))]
+def _row_by_row(scaled: Tensor, weights: Tensor) -> Step:
+    """Each row of the masked softmax is the softmax of the keys that it may see, alone. Shape: (T, T) both."""
+    alone = [torch.softmax(scores[: row + 1], dim=0) for row, scores in enumerate(scaled)]
     apart = max(float((weights[row, : row + 1] - one).abs().max()) for row, one in enumerate(alone))
     return Step(
         "All rows at once",

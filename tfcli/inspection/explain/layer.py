@@ -1,6 +1,7 @@
 """A transformer layer step by step: attention, feed-forward, residuals and norms, as its norm placement has them."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,11 +20,8 @@ _Value = tuple[str, Tensor]
 
 
 def norm_step(n: Notation, norm: nn.Module, tokens: tuple[str, ...], before: _Value, after: _Value) -> Step:
-    """One norm: the statistics of every token, the vectors behind it, and what their statistics are.
-
-    Shape:
-        before, after: (T, D), as the model has computed them
-    """
+    """One norm: the statistics of every token, the vectors behind it, and what their statistics are; `before` and
+    `after` (T, D) are as the model has computed them."""
     assert isinstance(norm, LayerNorm | RMSNorm)
     (quantity, x), centred = before, isinstance(norm, LayerNorm)
 
@@ -51,37 +49,30 @@ def norm_step(n: Notation, norm: nn.Module, tokens: tuple[str, ...], before: _Va
 
 
 def _moments(x: Tensor, eps: float, *, centred: bool) -> Tensor:
-    """Mean, biased variance and √(variance + ε) of every row; not centred, mean square and √(mean square + ε).
-
-    Shape:
-        x: (T, D) → (T, 3) or (T, 2)
-    """
-    variance, mean = torch.var_mean(x, dim=1, correction=0) if centred else (x.square().mean(dim=1), None)
-    moments = (variance, (variance + eps).sqrt())
-    return torch.stack(moments if mean is None else (mean, *moments), dim=1)
+    """Mean, biased variance and √(variance + ε) of every row; not centred, mean square and √(mean square + ε)."""
+    if not centred:
+        square = x.square().mean(dim=1)
+        return torch.stack((square, (square + eps).sqrt()), dim=1)
+    variance, mean = torch.var_mean(x, dim=1, correction=0)
+    return torch.stack((mean, variance, (variance + eps).sqrt()), dim=1)
 
 
 def _note(norm: LayerNorm | RMSNorm) -> str:
     size = norm.size
-    divided = (
-        f"It stands where formulas write LayerNorm: the mean square of the {size} numbers of one token"
-        if isinstance(norm, RMSNorm)
-        else f"Over the {size} numbers of one token, never across tokens; the variance is the biased one, divided by "
-        f"{size}"
+    note = (
+        f"Over the {size} numbers of one token, never across tokens; the variance is the biased one, divided by {size}"
     )
-    note = f"{divided}; ε = {norm.eps:g}."
-    if norm.weight is None or bool((norm.weight == 1).all()):
-        return note
-    gain = "Then every dimension gets its learned gain (and bias): statistics behind the norm are those before it."
-    return f"{note}\n{gain}"
+    if isinstance(norm, RMSNorm):
+        note = f"It stands where formulas write LayerNorm: the mean square of the {size} numbers of one token"
+    note += f"; ε = {norm.eps:g}."
+    if norm.weight is not None and not bool((norm.weight == 1).all()):
+        note += "\nThen every dimension gets its learned gain (and bias): "
+        note += "statistics behind the norm are those before it."
+    return note
 
 
 def leak(x: Tensor, eps: float) -> Step:
-    """What statistics across tokens would do: let a token see those behind it.
-
-    Shape:
-        x: (T, D), with T > 1
-    """
+    """What statistics across tokens would do: let a token see those behind it. Shape: x (T, D), with T > 1."""
     other = x.clone()
     other[-1] = 2.0 * x[-1] + 1.0
     size = (x.shape[1],)
@@ -144,11 +135,8 @@ def two_maps(subject: Subject) -> Step:
 
 
 def explain_layer(subject: Subject, name: NotationName = "bishop") -> Explanation:
-    """What every part of a layer takes and gives, with the numbers that the model computes.
-
-    Raises:
-        UsageError: the sublayers are parallel.
-    """
+    """What every part of a layer takes and gives, with the numbers that the model computes. A UsageError where its
+    sublayers are parallel."""
     subject.require_sublayers_in_turn()
     n, tokens, before = notation(name), subject.query_tokens, subject.layer_pass.before
     with torch.inference_mode():
@@ -239,77 +227,66 @@ _SPLIT: Axes = ("heads", "tokens", "head")
 
 
 def trace_shapes(subject: Subject, name: NotationName = "cs224n") -> ShapeTrace:
-    """Every tensor that one text takes through a layer; of a batch of B texts, each has B in front.
-
-    Raises:
-        UsageError: the sublayers are parallel.
-    """
+    """Every tensor that one text takes through a layer; of a batch of B texts, each has B in front. A UsageError where
+    the sublayers are parallel."""
     subject.require_sublayers_in_turn()
     n = notation(name)
     with torch.inference_mode():
-        tensors = (*_attention(subject, n), *_feed_forward(subject, n))
+        tensors = tuple(_tensors(subject, n))
     notes = ["A batch of texts adds an axis in front of every one of them but the weights."]
     if n.columns_are_tokens:
         notes.append("With tokens as columns, a head is a block of rows: a reshape alone, and nothing to transpose.")
     return ShapeTrace("Shapes of a transformer layer", subject.label, name, tensors, tuple(notes))
 
 
-def _attention(subject: Subject, n: Notation) -> Iterator[TensorShape]:
-    passed, module = subject.layer_pass.attention, subject.layer.attention
-    yield _shape(n, "input", n.formulas["enter"], subject.layer_pass.before)
-    if subject.section.norm_placement == "pre":
-        yield _shape(n, "normed_input", "the norm of every token", passed.value_source)
+def _tensors(subject: Subject, n: Notation) -> Iterator[TensorShape]:
+    def shape(quantity: str, formula: str, values: Tensor, axes: Axes = VECTORS) -> TensorShape:
+        """A tensor with a token a row; of columns, the last two axes change places."""
+        sizes = tuple(values.shape)
+        if n.columns_are_tokens:
+            axes, sizes = (*axes[:-2], axes[-1], axes[-2]), (*sizes[:-2], sizes[-1], sizes[-2])
+        return TensorShape(n.symbol(quantity), formula, tuple(n.axes[axis] for axis in axes), sizes)
+
+    def weight(quantity: str, module: Any, axes: Axes) -> TensorShape:
+        """As the lectures have it: PyTorch keeps it as (out, in)."""
+        turned = quantity in n.turned and not n.columns_are_tokens
+        return shape(quantity, "learned", *((module.weight, axes[::-1]) if turned else (module.weight.T, axes)))
+
+    whole, module, placement = subject.layer_pass, subject.layer.attention, subject.section.norm_placement
+    passed, feed_forward = whole.attention, subject.layer.feed_forward
+    yield shape("input", n.formulas["enter"], whole.before)
+    if placement == "pre":
+        yield shape("normed_input", "the norm of every token", passed.value_source)
     if subject.has_projections:
         x = n.symbol("input")
         formulas = n.formulas["project"].format(x=x, m=x, v=x).split("   ")
         for quantity, formula in zip(QUANTITIES, formulas, strict=True):
-            weight, joined = getattr(module, quantity), joined_axis(subject, quantity)
-            yield _weights(n, f"w_{quantity}", weight, ("model", joined))
-            yield _shape(n, quantity, formula, torch.empty(len(passed.x), len(weight.weight)), ("tokens", joined))
+            linear, joined = getattr(module, quantity), joined_axis(subject, quantity)
+            yield weight(f"w_{quantity}", linear, ("model", joined))
+            yield shape(quantity, formula, torch.empty(len(passed.x), len(linear.weight)), ("tokens", joined))
     if n.columns_are_tokens:
-        yield _shape(n, "reshape", "the heads a batch axis, so of K and V", passed.query, _SPLIT)
+        yield shape("reshape", "the heads a batch axis, so of K and V", passed.query, _SPLIT)
     else:
         apart = passed.query.transpose(0, 1)
-        yield _shape(n, "reshape", "the heads apart, so of K and V", apart, ("tokens", "heads", "head"))
-        yield _shape(n, "transpose", "the heads a batch axis", passed.query, _SPLIT)
-    yield _shape(n, "scores", score_formula(subject, n), passed.scores, ("heads", *PAIRS))
-    yield _shape(n, "weights", "softmax of the scores", passed.weights, ("heads", *PAIRS))
-    yield _shape(n, "mixed", n.formulas["mix"], passed.mixed, _SPLIT)
-    joined_heads = passed.mixed.transpose(0, 1).flatten(1)
-    yield _shape(n, "joined", "the heads side by side", joined_heads, ("tokens", "joined"))
+        yield shape("reshape", "the heads apart, so of K and V", apart, ("tokens", "heads", "head"))
+        yield shape("transpose", "the heads a batch axis", passed.query, _SPLIT)
+    yield shape("scores", score_formula(subject, n), passed.scores, ("heads", *PAIRS))
+    yield shape("weights", "softmax of the scores", passed.weights, ("heads", *PAIRS))
+    yield shape("mixed", n.formulas["mix"], passed.mixed, _SPLIT)
+    yield shape("joined", "the heads side by side", passed.mixed.transpose(0, 1).flatten(1), ("tokens", "joined"))
     if subject.has_projections:
-        yield _weights(n, "w_output", module.output, ("joined", "model"))
-    yield _shape(n, "attended", n.formulas["join"].split("   ")[-1], passed.output)
-
-
-def _feed_forward(subject: Subject, n: Notation) -> Iterator[TensorShape]:
-    passed, module, placement = subject.layer_pass, subject.layer.feed_forward, subject.section.norm_placement
-    yield _shape(n, "middle", n.formulas[f"{placement}_attention"], passed.after_attention)
-    if passed.after_cross is not None:
-        yield _shape(n, "crossed", n.formulas[f"{placement}_cross"], passed.after_cross)
+        yield weight("w_output", module.output, ("joined", "model"))
+    yield shape("attended", n.formulas["join"].split("   ")[-1], passed.output)
+    yield shape("middle", n.formulas[f"{placement}_attention"], whole.after_attention)
+    if whole.after_cross is not None:
+        yield shape("crossed", n.formulas[f"{placement}_cross"], whole.after_cross)
     if placement == "pre":
-        yield _shape(n, "normed_middle", "the norm of every token", passed.feed_forward_input)
-    if module.gate is not None:
-        yield _weights(n, "w_gate", module.gate, ("model", "inner"))
-    yield _weights(n, "w_up", module.up, ("model", "inner"))
-    yield _shape(n, "inner", "behind the activation", passed.inner, ("tokens", "inner"))
-    yield _weights(n, "w_down", module.output, ("inner", "model"))
+        yield shape("normed_middle", "the norm of every token", whole.feed_forward_input)
+    if feed_forward.gate is not None:
+        yield weight("w_gate", feed_forward.gate, ("model", "inner"))
+    yield weight("w_up", feed_forward.up, ("model", "inner"))
+    yield shape("inner", "behind the activation", whole.inner, ("tokens", "inner"))
+    yield weight("w_down", feed_forward.output, ("inner", "model"))
     formula = n.formulas["mlp_gated" if subject.section.is_gated else "mlp"].format(act="f")
-    yield _shape(n, "mlp", formula, passed.feed_forward)
-    yield _shape(n, "out", n.formulas[f"{placement}_mlp"], passed.after)
-
-
-def _weights(n: Notation, quantity: str, module: nn.Module, axes: Axes) -> TensorShape:
-    """A weight as the lectures have it: PyTorch keeps it as (out, in)."""
-    assert isinstance(module, nn.Linear)
-    turned = quantity in n.turned and not n.columns_are_tokens
-    weight, axes = (module.weight, axes[::-1]) if turned else (module.weight.T, axes)
-    return _shape(n, quantity, "learned", weight, axes)
-
-
-def _shape(n: Notation, quantity: str, formula: str, values: Tensor, axes: Axes = VECTORS) -> TensorShape:
-    """A tensor with a token a row; of columns, the last two axes change places."""
-    sizes = tuple(values.shape)
-    if n.columns_are_tokens:
-        axes, sizes = (*axes[:-2], axes[-1], axes[-2]), (*sizes[:-2], sizes[-1], sizes[-2])
-    return TensorShape(n.symbol(quantity), formula, tuple(n.axes[axis] for axis in axes), sizes)
+    yield shape("mlp", formula, whole.feed_forward)
+    yield shape("out", n.formulas[f"{placement}_mlp"], whole.after)

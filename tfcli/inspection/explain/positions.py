@@ -79,15 +79,9 @@ def left_by_turn(size: int, base: float, first: int = 0) -> float:
 
 @dataclass(frozen=True)
 class Embedded:
-    """A text's embeddings before positions join them.
-
-    Args:
-        label: whose they are.
-        added: what a run adds to them; None: something else, which `remark` says, and the formula's numbers stand in.
-
-    Shape:
-        vectors: (T, D), or fewer columns where positions are concatenated; added: (T, D)
-    """
+    """A text's embeddings before positions join them: `vectors` (T, D), with fewer columns where positions are
+    concatenated. `added` (T, D) is what a run adds; where it does something else, which `remark` says, the formula's
+    numbers stand in."""
 
     label: str
     tokens: Sequence[str]
@@ -104,11 +98,8 @@ _WORKED = 16
 def explain_positions(
     embedded: Embedded, name: NotationName = "bishop", *, base: float = 10_000.0, length: int | None = None
 ) -> PositionExplanation:
-    """The table for positions 0, 1, 2 …, worked out, and joined to a text in every way there is.
-
-    Args:
-        length: rows of the table; None: as many as there are tokens.
-    """
+    """The table for positions 0, 1, 2 …, worked out, and joined to a text in every way there is; it has a row a token,
+    or `length` rows."""
     n, tokens, vectors = notation(name), embedded.tokens, embedded.vectors
     size, rows = vectors.shape[1], len(tokens) if length is None else length
     table, added = sinusoidal_encoding(rows, size, base), embedded.added
@@ -141,8 +132,9 @@ def _wavelengths(size: int, base: float) -> Step:
 def _angles(n: Notation, rows: int, size: int, base: float) -> Step:
     even = torch.arange(size) // 2 * 2
     matrix = n.vectors("angles", torch.arange(rows)[:, None] / base ** (even.double() / size), numbered(rows))
-    note = "Both dimensions of a pair have the same angle."
-    return Step("Angles: position times speed", "n ω_j", (matrix,), note=note)
+    return Step(
+        "Angles: position times speed", "n ω_j", (matrix,), (), "Both dimensions of a pair have the same angle."
+    )
 
 
 def _table(n: Notation, name: NotationName, table: Tensor, base: float) -> Step:
@@ -191,7 +183,14 @@ def _concatenated(n: Notation, tokens: Sequence[str], embedded: Tensor, base: fl
 
 def _into_queries_and_keys(n: Notation, embedded: Tensor, added: Tensor) -> Step:
     """Q and K are projected from X + P, V from X (model.position_merge = "query_key")."""
-    attention = _attention(embedded.shape[1])
+    attention = MultiHeadAttention(ModelSection(d_model=embedded.shape[1], num_heads=1, positions="none"))
+    for parameter in attention.parameters():
+        parameter.copy_(_weights(*parameter.shape))
+
+    def value(x: Tensor, signal: Tensor | None = None) -> Tensor:
+        """V of an attention whose queries and keys are told positions: (T, D)."""
+        return record_attention(attention.eval(), x[None], positions=PositionSignal(added=signal)).value[0]
+
     x, p, query, key, values = (n.symbol(name) for name in ("embedded", "positions", "query", "key", "value"))
     shape = " × ".join(str(size) for size in embedded.shape[:: -1 if n.columns_are_tokens else 1])
     note = (
@@ -202,13 +201,13 @@ def _into_queries_and_keys(n: Notation, embedded: Tensor, added: Tensor) -> Step
         note += f"\nChanges of {values} with the places of tokens take two tokens at least: this text has one."
     else:
         moved = added.roll(1, dims=0)  # every token takes the place of the one before it
-        to_all = _values(attention, embedded + moved) - _values(attention, embedded + added)
-        to_two = _values(attention, embedded, moved) - _values(attention, embedded, added)
+        to_all = value(embedded + moved) - value(embedded + added)
+        to_two = value(embedded, moved) - value(embedded, added)
         about = f"change of {values} when the positions of the tokens change"
         measures.append(Measure("added to all", _largest(to_all), about))
         about = f"the same: {values} is projected from {x}, without {p}"
         measures.append(Measure("queries and keys alone", _largest(to_two), about))
-    after = _values(attention, embedded) + added - _values(attention, embedded + added)
+    after = value(embedded) + added - value(embedded + added)
     about = f"difference in {values} of adding {p} there and before it"
     return Step(
         "Or into queries and keys alone",
@@ -217,23 +216,6 @@ def _into_queries_and_keys(n: Notation, embedded: Tensor, added: Tensor) -> Step
         (*measures, Measure("after the projection", _largest(after), about)),
         note,
     )
-
-
-def _attention(size: int) -> MultiHeadAttention:
-    """One head with random weights."""
-    attention = MultiHeadAttention(ModelSection(d_model=size, num_heads=1, positions="none"))
-    for parameter in attention.parameters():
-        parameter.copy_(_weights(size, size))
-    return attention.eval()
-
-
-def _values(attention: MultiHeadAttention, x: Tensor, added: Tensor | None = None) -> Tensor:
-    """V of an attention whose queries and keys are told positions.
-
-    Shape:
-        x, added: (T, D), and the same is returned
-    """
-    return record_attention(attention, x[None], positions=PositionSignal(added=added)).value[0]
 
 
 def _largest(x: Tensor) -> float:
@@ -284,11 +266,8 @@ def entrance(subject: Subject, n: Notation) -> Step:
 
 @torch.inference_mode()
 def embedded_by_run(run: LoadedRun, text: str) -> Embedded:
-    """What a run's embedding makes of a text; an encoder-decoder's of its source.
-
-    Raises:
-        UsageError: the text is empty where there must be one, or longer than the context.
-    """
+    """What a run's embedding makes of a text; an encoder-decoder's of its source. A UsageError where the text is empty
+    and may not be, or longer than the context."""
     ids = text_ids(run, text)
     embedding, section = tower(run.model).embedding, run.config.model
     vectors = F.embedding(torch.tensor(ids, device=run.device), embedding.weight) * embedding.scale

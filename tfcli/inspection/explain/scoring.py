@@ -17,20 +17,19 @@ def projections(subject: Subject, n: Notation) -> Step:
     """W^q, W^k, W^v, and Q, K, V of all heads side by side."""
     matrices: list[Matrix] = []
     for quantity in QUANTITIES:
-        module = getattr(subject.attention, quantity)
-        assert isinstance(module, nn.Linear)
-        matrices += projection(n, quantity, module, ("model", joined_axis(subject, quantity)))
+        axes = ("model", joined_axis(subject, quantity))
+        matrices += projection(n, quantity, getattr(subject.attention, quantity), axes)
     for quantity in QUANTITIES:
         joined = getattr(subject.attention_pass, quantity).transpose(0, 1).flatten(1)
         matrices.append(n.vectors(quantity, joined, _tokens(subject, quantity), ("tokens", "joined")))
     x, m = n.symbol("input"), n.symbol("memory" if subject.is_cross else "input")
-    return Step(
-        "Queries, keys and values", n.formulas["project"].format(x=x, m=m, v=m), tuple(matrices), note=_note(subject, n)
-    )
+    formula = n.formulas["project"].format(x=x, m=m, v=m)
+    return Step("Queries, keys and values", formula, tuple(matrices), note=_note(subject, n))
 
 
-def projection(n: Notation, quantity: str, module: nn.Linear, axes: Axes) -> list[Matrix]:
-    """The matrix of a linear map as the lectures have it, (in, out), and its bias where there is one."""
+def projection(n: Notation, quantity: str, module: nn.Module, axes: Axes) -> list[Matrix]:
+    """The matrix of a linear map, and its bias where there is one."""
+    assert isinstance(module, nn.Linear)
     matrices = [transposed(n, f"w_{quantity}", module, axes)]
     if module.bias is not None:
         matrices.append(n.vectors(f"b_{quantity}", module.bias[None], ("1",), ("one", axes[1])))
@@ -38,18 +37,17 @@ def projection(n: Notation, quantity: str, module: nn.Linear, axes: Axes) -> lis
 
 
 def transposed(n: Notation, quantity: str, module: nn.Linear, axes: Axes) -> Matrix:
-    """The matrix of a linear map, which PyTorch keeps as (out, in), as (in, out)."""
+    """The matrix of a linear map as the lectures have it, (in, out); PyTorch keeps it as (out, in)."""
     return n.vectors(quantity, module.weight.T, numbered(module.in_features), axes)
 
 
 def split(subject: Subject, n: Notation, heads: Sequence[int]) -> Step:
     """Each head's part of Q, K and V."""
+    axes, passed = ("tokens", "head"), subject.attention_pass
     matrices = [
         part
         for quantity in QUANTITIES
-        for part in of_heads(
-            subject, n, quantity, getattr(subject.attention_pass, quantity), heads, axes=("tokens", "head"), alone=False
-        )
+        for part in of_heads(subject, n, quantity, getattr(passed, quantity), heads, axes, alone=False)
     ]
     size, total, model = subject.attention.head_dim, subject.attention.num_heads, subject.section.d_model
     note = f"{n.axes['head']} = {model} / {total} = {size}: " if total * size == model else ""
@@ -74,25 +72,15 @@ def of_heads(
     alone: bool | None = None,
     **options: Any,
 ) -> tuple[Matrix, ...]:
-    """A matrix for every head: of queries and keys, or vectors whose dimensions are numbered through all heads.
-
-    Args:
-        alone: whether a head goes without a number; None: the only one does.
-        options: as `Notation.matrix` takes them.
-
-    Shape:
-        values: (H, T, S) or (H, T, Dh)
-    """
-    size, tokens = values.shape[2], _tokens(subject, quantity)
+    """A matrix for every head: of queries and keys, (H, T, S), or vectors whose dimensions are numbered through all
+    heads, (H, T, Dh). `alone`: a head goes without a number; None: the only one does."""
+    size, tokens, matrices = values.shape[2], _tokens(subject, quantity), []
     without = subject.attention.num_heads == 1 if alone is None else alone
-
-    def columns(head: int) -> Sequence[str]:
-        return subject.key_tokens if axes == PAIRS else [str(head * size + i) for i in range(size)]
-
-    return tuple(
-        n.matrix(quantity, values[head], tokens, columns(head), axes, head=None if without else head, **options)
-        for head in heads
-    )
+    for head in heads:
+        columns = subject.key_tokens if axes == PAIRS else numbered(size, head * size)
+        number = None if without else head
+        matrices.append(n.matrix(quantity, values[head], tokens, columns, axes, head=number, **options))
+    return tuple(matrices)
 
 
 def _tokens(subject: Subject, quantity: str) -> tuple[str, ...]:
@@ -123,20 +111,17 @@ def _note(subject: Subject, n: Notation) -> str:
 
 def scoring(subject: Subject, n: Notation, heads: Sequence[int]) -> list[Step]:
     """Every step from Q and K to the weights."""
-    steps = [*_scores(subject, n, heads)]
-    logits = score_formula(subject, n)
-    if subject.attention_pass.bias is not None:
-        steps.append(_bias(subject, n, heads, logits))
+    steps, logits, passed = _scores(subject, n, heads), score_formula(subject, n), subject.attention_pass
+    if passed.bias is not None:
         logits += f" + {n.symbol('bias')}"
-    mask = subject.attention_pass.mask
-    if not mask.all():
+        matrices = of_heads(subject, n, "bias", passed.bias, heads)
+        matrices += of_heads(subject, n, "scaled", passed.scores, heads)
+        note = f"{subject.section.positions} positions add a number for the distance of query and key."
+        steps.append(Step("Positions", n.formulas["scaled"].format(scores=logits), matrices, note=note))
+    if not passed.mask.all():
         logits += f" + {n.symbol('mask')}"
-        steps.append(
-            masking(n, subject.attention_pass.scores, mask, tokens=subject.query_tokens, heads=heads, formula=logits)
-        )
-    weights = of_heads(
-        subject, n, "weights", values=subject.attention_pass.weights, heads=heads, kind="weights", sums=True
-    )
+        steps.append(masking(n, passed.scores, passed.mask, subject.query_tokens, heads, logits))
+    weights = of_heads(subject, n, "weights", passed.weights, heads, kind="weights", sums=True)
     formula = n.formulas["weights_alone" if subject.is_plain else "weights"].format(scores=logits)
     over = "column" if n.columns_are_tokens else "row"
     note = f"Every weight is at least 0, and each {over} sums to 1: what its query takes of every key."
@@ -147,11 +132,7 @@ def scoring(subject: Subject, n: Notation, heads: Sequence[int]) -> list[Step]:
 def masking(
     n: Notation, scores: Tensor, mask: Tensor, tokens: Sequence[str], heads: Sequence[int], formula: str
 ) -> Step:
-    """The mask as the lectures add it, 0 or −∞, and the scores with it.
-
-    Shape:
-        scores: (H, T, T); mask: (T, T), True = may attend
-    """
+    """The mask as the lectures add it, 0 or −∞, and the scores with it. Shape: scores (H, T, T), mask (T, T)."""
     added = torch.zeros(mask.shape).masked_fill(~mask.cpu(), -torch.inf)
     matrices = [n.matrix("mask", added, tokens, tokens, PAIRS, kind="mask")]
     for head in heads:
@@ -170,7 +151,11 @@ def _scores(subject: Subject, n: Notation, heads: Sequence[int]) -> list[Step]:
     raw = dot_scores(passed.query, passed.key, 1.0)
     matrices = of_heads(subject, n, "raw_alone" if subject.is_plain else "raw", raw, heads)
     formula = n.scores["parameter_free" if subject.is_plain else "dot"]
-    first = Step("Scores", formula, matrices, note=_raw_note(n, score))
+    note = f"{'Row m, column n' if n.columns_are_tokens else 'Row n, column m'}: "
+    note += "how well the query of token n fits the key of token m."
+    if score == "dot":
+        note += f"\nNot divided by {n.root}: these go into the softmax as they are."
+    first = Step("Scores", formula, matrices, note=note)
     capped = subject.section.attention_softcap is not None
     if score != "scaled_dot" and not capped:
         return [first]
@@ -197,24 +182,6 @@ def _additive(subject: Subject, n: Notation, heads: Sequence[int]) -> Step:
     formula = n.formulas["scaled"].format(scores=score_formula(subject, n))
     note = f"{n.symbol('score_vector')} holds a vector a head. Nothing to divide by: |tanh| stays below 1."
     return Step("Additive scores", formula, matrices, note="\n".join([note, *_cap(subject)]))
-
-
-def _bias(subject: Subject, n: Notation, heads: Sequence[int], logits: str) -> Step:
-    passed = subject.attention_pass
-    assert passed.bias is not None
-    matrices = of_heads(subject, n, "bias", passed.bias, heads)
-    matrices += of_heads(subject, n, "scaled", passed.scores, heads)
-    note = f"{subject.section.positions} positions add a number for the distance of query and key."
-    formula = n.formulas["scaled"].format(scores=f"{logits} + {n.symbol('bias')}")
-    return Step("Positions", formula, matrices, note=note)
-
-
-def _raw_note(n: Notation, score: str) -> str:
-    place = "Row m, column n" if n.columns_are_tokens else "Row n, column m"
-    note = f"{place}: how well the query of token n fits the key of token m."
-    if score == "dot":
-        note += f"\nNot divided by {n.root}: these go into the softmax as they are."
-    return note
 
 
 def _divisor(subject: Subject, n: Notation) -> str:

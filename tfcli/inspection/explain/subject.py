@@ -41,13 +41,10 @@ from tfcli.runs.load import LoadedRun
 
 @dataclass(frozen=True)
 class Subject:
-    """One layer of a model that has read a text.
+    """One layer of a model that has read a text, as ids (`inputs`).
 
-    Args:
-        label: what is explained, in a few words.
-        attention, attention_pass: that of the layer that is explained, its own or the one across.
-        inputs: the ids that the model has read.
-        vocabulary: of a toy, whose ids are places in it.
+    Of its attentions, its own and the one across, `attention` is the one that is explained. A toy has a `vocabulary`,
+    whose places are its ids.
     """
 
     label: str
@@ -117,11 +114,8 @@ def toy(
     norm_placement: NormPlacement = "post",
     seed: int = 0,
 ) -> Subject:
-    """One layer as Vaswani et al. 2017 have it, on the words of a text.
-
-    Raises:
-        UsageError: the text has no words or too many, or the heads do not divide d_model.
-    """
+    """One layer as Vaswani et al. 2017 have it, on the words of a text. A UsageError as of `toy_words`, and where the
+    heads do not divide d_model."""
     words = toy_words(text)
     if d_model % heads:
         raise UsageError(f"--d-model {d_model} is not divisible by --heads {heads}", "choose a multiple")
@@ -149,11 +143,7 @@ def toy(
 
 
 def toy_words(text: str) -> tuple[str, ...]:
-    """The words of a text, which are the tokens of a toy.
-
-    Raises:
-        UsageError: there are none, or too many.
-    """
+    """The words of a text, which are the tokens of a toy. A UsageError where there are none, or too many."""
     words = tuple(text.split())
     if not words:
         raise UsageError("The text is empty", "give a few words")
@@ -175,11 +165,8 @@ def drawn(
 def of_run(
     run: LoadedRun, text: str, *, target: str | None = None, kind: AttentionKind | None = None, layer: int = 0
 ) -> Subject:
-    """One layer of a run, on what it reads of a text; of an encoder-decoder without `kind`, of the decoder's own.
-
-    Raises:
-        UsageError: the run has no such layer or no such attention, or the text is empty or too long.
-    """
+    """One layer of a run, on what it reads of a text; of an encoder-decoder without `kind`, of the decoder's own. A
+    UsageError where there is no such layer or no such attention, or the text is empty or too long."""
     kinds = chosen_kinds(run, kind)
     kind = "decoder_self" if "decoder_self" in kinds else kinds[0]
     if not text.strip():
@@ -242,12 +229,8 @@ _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 @dataclass(frozen=True)
 class Notation:
-    """One lecture's way of writing, from the tables of `notations.toml`.
-
-    Args:
-        columns_are_tokens: every matrix stands transposed.
-        turned: the quantities that stand transposed.
-    """
+    """One lecture's way of writing, from the tables of `notations.toml`; `turned` are the quantities that stand
+    transposed, all of them where columns are tokens."""
 
     name: NotationName
     axes: Mapping[str, str]
@@ -277,36 +260,23 @@ class Notation:
         kind: MatrixKind = "signed",
         sums: bool = False,
     ) -> Matrix:
-        """A quantity as this notation writes it, from how our tensors hold it.
-
-        Shape:
-            values: (R, C), with a token a row where rows are tokens
-        """
+        """A quantity as this notation writes it, from how our tensors hold it: (R, C), with a token a row."""
         turned = self.columns_are_tokens or quantity in self.turned
         labels, (first, second) = (tuple(rows), tuple(columns)), (self.axes.get(axis, axis) for axis in axes)
         if turned:
             values, labels, first, second = values.T, labels[::-1], second, first
-        return Matrix(
-            self.symbol(quantity, head),
-            frozen(values.detach().float().cpu().numpy()),
-            *labels,
-            (first, second),
-            kind,
-            ("columns" if turned else "rows") if sums else None,
-        )
+        numbers = frozen(values.detach().float().cpu())
+        along: Literal["rows", "columns"] = "columns" if turned else "rows"
+        return Matrix(self.symbol(quantity, head), numbers, *labels, (first, second), kind, along if sums else None)
 
     def vectors(self, quantity: str, values: Tensor, tokens: Sequence[str], axes: Axes = VECTORS) -> Matrix:
-        """A quantity with a vector a token, whose dimensions are numbered.
-
-        Shape:
-            values: (T, C)
-        """
+        """A quantity with a vector a token, (T, C), whose dimensions are numbered."""
         return self.matrix(quantity, values, tokens, numbered(values.shape[1]), axes)
 
 
-def numbered(size: int) -> tuple[str, ...]:
-    """Labels of dimensions, from 0."""
-    return tuple(map(str, range(size)))
+def numbered(size: int, first: int = 0) -> tuple[str, ...]:
+    """Labels of dimensions."""
+    return tuple(map(str, range(first, first + size)))
 
 
 @cache
