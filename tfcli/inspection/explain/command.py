@@ -78,11 +78,8 @@ class Reading:
         return first_given({flag_of(name): getattr(self, name) for name in names})
 
     def subject(self, weights: Weights, **always: Any) -> "Subject":
-        """A toy of the options, and of `always` whatever was typed; or with `run` one of its layers on the text.
-
-        Raises:
-            UsageError: an option of the other kind was given, there is no such toy or layer, or no text for a run.
-        """
+        """A toy of the options, and of `always` whatever was typed; or with `run` one of its layers on the text. A
+        UsageError of an option of the other kind, of no such toy or layer, and of no text for a run."""
         from tfcli.inspection.explain.subject import EXAMPLE, of_run, toy
 
         if self.run is None:
@@ -253,8 +250,8 @@ def positions(
     else:
         embedded = embedded_by_run(load_run(run, checkpoint), read)
     record = explain_positions(embedded, notation, base=base, length=length)
-    table = explanation_table(record.explanation)
-    present(terminal, outputs, PositionExplanationView(record), record, lambda _: table)
+    view = PositionExplanationView(record)
+    present(terminal, outputs, view, record, lambda _: explanation_table(record.explanation))
 
 
 _OF_DRAWN_TOY = {"temperature": 0.5, "top_k": 3, "top_p": 0.9, "beam": 2, "seed": 0}
@@ -305,8 +302,7 @@ def decoding(
     if top_p is not None and not top_p > 0:
         raise UsageError(f"--top-p {top_p:g} leaves no token to draw", "choose more than 0, and at most 1")
     typed = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "beam": beam, "seed": seed}
-    given: dict[str, Any] = {name: value for name, value in typed.items() if value is not None}
-    given["max_new_tokens"] = steps
+    given = {name: value for name, value in typed.items() if value is not None} | {"max_new_tokens": steps}
     if run is not None:
         loaded = weights.load(run)
         record = explain_decoding(loaded, read_text(text or ""), run_settings(loaded, given))

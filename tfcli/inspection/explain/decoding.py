@@ -5,7 +5,7 @@ temperature of ½ they are squared, 64 : 16 : 4 : 1 : 1. The likeliest first wor
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -66,11 +66,8 @@ CANDIDATES = 8
 
 
 def run_settings(run: LoadedRun, given: Mapping[str, Any]) -> GenerateSection:
-    """What `tfcli generate` would draw with: the recipe's own settings, with what is given, and not None, over them.
-
-    Raises:
-        UsageError: a value is out of range, or does not fit the model.
-    """
+    """What `tfcli generate` would draw with: the recipe's own settings, with what is given, and not None, over them. A
+    UsageError of a value that is out of range, or does not fit the model."""
     settings = generation_settings(run.recipe, {**given, "beam_groups": 1, "num_samples": 1})
     sample = None if given.get("temperature") is None else settings.temperature > 0
     drawn = settled(run.model, run.tokenizer, replace(settings, beam=1), sample)
@@ -79,27 +76,17 @@ def run_settings(run: LoadedRun, given: Mapping[str, Any]) -> GenerateSection:
 
 def explain_toy_decoding(settings: GenerateSection) -> DecodingRecord:
     """The toy language, whose numbers can be checked by hand."""
+    about = {"source": None, "prompt": PROMPT, "vocabulary": len(TOKENS)}
 
     def read(rows: int) -> DecodingState:
         return cast(DecodingState, ToyState(settings.max_new_tokens))
 
-    def labels(ids: Sequence[int]) -> list[str]:
-        return [TOKENS[token] for token in ids]
-
-    return _explained(
-        settings, source=None, prompt=PROMPT, ids=(), read=read, roles=ROLES, labels=labels, vocabulary=len(TOKENS)
-    )
+    return _explained(settings, read, ROLES, lambda ids: [TOKENS[token] for token in ids], about, texts=[()])
 
 
 def explain_decoding(run: LoadedRun, prompt: str, settings: GenerateSection) -> DecodingRecord:
-    """A run's own text behind a prompt, or its translation, of `settings.max_new_tokens` at most.
-
-    Args:
-        settings: as they apply to the model, such as those of `run_settings`.
-
-    Raises:
-        UsageError: the run is an encoder or has no head, or the prompt does not fit.
-    """
+    """A run's own text behind a prompt, or its translation, with settings that fit the model (`run_settings`). A
+    UsageError where the run is an encoder or has no head, or the prompt does not fit."""
     require_head(run.config.model)
     if not isinstance(run.model, Decoder | EncoderDecoder):
         raise UsageError("An encoder writes no text", "name a decoder or an encoder-decoder, or leave --run out")
@@ -107,46 +94,32 @@ def explain_decoding(run: LoadedRun, prompt: str, settings: GenerateSection) -> 
     if settings.beyond_context == "stop" and isinstance(run.model, Decoder):
         require_room(run, Inputs(decoder=tuple(batch.ids[0])))
 
+    about = {"source": str(run.directory.path), "prompt": prompt, "vocabulary": run.tokenizer.vocab_size}
+
     def read(rows: int) -> DecodingState:
         return prefill(batch.model, batch.ids, roles, settings, rows=rows)
 
-    return _explained(
-        settings,
-        source=str(run.directory.path),
-        prompt=prompt,
-        ids=batch.ids[0],
-        read=read,
-        roles=roles,
-        labels=run.tokenizer.labels,
-        vocabulary=run.tokenizer.vocab_size,
-        **batch.how,
-    )
+    return _explained(settings, read, roles, run.tokenizer.labels, about, texts=[batch.ids[0]], **batch.how)
 
 
 @torch.inference_mode()
 def _explained(
     settings: GenerateSection,
-    *,
-    source: str | None,
-    prompt: str,
-    ids: Sequence[int],
     read: Callable[[int], DecodingState],
     roles: TokenRoles,
     labels: Labels,
-    vocabulary: int,
+    about: Mapping[str, Any],
     **how: Any,
 ) -> DecodingRecord:
-    """What follows ids. `read` reads them, with room for so many rows; `how` holds `prefix` and `ends` of `decode`."""
-    same: dict[str, Any] = {"texts": [ids], **how}
+    """What follows a text. `read` reads it, with room for so many rows; `how` are `texts`, `prefix` and `ends` of
+    `decode`, and `about` what else the record says."""
     settings = replace(settings, num_samples=1)
-    [greedy] = collect(decode(read(1), roles, replace(settings, temperature=0.0), **same), 1)
+    [greedy] = collect(decode(read(1), roles, replace(settings, temperature=0.0), **how), 1)
     # Texts of one length are compared by their probability alone.
     beams, nodes = replace(settings, temperature=0.0, length_penalty=0.0), list[BeamNode]()
-    [[best]] = beam_search(read(settings.beam), roles, beams, **same, observe=lambda _, node: nodes.append(node))
+    [[best]] = beam_search(read(settings.beam), roles, beams, **how, observe=lambda _, node: nodes.append(node))
     text = "".join(labels([token for token in best.token_ids if token not in roles.ends]))
-    found = Generated(
-        prompt, text, best.token_ids, score=best.score, log_probabilities=best.log_probabilities, finish="length"
-    )
+    found = Generated(about["prompt"], text, best.token_ids, best.score, best.log_probabilities, finish="length")
     new, steps = list[int](), list[DecodingStep]()
 
     def record(stages: DecodingStages) -> None:
@@ -154,16 +127,14 @@ def _explained(
             steps.append(_step(stages, labels, tuple(labels(new))))
         new.append(int(stages.token_ids[0]))
 
-    collect(decode(read(1), roles, settings, **same, observe=record), 1)
+    collect(decode(read(1), roles, settings, **how, observe=record), 1)
     return DecodingRecord(
-        source=source,
-        prompt=prompt,
-        vocabulary=vocabulary,
+        **about,
         **{name: getattr(settings, name) for name in _SETTINGS},
         steps=tuple(steps),
         greedy=_path("greedy", greedy, labels),
         beam=_path(f"beam {settings.beam}", best, labels),
-        tree=beam_tree(prompt, nodes, [found], labels, beams),
+        tree=beam_tree(about["prompt"], nodes, [found], labels, beams),
     )
 
 

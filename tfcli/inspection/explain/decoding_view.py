@@ -78,8 +78,7 @@ def _step(
         z = "z′" if record.is_against_repetition else "z"
         yield Text.assemble(f"argmax {z}: ", (token_label(step.token), "bold"))
         return
-    filters = _filters(record, step.kept, "kept_")
-    (first, count), *others = filters.items()
+    (first, count), *others = _filters(record, step.kept, "kept_").items()
     left = "".join(f", {name} {number}" for name, number in others)
     yield Text(f"{first} leaves {count}{left}.", style="dim")
     yield from _unit_line(step, options.max_width, in_color)
@@ -96,11 +95,8 @@ def _filters(record: DecodingRecord, by_key: Mapping[str, _Value], prefix: str) 
 
 
 def _candidates(record: DecodingRecord, step: DecodingStep, width: int, *, ascii_only: bool) -> Table:
-    draws, adjusted, filters = (
-        step.uniform is not None,
-        record.is_against_repetition,
-        _filters(record, step.kept, "kept_"),
-    )
+    draws, adjusted = step.uniform is not None, record.is_against_repetition
+    filters = _filters(record, step.kept, "kept_")
     label = min(_LONGEST_LABEL, max(5, widest(tuple(token_label(one.token) for one in step.candidates))))
     with_scaled = draws and (width >= _ROOMY or not (adjusted or len(filters) > 2))
     with_bars = draws and width >= _WIDE
@@ -157,9 +153,8 @@ def _unit_line(step: DecodingStep, width: int, in_color: bool) -> Iterator[Segme
 
 def _searches(record: DecodingRecord) -> Iterator[Text]:
     yield Text("Greedy decoding and beam search, without a draw", style="bold")
-    label = max(len(record.greedy.name), len(record.beam.name))
     for path in (record.greedy, record.beam):
-        yield _worked(path, label)
+        yield _worked(path, max(len(record.greedy.name), len(record.beam.name)))
     gain = record.beam.log_probability - record.greedy.log_probability
     said = "The beam's text is no likelier: a beam, too, may let go of the beginning of the best text."
     if record.greedy.tokens == record.beam.tokens:

@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby, product
+from itertools import accumulate, groupby, product
 from typing import Any
 
 import numpy as np
@@ -38,10 +38,7 @@ def kept_columns(widths: Sequence[int], room: int) -> Kept:
     """
     if sum(widths) <= room:
         return list(range(len(widths)))
-    left, first = room - widths[-1] - _GAP, 0
-    while first < len(widths) - 2 and widths[first] <= left:
-        left -= widths[first]
-        first += 1
+    first = sum(taken <= room - widths[-1] - _GAP for taken in accumulate(widths[:-2]))
     return [*range(max(1, first)), None, len(widths) - 1]
 
 
@@ -58,8 +55,7 @@ def formatter(values: NDArray[np.float32], kind: MatrixKind) -> Callable[[float]
     """
     finite = values[np.isfinite(values)]
     if kind == "weights":
-        small = finite[finite > 0]
-        digits = 4 if small.size and small.min() < 0.0005 else 3
+        digits = 4 if finite.min(initial=1.0, where=finite > 0) < 0.0005 else 3
         return lambda value: _share(value, digits)
     digits = 0
     if (finite % 1).any():  # two, or so many more that the largest number has two digits, up to five
@@ -102,14 +98,13 @@ def _short_labels(labels: Sequence[str]) -> tuple[str, ...]:
 
 
 def _drawn(matrix: Matrix, brush: Brush, furthest: float, room: int, *, labelled: bool) -> list[Line]:
-    """A matrix in at most `room` cells, its lines as long as each other; what does not fit is left out, with "…" in its
-    place."""
+    """A matrix in at most `room` cells, its lines as long as each other; "…" stands for what does not fit."""
     sums_right, sums_below = matrix.sums == "rows", matrix.sums == "columns"
     labels, rows = _short_labels(matrix.rows), len(matrix.rows)
     down: Kept = list(range(rows)) if rows <= _MOST_ROWS else [*range(_SHOWN_ROWS - 2), None, rows - 1]
     gutter = widest((*labels, *["sum"] * sums_below)) + 1 if labelled else 0
-    count, most = len(matrix.columns), room // _LEAST_COLUMN + 1
-    may_fit = list(range(count)) if count <= most else [*range(most), count - 1]
+    count = len(matrix.columns)
+    may_fit = [*range(min(room // _LEAST_COLUMN + 1, count - 1)), count - 1]
     heads, values = _short_labels([matrix.columns[i] for i in may_fit]), matrix.values[:, may_fit]
     write = formatter(matrix.values, matrix.kind)
     texts = {row: [write(value) for value in values[row].tolist()] for row in down if row is not None}
@@ -165,13 +160,10 @@ class Shelves:
     """Matrices from left to right, then downwards; those of several heads stay together where they can.
 
     One with the same rows as its left neighbour shares its labels. Weights that are too many for numbers are a map.
-
-    Args:
-        furthest: the distance from 0 at which signed colours end.
     """
 
     matrices: Sequence[Matrix]
-    furthest: float
+    furthest: float  # from 0, where signed colours end
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         shelf, width = _Shelf(), options.max_width
@@ -181,7 +173,10 @@ class Shelves:
                 yield from _emptied(shelf, gap=True)
                 shelf = []
                 for matrix in group:
-                    yield from _map(matrix)
+                    yield Text.assemble(*zip(_caption(matrix), ("bold", "dim"), strict=True))
+                    seen = np.where(matrix.values == 0, np.nan, matrix.values)
+                    labels = _short_labels(matrix.rows), _short_labels(matrix.columns)
+                    yield HeatMap(seen, "weight", *labels, empty="exactly 0", square=True)
                 continue
             for part in [group] if self._extended([], group, console, width) else [[one] for one in group]:
                 extended = self._extended(shelf, part, console, width)
@@ -223,15 +218,6 @@ def _emptied(shelf: _Shelf, *, gap: bool = False) -> RenderResult:
 def _is_map(matrix: Matrix, width: int) -> bool:
     """Whether weights are too many for numbers: leaving some out would hide what they say."""
     return matrix.kind == "weights" and (len(matrix.rows) > _MOST_ROWS or len(matrix.columns) * _NARROWEST > width)
-
-
-def _map(matrix: Matrix) -> RenderResult:
-    name, shape = _caption(matrix)
-    yield Text.assemble((name, "bold"), (shape, "dim"))
-    seen = np.where(matrix.values == 0, np.nan, matrix.values)
-    yield HeatMap(
-        seen, "weight", _short_labels(matrix.rows), _short_labels(matrix.columns), empty="exactly 0", square=True
-    )
 
 
 _INDENT = 2
@@ -291,8 +277,7 @@ class StepView(View[Step]):
     def _legend(self, console: Console, width: int, furthest: float) -> RenderResult:
         """The scales of the colours, and what stands for no number; nothing where numbers alone say all, and of maps,
         which have their own."""
-        parts: list[Line] = []
-        numbers = [matrix for matrix in self.record.matrices if not _is_map(matrix, width)]
+        parts, numbers = list[Line](), [matrix for matrix in self.record.matrices if not _is_map(matrix, width)]
         kinds = {matrix.kind for matrix in numbers}
         if has_colors(console) and "signed" in kinds:
             parts.append(scale_bar(f"{-furthest:.3g}", f"{furthest:.3g}", brush_for(console, SIGNED)))
@@ -322,17 +307,19 @@ def _bullets(remarks: Sequence[str]) -> Padding:
 
 def explanation_table(explanation: Explanation) -> CsvTable:
     """Every number of every matrix, and every measure, a line each; −∞ is "-inf"."""
-    return CsvTable(("step", "title", "matrix", "row", "column", "value"), _lines(explanation))
+
+    def lines() -> Iterator[Sequence[Any]]:
+        for number, step in enumerate(explanation.steps, 1):
+            for matrix in step.matrices:
+                for place, value in zip(product(matrix.rows, matrix.columns), matrix.values.flat, strict=True):
+                    yield number, step.title, matrix.name, *place, str(value)
+            for measure in step.measures:
+                yield number, step.title, measure.name, None, None, measure.value
+
+    return CsvTable(("step", "title", "matrix", "row", "column", "value"), lines())
 
 
-def _lines(explanation: Explanation) -> Iterator[Sequence[Any]]:
-    for number, step in enumerate(explanation.steps, 1):
-        for matrix in step.matrices:
-            places = product(matrix.rows, matrix.columns)
-            for place, value in zip(places, matrix.values.flat, strict=True):
-                yield number, step.title, matrix.name, *place, str(value)
-        for measure in step.measures:
-            yield number, step.title, measure.name, None, None, measure.value
+_TENSOR = ("tensor", "axes", "shape", "formula")
 
 
 class ShapesView(View[ShapeTrace]):
@@ -341,9 +328,9 @@ class ShapesView(View[ShapeTrace]):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield from _heading(self.record)
         yield Text()
-        table = columns("wwrw", "tensor", "axes", "shape", "formula")
+        table = columns("wwrw", *_TENSOR)
         for one in self.record.tensors:
-            axes, shape = f"({', '.join(one.axes)})", f"({', '.join(map(str, one.shape))})"
+            axes, shape = (f"({', '.join(map(str, each))})" for each in (one.axes, one.shape))
             formula = Text(printable(one.formula), "cyan")
             table.add_row(Text(printable(one.name), "bold"), Text(axes), Text(shape, "bold"), formula)
         yield table
@@ -353,10 +340,8 @@ class ShapesView(View[ShapeTrace]):
 
 def shapes_table(trace: ShapeTrace) -> CsvTable:
     """The same as columns; axes and sizes of one tensor are separated by " × "."""
-    return CsvTable(
-        ("tensor", "axes", "shape", "formula"),
-        ((one.name, " × ".join(one.axes), " × ".join(map(str, one.shape)), one.formula) for one in trace.tensors),
-    )
+    rows = ((one.name, " × ".join(one.axes), " × ".join(map(str, one.shape)), one.formula) for one in trace.tensors)
+    return CsvTable(_TENSOR, rows)
 
 
 class PositionExplanationView(View[PositionExplanation]):
