@@ -22,8 +22,7 @@ class PositionsRecord:
 
     Vectors (sinusoidal, learned, rotary): `table[r, i]` is dimension i of position `first` + r, and `similarity[k]` the
     mean over n of r_n · r_{n+k} / |r_n||r_{n+k}|. Biases (alibi, t5): `table[r, h]` is what head h adds to the score of
-    a key that stands k = `first` + r tokens before its query (after it where k < 0); `d_model` and `similarity` are
-    None.
+    a key that stands k = `first` + r tokens before its query, and after it where k < 0, of which there are length − 1.
 
     Args:
         base: L of the wavelengths; None: there are none. length: positions.
@@ -33,10 +32,6 @@ class PositionsRecord:
         frequencies: angle by which each pair of dimensions turns from one position to the next; None: not rotary.
         merge: how a run joins its vectors to its tokens; None: they act on the scores, or there is no run.
         side: whose table it is, where the two sides have their own.
-
-    Shape:
-        table: (length, d_model) of vectors; (length, H) or, where k may be negative, (2 · length − 1, H) of biases
-        similarity: (length,)
     """
 
     encoding: str
@@ -69,11 +64,8 @@ class Requirement:
 
 @dataclass(frozen=True)
 class PositionRequirements:
-    """All of them for one encoding (Bishop and Bishop 2024, section 12.1.9).
-
-    Args:
-        origin: whose numbers they are: a formula's, a run's, or untrained ones. joins: how it meets the tokens.
-    """
+    """All of them for one encoding (Bishop and Bishop 2024, section 12.1.9), whose numbers are a formula's, a run's, or
+    untrained ones (`origin`), and how it joins the tokens."""
 
     encoding: str
     origin: str
@@ -87,14 +79,12 @@ Described = tuple[PositionsRecord, PositionRequirements]
 
 @dataclass(frozen=True)
 class ShiftRecord:
-    """The matrix that carries every r_n to r_{n+k}, k = `shift`: r_{n+k} = `matrix` r_n.
+    """The (D, D) matrix that carries every r_n to r_{n+k}, k = `shift`: r_{n+k} = `matrix` r_n.
 
     Args:
         angles: by how much each pair of dimensions is turned. pairs: the dimensions of each. None: it was fitted.
         residual: |r_{n+k} − matrix r_n| by |r_{n+k}|, over n; of a fitted matrix, over positions not fitted on.
         alone: dimensions without a partner, which no matrix carries: the last sine of an odd size.
-
-    Shape: matrix (D, D), angles (pairs,), pairs (pairs, 2)
     """
 
     encoding: str
@@ -117,11 +107,8 @@ class LossBand:
 
 @dataclass(frozen=True)
 class BeyondContext:
-    """A decoder's loss by position, within its context and beyond; `curve` (bins,): the mean over `bin` positions each.
-
-    Args:
-        learned: whether positions are learned, so that there are none beyond the context.
-    """
+    """A decoder's loss by position, within its context and beyond, where learned positions end; `curve` (bins,) is the
+    mean over `bin` positions each."""
 
     context: int
     texts: int

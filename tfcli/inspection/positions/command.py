@@ -128,15 +128,11 @@ def positions(
         table = view.shift_table(carried)
     if beyond is not None:
         parts += [Text(), view.BeyondContextView(beyond)]
-    shown = Group(*parts)
-    present(
-        terminal,
-        outputs,
-        shown,
-        record,
-        lambda _: table,
-        json=lambda _: view.positions_json(record, found, carried, beyond),
-    )
+
+    def json(_: Any) -> Any:
+        return view.positions_json(record, found, carried, beyond)
+
+    present(terminal, outputs, Group(*parts), record, lambda _: table, json=json)
 
 
 def _of_run(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from tfcli.errors import UsageError
 from tfcli.inspection.positions import (
@@ -22,7 +23,6 @@ from tfcli.inspection.positions import (
 from tfcli.inspection.positions.compute import Side, fitted, positions_table, relative_weight, run_positions, stack_name
 from tfcli.layers.alibi import alibi_bias, alibi_slopes
 from tfcli.layers.attention import Span
-from tfcli.layers.positions import AttentionPositions
 from tfcli.layers.rotary import rotate, rotation
 from tfcli.models.build import build_model
 from tfcli.models.transformer import Transformer
@@ -63,35 +63,33 @@ def requirements(
     """Every requirement with its number.
 
     Args:
-        longer: makes the table with more positions; None: they end with it. origin: whose numbers it holds.
+        longer: makes the table with more positions; None: they end with it.
         k: the distance of `consistent distance`.
         biases: (H, N, N), what is added to the scores, where something is. buckets: (buckets, H), the numbers that all
             biases are taken from, where they are so many and no more.
         beyond: a run's loss by position, which then decides about texts beyond the length.
     """
-    long = record if longer is None else longer(min(max(_TIMES * record.length, _FEWEST), _MOST))
+    long = None if longer is None else longer(min(max(_TIMES * record.length, _FEWEST), _MOST))
     joined = record.merge or ("add" if record.encoding in ("sinusoidal", "learned") else record.encoding)
     data = joined in ("add", "concat")
     where = "part of the vectors that enter" if data else "inside attention: the architecture"
     found = (
         _bounded(record, long, buckets),
         _unique(record),
-        _beyond(record, None if longer is None else long, beyond),
-        _consistent(record, long, k, biases),
+        _beyond(record, long, beyond),
+        _consistent(record, long or record, k, biases),
         Requirement("in the data", data, None, where),
     )
     return PositionRequirements(record.encoding, origin, _JOINS[joined], found)
 
 
-def _bounded(record: PositionsRecord, long: PositionsRecord, buckets: NDArray[np.float32] | None) -> Requirement:
-    values = np.abs(long.table if buckets is None else buckets)
-    largest, half = float(values.max()), len(values) // 2
+def _bounded(record: PositionsRecord, long: PositionsRecord | None, buckets: NDArray[np.float32] | None) -> Requirement:
+    values = np.abs((long or record).table if buckets is None else buckets)
+    largest, half, of = float(values.max()), len(values) // 2, str(record.length)
     met = bool(np.isfinite(largest))
     if buckets is not None:
         of = f"{len(buckets)} buckets, for any distance"
-    elif long is record:
-        of = str(record.length)
-    else:
+    elif long is not None:
         met = not values[half:].max() > _GROWTH * values[:half].max()
         of = f"{long.length:,} positions; met: stops growing"
     return Requirement("bounded", met, largest, f"largest |value| of {of}")
@@ -164,14 +162,9 @@ def formula(
     layout: PositionLayout | None = None,
     k: int = 1,
 ) -> Described:
-    """An encoding that is a formula, with its requirements; with the usual sizes where none are given.
-
-    Args:
-        heads: of rotary, those that share d_model; of alibi, a column each.
-
-    Raises:
-        UsageError: as `positions_table`, or the heads do not divide d_model.
-    """
+    """An encoding that is a formula, with its requirements; with the usual sizes where none are given. The heads of
+    rotary share d_model, or a UsageError says so; those of alibi are a column each. Raises what `positions_table`
+    raises."""
     size, shared = d_model or SIZE, heads or 1
     if encoding != "alibi" and size % shared:
         raise UsageError(f"--d-model {size} is not divisible by --heads {shared}", "choose a multiple")
@@ -217,14 +210,8 @@ def compared(
     base: float | None = None,
     k: int = 1,
 ) -> list[Described]:
-    """Every encoding: those of runs; for the others a formula or, where there is none, what training begins with.
-
-    Args:
-        length: positions of the others; None: as many as the first run has.
-
-    Raises:
-        UsageError: two runs have the same encoding.
-    """
+    """Every encoding: those of runs; for the others a formula or, where there is none, what training begins with, with
+    as many positions as the first run where no `length` is given. A UsageError where two runs have one encoding."""
     known, order = dict[str, Described](), list[Described]()
     for record, found in runs:
         if record.encoding in known:
@@ -251,9 +238,6 @@ def compared(
 def _biases(model: Transformer, length: int, side: Side | None) -> NDArray[np.float32]:
     """What the model adds to the scores. Shape: (H, N, N)."""
     of = (side or "source") if model.section.architecture == "encoder-decoder" else None
-    positions = model.get_submodule(f"{stack_name(of)}.positions")
-    assert isinstance(positions, AttentionPositions)
     with torch.inference_mode():
-        bias = positions(Span(0, length)).bias
-    assert bias is not None
+        bias: Tensor = model.get_submodule(f"{stack_name(of)}.positions")(Span(0, length)).bias
     return frozen(bias[0].float().cpu())

@@ -40,7 +40,7 @@ def positions_table(
     scaling: float = 1.0,
     offset: int = 0,
 ) -> PositionsRecord:
-    """The table of a formula.
+    """The table of a formula, or a UsageError where the encoding is none, or the sizes make no table.
 
     sinusoidal: what is joined to the embeddings. rotary: the cosine of the angle by which pair i is turned in column
     2i, its sine in column 2i + 1, whichever dimensions the layout pairs. alibi: what head h adds to the score of a key
@@ -51,9 +51,6 @@ def positions_table(
         layout: None for the usual one: interleaved for sinusoidal, halves for rotary.
         scaling: what positions are divided by; not of alibi.
         offset: number of the first position, of sinusoidal alone.
-
-    Raises:
-        UsageError: the encoding is no formula, or the sizes make no table.
     """
     _require_formula(encoding)
     columns = "heads" if encoding == "alibi" else "dimensions"
@@ -80,11 +77,8 @@ def positions_table(
 
 def run_positions(model: Transformer, length: int | None = None, side: Side | None = None) -> PositionsRecord:
     """The table that a trained model uses, of its whole context or of the first `length` positions; where the sides of
-    an encoder-decoder have learned a table each, that of the source, or of `side`.
-
-    Raises:
-        UsageError: the model has no positions or no such side, `length` is below 1, or it is beyond a learned table.
-    """
+    an encoder-decoder have learned a table each, that of the source, or of `side`. A UsageError where it has no
+    positions or no such side, and of a `length` below 1 or beyond a learned table."""
     section = model.section
     length = section.max_seq_len if length is None else length
     has_sides = section.architecture == "encoder-decoder"
@@ -142,7 +136,7 @@ def _rotary(section: ModelSection, length: int) -> PositionsRecord:
         layout=section.layout,
         scaling=section.position_scaling,
         stretching=section.position_scaling_kind,
-        frequencies=frozen(frequencies.numpy(), np.float64),
+        frequencies=frozen(frequencies, np.float64),
     )
 
 
@@ -190,19 +184,15 @@ def _merge(section: ModelSection) -> PositionMerge | None:
 
 
 def _vectors(encoding: str, table: Tensor, *, base: float | None = None, **about: Any) -> PositionsRecord:
-    values = _numbers(table)
+    values = frozen(table.detach().float().cpu())
     length, d_model = values.shape
     similarity = frozen(similarity_by_distance(values))
-    return PositionsRecord(encoding, base, length, d_model=d_model, table=values, similarity=similarity, **about)
+    return PositionsRecord(encoding, base, length, d_model, table=values, similarity=similarity, **about)
 
 
 def _biases(encoding: str, length: int, table: Tensor, **about: Any) -> PositionsRecord:
-    about |= {"rows": "distance", "columns": "head"}
-    return PositionsRecord(encoding, None, length, d_model=None, table=_numbers(table), similarity=None, **about)
-
-
-def _numbers(table: Tensor) -> NDArray[np.float32]:
-    return frozen(table.detach().float().cpu())
+    about |= {"table": frozen(table.detach().float().cpu()), "rows": "distance", "columns": "head"}
+    return PositionsRecord(encoding, None, length, d_model=None, similarity=None, **about)
 
 
 _SMALLEST = 1e-6
@@ -229,9 +219,8 @@ def shift(record: PositionsRecord, k: int) -> ShiftRecord:
     pairs = np.arange(size // 2 * 2).reshape(-1, 2)  # a rotary table holds its pairs side by side in both layouts
     if record.encoding == "sinusoidal" and record.layout == "halves":
         pairs = pairs.reshape(2, -1).T
-    if record.frequencies is None:
-        angles = k / record.scaling * record.base ** (-2.0 * np.arange(len(pairs)) / size)
-    else:
+    angles = k / record.scaling * record.base ** (-2.0 * np.arange(len(pairs)) / size)
+    if record.frequencies is not None:
         angles = k * record.frequencies
     matrix, (first, second) = np.zeros((size, size)), pairs.T
     matrix[first, first] = matrix[second, second] = np.cos(angles)
@@ -297,5 +286,6 @@ def beyond_context(run: LoadedRun, data: PreparedDataset) -> BeyondContext:
 def require_decoder(run: LoadedRun) -> None:
     """Refuse, by a UsageError, a model whose loss is not that of a text read on and on."""
     if not isinstance(run.model, Decoder):
-        problem = f"An {run.architecture}'s loss does not go on with a text"
-        raise UsageError(problem, "leave --loss out, or name a decoder")
+        raise UsageError(
+            f"An {run.architecture}'s loss does not go on with a text", "leave --loss out, or name a decoder"
+        )

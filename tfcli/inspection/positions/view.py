@@ -1,6 +1,6 @@
 """Positional encodings drawn: tables, curves, and which requirements they meet."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -85,17 +85,16 @@ def _biases(record: PositionsRecord, console: Console) -> RenderResult:
     yield from dim(*_meaning(record))
     step = -(-heads // len(_STYLES))
     yield from heading(f"\nBias by distance, {'a curve a head' if step == 1 else f'a curve for one head of {step}'}")
-    ks = range(record.first, record.first + distances)
-    curves = [(str(head), ks, record.table[:, head]) for head in range(0, heads, step)]
-    yield Plot(_told_apart(curves, console), "distance k · head")
+    curves = {str(head): record.table[:, head] for head in range(0, heads, step)}
+    yield Plot(_told_apart(curves, record.first, console), "distance k · head")
 
 
-def _told_apart(curves: Sequence[tuple[str, range, NDArray[np.float32]]], console: Console) -> tuple[Series, ...]:
-    """Curves by name, x and y, each in a colour, or where there are none drawn as letters."""
+def _told_apart(curves: Mapping[str, NDArray[np.float32]], first: int, console: Console) -> tuple[Series, ...]:
+    """Curves by name from x = `first` on, each in a colour, or where there are none drawn as letters."""
     in_color = console.color_system is not None and not console.no_color
     return tuple(
-        Series(*curve, style, marker="" if in_color else letter)
-        for curve, style, letter in zip(curves, _STYLES, _LETTERS, strict=False)
+        Series(name, range(first, first + len(ys)), ys, style, marker="" if in_color else letter)
+        for (name, ys), style, letter in zip(curves.items(), _STYLES, _LETTERS, strict=False)
     )
 
 
@@ -116,8 +115,7 @@ def _meaning(record: PositionsRecord) -> list[str]:
 
 @dataclass(frozen=True)
 class BiasMap(View[PositionsRecord]):
-    """e^(bias − the head's largest): a softmax over equal scores gives its weights in proportion to it. Biases
-    themselves would draw little but the steepest head."""
+    """The weights of a softmax over equal scores, by the head's largest; biases would draw little but the steepest."""
 
     meaning: str = "weight relative to the head's largest, scores equal"
 
@@ -144,12 +142,9 @@ def _weight_by_distance(record: PositionsRecord) -> NDArray[np.float32]:
 
 @dataclass(frozen=True)
 class VectorMap(View[PositionsRecord]):
-    """The positions and dimensions that fit, every so many of them.
-
-    Dimensions that share an angle are its sine and its cosine. Side by side they would draw stripes: the one half of
-    all pairs comes first, then the other. Pairs are left out whole. Keeping the largest of a block instead would draw
-    little but the cosines near 1.
-    """
+    """The positions and dimensions that fit, every so many of them; the largest of a block would draw little but the
+    cosines near 1. The two of a pair would draw stripes side by side: one half of all pairs comes first, then the
+    other, and pairs are left out whole."""
 
     most_rows: int = _MOST_ROWS
     meaning: str = "value, centred on 0"
@@ -176,23 +171,18 @@ class VectorMap(View[PositionsRecord]):
             kept=len(kept),
         )
         if row_step > 1 or pair_step > 1:
-            yield from dim(f"drawn: {_every(row_step, 'position')}; {_every(pair_step, 'pair of dimensions')}")
-
-
-def _every(step: int, noun: str) -> str:
-    return f"every {noun}" if step == 1 else f"one {noun} of {step}"
+            steps = (("position", row_step), ("pair of dimensions", pair_step))
+            drawn = (f"every {noun}" if step == 1 else f"one {noun} of {step}" for noun, step in steps)
+            yield from dim(f"drawn: {'; '.join(drawn)}")
 
 
 def _title(record: PositionsRecord) -> str:
-    parts = ["Positions", printable(record.encoding)]
-    parts += [record.layout] if record.layout else []
-    parts += [] if record.base is None else [f"base {record.base:g}"]
+    scaled = f"n divided by {record.scaling:g}" if record.scaling != 1 else ""
     if record.stretching != "linear":
-        parts.append(f"stretched {record.scaling:g}-fold by {printable(record.stretching)}")
-    elif record.scaling != 1:
-        parts.append(f"n divided by {record.scaling:g}")
-    parts += [f"{record.side} side"] if record.side else []
-    return " · ".join(parts)
+        scaled = f"stretched {record.scaling:g}-fold by {printable(record.stretching)}"
+    base = "" if record.base is None else f"base {record.base:g}"
+    side = f"{record.side} side" if record.side else ""
+    return " · ".join(filter(None, ("Positions", printable(record.encoding), record.layout, base, scaled, side)))
 
 
 def _size(record: PositionsRecord) -> str:
@@ -241,8 +231,7 @@ class RequirementsView(View[PositionRequirements]):
         for one in self.record.requirements:
             number = (_number(one), "bold")
             if options.max_width < _NARROW:
-                yield Text.assemble(f"{one.name}  ", _verdict(one), "  ", number)
-                yield from dim(f"  {one.measured}")
+                yield Text.assemble(f"{one.name}  ", _verdict(one), "  ", number, (f"\n  {one.measured}", "dim"))
             else:
                 table.add_row(Text(one.name), _verdict(one), Text(*number), Text(one.measured, "dim"))
         yield table
@@ -268,8 +257,8 @@ class PositionComparisonView(View[Sequence[Described]]):
         words = "vectors: their cosine, mean over n; biases: weight by the largest, scores equal, mean over heads"
         yield from heading("\nHow alike two positions are by their distance", words)
         length = min(record.length for record in tables)
-        curves = [(record.encoding, range(length), _alike(record)[:length]) for record in tables]
-        yield Plot(_told_apart(curves, console), "distance k")
+        curves = {record.encoding: _alike(record)[:length] for record in tables}
+        yield Plot(_told_apart(curves, 0, console), "distance k")
         yield from heading(f"\n{_WISHES}")
         wishes = [*zip(*(one.requirements for one in found), strict=True)]
         table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", show_edge=False)
@@ -310,9 +299,8 @@ def requirements_table(found: Sequence[PositionRequirements]) -> CsvTable:
 
 
 def _verdict(one: Requirement) -> Text:
-    if one.met is None:
-        return Text("unknown", "dim")
-    return Text("met", "green") if one.met else Text("not met", "bold red")
+    words = {None: ("unknown", "dim"), True: ("met", "green"), False: ("not met", "bold red")}
+    return Text(*words[one.met])
 
 
 def _number(one: Requirement) -> str:
@@ -381,9 +369,5 @@ def positions_json(
 ) -> dict[str, Any]:
     """A table, what it should be, and what else was asked for; null: it was not."""
     about = to_json(found)
-    return {
-        **to_json(record),
-        **{key: about[key] for key in ("origin", "joins", "requirements")},
-        "shift": shift and to_json(shift),
-        "beyond_context": beyond and to_json(beyond),
-    }
+    more = {"shift": shift and to_json(shift), "beyond_context": beyond and to_json(beyond)}
+    return {**to_json(record), **{key: about[key] for key in ("origin", "joins", "requirements")}, **more}
