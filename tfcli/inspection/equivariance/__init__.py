@@ -16,12 +16,8 @@ EQUAL = 1e-4
 
 @dataclass(frozen=True)
 class Variant:
-    """A model as it is, or with its positions or its mask changed.
-
-    Args:
-        positions: whether they are told, by an encoding or by a window; else tables are zero, nothing turned or hidden.
-        masked: whether a token is kept from seeing those after it. own: whether that is the model as it is.
-    """
+    """A model as it is (`own`), or with its positions or its causal mask changed. Positions are told by an encoding or
+    by a window; else tables are zero, nothing turned or hidden."""
 
     positions: bool
     masked: bool
@@ -52,13 +48,8 @@ class NormLeak:
 
 @dataclass(frozen=True)
 class EquivarianceRecord:
-    """Permutations of a text, and a later token changed under norms of both kinds.
-
-    Args:
-        encoding: the model's positions, as the recipe calls them.
-        window: of its attention, which tells positions too; None: it sees the whole text.
-        changed: the token that is changed for `leaks`.
-    """
+    """Permutations of a text, and for `leaks` a later token, `changed`, under norms of both kinds. The `window` of its
+    attention tells a model positions too; None: it sees the whole text."""
 
     model: str
     architecture: str
@@ -84,11 +75,8 @@ class Half:
 
 @dataclass(frozen=True)
 class PerturbationRecord:
-    """One token's vector changed: how far every row has moved after each half of each layer.
-
-    Shape:
-        moved: (T, 1 + 2 · L), the length of each row's change by that of the row: of what enters, then a column a half
-    """
+    """One token's vector changed: how far every row has moved after each half of each layer. `moved` (T, 1 + 2 · L) is
+    the length of each row's change by that of the row: of what enters, then a column a half."""
 
     model: str
     tokens: tuple[str, ...]

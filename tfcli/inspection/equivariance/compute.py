@@ -116,14 +116,14 @@ def norms_across_tokens(one: Tower) -> Iterator[None]:
 @contextmanager
 def _set(changes: Sequence[tuple[nn.Module, str, Any]]) -> Iterator[None]:
     """Other attributes of modules for a while."""
-    before = [getattr(module, name) for module, name, _ in changes]
+    before = [(module, name, getattr(module, name)) for module, name, _ in changes]
     try:
-        for (module, name, value), old in zip(changes, before, strict=True):
+        for (module, name, old), (_, _, value) in zip(before, changes, strict=True):
             setattr(module, name, nn.Parameter(value, False) if isinstance(old, nn.Parameter) else value)
         yield
     finally:
-        for (module, name, _), old in zip(changes, before, strict=True):
-            setattr(module, name, old)
+        for change in before:
+            setattr(*change)
 
 
 Read = tuple[tuple[int, ...], tuple[str, ...]]
@@ -156,7 +156,11 @@ def equivariance(
     if len(set(ids)) < 2:
         raise UsageError("A text of one kind of token has no order to change", "give one with two different tokens")
     one, x = tower(model), torch.tensor([list(ids)], device=model.device)
-    draws = _permutations(x[0], permutations, seed)
+    generator, draws = torch.Generator().manual_seed(seed), list[Tensor]()
+    while len(draws) < permutations:  # orders in which the text reads otherwise
+        order = torch.randperm(len(ids), generator=generator).to(x.device)
+        if not torch.equal(x[0, order], x[0]):
+            draws.append(order)
     return EquivarianceRecord(
         model=name,
         architecture=model.section.architecture,
@@ -166,7 +170,7 @@ def equivariance(
         permutations=permutations,
         deviations=tuple(_deviation(one, x, draws, variant) for variant in variants(model)),
         changed=len(ids) - 1,
-        leaks=_leaks(one, x, len(ids) - 1),
+        leaks=tuple(_leaks(one, x)),
     )
 
 
@@ -178,17 +182,6 @@ def variants(model: Transformer) -> tuple[Variant, ...]:
     return tuple(Variant(p, m, (p, m) == own) for m in (False, True) for p in told)
 
 
-def _permutations(ids: Tensor, number: int, seed: int) -> list[Tensor]:
-    """Random orders in which the text reads otherwise."""
-    generator = torch.Generator().manual_seed(seed)
-    found: list[Tensor] = []
-    while len(found) < number:
-        order = torch.randperm(len(ids), generator=generator).to(ids.device)
-        if not torch.equal(ids[order], ids):
-            found.append(order)
-    return found
-
-
 def _deviation(one: Tower, x: Tensor, draws: list[Tensor], variant: Variant) -> Deviation:
     with altered(one, positions=variant.positions, masked=variant.masked):
         straight = one.hidden(x)
@@ -197,18 +190,16 @@ def _deviation(one: Tower, x: Tensor, draws: list[Tensor], variant: Variant) -> 
     return Deviation(variant, largest, relative, relative < EQUAL)
 
 
-def _leaks(one: Tower, x: Tensor, changed: int) -> tuple[NormLeak, ...]:
-    """How far the rows before a changed token move, by what the norms take their statistics over."""
+def _leaks(one: Tower, x: Tensor) -> Iterator[NormLeak]:
+    """How far the rows before the last token move when it changes, by what the norms take their statistics over."""
     other = x.clone()
-    other[0, changed] = x[0][x[0] != x[0, changed]][0]
-    found = []
+    other[0, -1] = x[0][x[0] != x[0, -1]][0]
     for statistics, norms in (("each token", nullcontext()), ("across tokens", norms_across_tokens(one))):
         with altered(one, positions=True, masked=True), norms:
-            rows, moved = (one.hidden(ids)[:changed] for ids in (x, other))
+            rows, moved = (one.hidden(ids)[:-1] for ids in (x, other))
         largest = float((moved - rows).abs().max())
         relative = largest / root_mean_square(rows)
-        found.append(NormLeak(statistics, largest, relative, relative >= EQUAL))  # type: ignore[arg-type]
-    return tuple(found)
+        yield NormLeak(statistics, largest, relative, relative >= EQUAL)  # type: ignore[arg-type]
 
 
 @torch.inference_mode()
@@ -296,7 +287,5 @@ def matched(first: Sequence[int], second: Sequence[int]) -> NDArray[np.int64]:
     >>> matched([7, 8, 7], [7, 7, 8]).tolist()
     [[0, 0], [1, 2], [2, 1]]
     """
-    waiting: dict[int, list[int]] = {}
-    for place, token in enumerate(second):
-        waiting.setdefault(token, []).append(place)
-    return np.array([(place, waiting[token].pop(0)) for place, token in enumerate(first)], dtype=np.int64)
+    here, there = (np.argsort(ids, kind="stable") for ids in (first, second))
+    return np.stack((np.arange(len(here)), there[np.argsort(here)]), axis=1)

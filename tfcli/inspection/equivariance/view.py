@@ -59,9 +59,8 @@ class EquivarianceView(View[EquivarianceRecord]):
 def told(record: EquivarianceRecord) -> str:
     """What tells the model positions: its encoding, its window, or both."""
     window = "" if record.window is None else f"window of {record.window}"
-    if record.encoding == "none":
-        return window or "none"
-    return f"{record.encoding}, {window}" if window else record.encoding
+    encoding = "" if record.encoding == "none" else record.encoding
+    return ", ".join(filter(None, (encoding, window))) or "none"
 
 
 def named(variant: Variant, positions: str = "told") -> tuple[str, str]:
@@ -142,15 +141,15 @@ class PerturbationView(View[PerturbationRecord]):
             yield self._alone(name)
 
     def _alone(self, name: str) -> Text:
-        rows = [half.rows_alone for half in self.record.halves if half.name == name]
-        mixes = any(half.mixes for half in self.record.halves if half.name == name)
-        counts = str(rows[0]) if len(set(rows)) == 1 else ", ".join(map(str, rows))
-        verdict = "mixes tokens" if mixes else "that row alone"
-        if name == "attention" and not mixes:
-            verdict = "that row alone: none after it may see it"
-        line = Text.assemble(f"{_WORDS[name]:9}  ", (f"{counts} of {len(self.record.tokens)}", "bold"), f"  {verdict}")
-        line.append(", in every layer" if len(set(rows)) == 1 else ", layer by layer", "dim")
-        return line
+        halves = [half for half in self.record.halves if half.name == name]
+        rows, layers = [half.rows_alone for half in halves], ", layer by layer"
+        if len(set(rows)) == 1:
+            rows, layers = rows[:1], ", in every layer"
+        verdict = "that row alone: none after it may see it" if name == "attention" else "that row alone"
+        if any(half.mixes for half in halves):
+            verdict = "mixes tokens"
+        counts = f"{', '.join(map(str, rows))} of {len(self.record.tokens)}"
+        return Text.assemble(f"{_WORDS[name]:9}  ", (counts, "bold"), f"  {verdict}", (layers, "dim"))
 
 
 def _moved_rows(

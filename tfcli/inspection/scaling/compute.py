@@ -15,23 +15,14 @@ _AT_ONCE = 1 << 22
 
 
 def measured_scaling(queries: int, keys: int, seed: int, sizes: Sequence[int] = SIZES) -> ScalingRecord:
-    """Draw queries and keys from N(0, 1) and look at their products and at the softmax over them.
-
-    Args:
-        queries: draws of a query, each with keys of its own.
-        keys: S, that the softmax goes over.
-    """
+    """Draw queries from N(0, 1), and for each the keys that a softmax goes over; look at their products and at it."""
     generator = torch.Generator().manual_seed(seed)
     rows = tuple(_row(size, scores_of(size, queries, keys, generator)) for size in sizes)
     return ScalingRecord(queries, keys, seed, rows)
 
 
 def scores_of(d_k: int, queries: int, keys: int, generator: torch.Generator) -> Tensor:
-    """qᵀk of each query with keys of its own.
-
-    Shape:
-        returns: (queries, keys)
-    """
+    """qᵀk of each query with keys of its own: (queries, keys)."""
     step = max(1, _AT_ONCE // (keys * d_k))
     parts = []
     for start in range(0, queries, step):
@@ -42,13 +33,8 @@ def scores_of(d_k: int, queries: int, keys: int, generator: torch.Generator) -> 
 
 
 def softmax_state(scores: Tensor) -> SoftmaxState:
-    """The weights of each row, in the mean. |diag(w) − w wᵀ|² = Σ_i w_i² ((1 − w_i)² + Σ_j≠i w_j²).
-
-    Sums of the other weights, and no differences from 1, so that it stays exact where one weight is nearly 1.
-
-    Shape:
-        scores: (queries, keys)
-    """
+    """The weights of each row of scores, in the mean. |diag(w) − w wᵀ|² = Σ_i w_i² ((1 − w_i)² + Σ_j≠i w_j²): sums of
+    the other weights, and no differences from 1, so that it stays exact where one weight is nearly 1."""
     weights = torch.softmax(scores.double(), dim=-1)
     squares = weights**2
     gradient = (squares * (_of_others(weights) ** 2 + _of_others(squares))).sum(-1).sqrt()
@@ -58,11 +44,7 @@ def softmax_state(scores: Tensor) -> SoftmaxState:
 
 
 def _of_others(values: Tensor) -> Tensor:
-    """Σ_j≠i of each row.
-
-    Shape:
-        values: (queries, keys) → (queries, keys)
-    """
+    """Σ_j≠i of each row."""
     before = F.pad(values, (1, 0))[..., :-1].cumsum(-1)
     after = F.pad(values, (0, 1))[..., 1:].flip(-1).cumsum(-1).flip(-1)
     return before + after
