@@ -86,6 +86,7 @@ def _words(forms: Forms, who: Phrase | None, links: tuple[object, ...]) -> tuple
     return tuple([Word(text, links) for text in forms.split()])
 
 
+_BEFORE_VOWEL = re.compile(r"(?<!\S)a(?= [aeiou])")
 _PIECE = re.compile(r"\{(\w+)\}|([^\s{}]+)")
 
 
@@ -133,18 +134,10 @@ def contracted(words: Sequence[Word]) -> list[Word]:
     return melted
 
 
-def _with_indefinite_articles(words: Sequence[Word]) -> list[Word]:
-    """English "a" becomes "an" before a vowel."""
-    return [
-        Word("an", current.links) if current.text == "a" and after.text[:1] in tuple("aeiou") else current
-        for current, after in zip(words, (*words[1:], Word("")), strict=True)
-    ]
-
-
 def text(phrase: Phrase) -> tuple[str, str]:
-    """The two sides as plain text, contractions made."""
-    pt, en = contracted(phrase.pt), _with_indefinite_articles(phrase.en)
-    return " ".join(word.text for word in pt), " ".join(word.text for word in en)
+    """The two sides as plain text, contractions made; English "a" becomes "an" before a vowel."""
+    en = " ".join(word.text for word in phrase.en)
+    return " ".join(word.text for word in contracted(phrase.pt)), _BEFORE_VOWEL.sub("an", en)
 
 
 def alignment(phrase: Phrase) -> tuple[tuple[int, int], ...]:

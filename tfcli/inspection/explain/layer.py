@@ -163,64 +163,32 @@ def _sublayers(subject: Subject, n: Notation) -> list[Step]:
     tokens, middle = subject.query_tokens, ("middle", passed.after_attention)
 
     def taken(
-        title: str,
-        formula: str,
-        residual: Residual,
-        *,
-        x: _Value,
-        normed: _Value,
-        output: _Value,
-        total: str,
-        after: _Value,
-        inside: Sequence[Step] = (),
-        note: str = "",
+        title: str, formula: str, residual: Residual, values: Sequence[_Value], total: str, note: str = ""
     ) -> list[Step]:
-        """A sublayer with the road around it: x enters and `after` leaves. It reads `normed` where the norm comes
-        first, and gives `output`; where the norm comes behind, `total` is what the sum of both is called."""
-        pre = placement == "pre"
+        """A sublayer with the road around it, by four values: what enters, what it reads where the norm comes first,
+        what it gives, and what leaves. Where the norm comes behind, the sum is called `total`."""
+        (x, normed, output, after), pre = values, placement == "pre"
+        between = [inside(subject, n)] if formula == "mlp" else []
         added = after if pre else (total, x[1] + output[1])
         matrices = tuple(n.vectors(*value, tokens) for value in (x, output, added))
         sums = Step(f"{title} and residual", n.formulas[f"{placement}_{formula}"], matrices, note=note)
         if pre:
-            return [norm_step(n, residual.norm, tokens, x, normed), *inside, sums]
-        return [*inside, sums, norm_step(n, residual.norm, tokens, added, after)]
+            return [norm_step(n, residual.norm, tokens, x, normed), *between, sums]
+        return [*between, sums, norm_step(n, residual.norm, tokens, added, after)]
 
-    steps = taken(
-        "Attention",
-        "attention",
-        layer.attention_residual,
-        x=("input", passed.before),
-        normed=("normed_input", passed.attention.value_source),
-        output=("attended", passed.attention.output),
-        total="first_sum",
-        after=middle,
-        note="What happens inside the attention is shown by `tfcli explain attention`.",
-    )
+    own, entered = passed.attention, ("input", passed.before)
+    values = [entered, ("normed_input", own.value_source), ("attended", own.output), middle]
+    note = "What happens inside the attention is shown by `tfcli explain attention`."
+    steps = taken("Attention", "attention", layer.attention_residual, values, "first_sum", note)
     if passed.cross is not None and passed.after_cross is not None and layer.cross_attention_residual is not None:
-        crossed = ("crossed", passed.after_cross)
-        steps += taken(
-            "Cross-attention",
-            "cross",
-            layer.cross_attention_residual,
-            x=middle,
-            normed=("normed_crossing", passed.cross.x),
-            output=("attended_across", passed.cross.output),
-            total="crossed_sum",
-            after=crossed,
-            note="Queries come from here, keys and values from the encoder's output.",
-        )
+        cross, crossed = passed.cross, ("crossed", passed.after_cross)
+        values = [middle, ("normed_crossing", cross.x), ("attended_across", cross.output), crossed]
+        note = "Queries come from here, keys and values from the encoder's output."
+        steps += taken("Cross-attention", "cross", layer.cross_attention_residual, values, "crossed_sum", note)
         middle = crossed
-    return steps + taken(
-        "Feed-forward",
-        "mlp",
-        layer.feed_forward_residual,
-        x=middle,
-        normed=("normed_middle", passed.feed_forward_input),
-        output=("mlp", passed.feed_forward),
-        total="second_sum",
-        after=("out", passed.after),
-        inside=[inside(subject, n)],
-    )
+    given, left = ("mlp", passed.feed_forward), ("out", passed.after)
+    values = [middle, ("normed_middle", passed.feed_forward_input), given, left]
+    return steps + taken("Feed-forward", "mlp", layer.feed_forward_residual, values, "second_sum")
 
 
 _SPLIT: Axes = ("heads", "tokens", "head")
