@@ -211,7 +211,7 @@ def explain_lecture_masking(name: NotationName = "inf721") -> Explanation:
     steps = (
         Step("Scores", n.scores["dot"], (matrix("raw", raw[0]),)),
         Step("Scaled", n.formulas["scaled"].format(scores=score), (matrix("scaled", scaled[0]),), note=divided),
-        masking(n, scaled, mask, tokens, (0,), logits),
+        masking(n, scaled, mask, tokens, heads=(0,), formula=logits),
         Step(
             "Weights",
             n.formulas["weights"].format(scores=logits),

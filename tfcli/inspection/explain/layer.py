@@ -179,12 +179,14 @@ def _sublayers(subject: Subject, n: Notation) -> list[Step]:
     own, entered = passed.attention, ("input", passed.before)
     values = [entered, ("normed_input", own.value_source), ("attended", own.output), middle]
     note = "What happens inside the attention is shown by `tfcli explain attention`."
-    steps = taken("Attention", "attention", layer.attention_residual, values, "first_sum", note)
+    steps = taken("Attention", "attention", layer.attention_residual, values, total="first_sum", note=note)
     if passed.cross is not None and passed.after_cross is not None and layer.cross_attention_residual is not None:
         cross, crossed = passed.cross, ("crossed", passed.after_cross)
         values = [middle, ("normed_crossing", cross.x), ("attended_across", cross.output), crossed]
         note = "Queries come from here, keys and values from the encoder's output."
-        steps += taken("Cross-attention", "cross", layer.cross_attention_residual, values, "crossed_sum", note)
+        steps += taken(
+            "Cross-attention", "cross", layer.cross_attention_residual, values, total="crossed_sum", note=note
+        )
         middle = crossed
     given, left = ("mlp", passed.feed_forward), ("out", passed.after)
     values = [middle, ("normed_middle", passed.feed_forward_input), given, left]

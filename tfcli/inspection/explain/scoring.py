@@ -47,7 +47,7 @@ def split(subject: Subject, n: Notation, heads: Sequence[int]) -> Step:
     matrices = [
         part
         for quantity in QUANTITIES
-        for part in of_heads(subject, n, quantity, getattr(passed, quantity), heads, axes, alone=False)
+        for part in of_heads(subject, n, quantity, getattr(passed, quantity), heads, axes=axes, alone=False)
     ]
     size, total, model = subject.attention.head_dim, subject.attention.num_heads, subject.section.d_model
     note = f"{n.axes['head']} = {model} / {total} = {size}: " if total * size == model else ""
@@ -120,7 +120,8 @@ def scoring(subject: Subject, n: Notation, heads: Sequence[int]) -> list[Step]:
         steps.append(Step("Positions", n.formulas["scaled"].format(scores=logits), matrices, note=note))
     if not passed.mask.all():
         logits += f" + {n.symbol('mask')}"
-        steps.append(masking(n, passed.scores, passed.mask, subject.query_tokens, heads, logits))
+        tokens = subject.query_tokens
+        steps.append(masking(n, passed.scores, passed.mask, tokens, heads=heads, formula=logits))
     weights = of_heads(subject, n, "weights", passed.weights, heads, kind="weights", sums=True)
     formula = n.formulas["weights_alone" if subject.is_plain else "weights"].format(scores=logits)
     over = "column" if n.columns_are_tokens else "row"
