@@ -6,11 +6,11 @@ Shape legend: T queries, S keys, D model, H heads, Hkv key-value heads, Dh size 
 
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -35,13 +35,14 @@ class Inputs:
     encoder: tuple[int, ...] | None = None
     decoder: tuple[int, ...] | None = None
 
-    def tensors(self, device: torch.device) -> list[Tensor]:
-        """What the model's `hidden` takes.
+    @property
+    def sides(self) -> list[tuple[int, ...]]:
+        """Those there are."""
+        return [side for side in (self.encoder, self.decoder) if side is not None]
 
-        Shape:
-            returns: (1, S) and (1, T), of those there are
-        """
-        return [torch.tensor([side], device=device) for side in (self.encoder, self.decoder) if side is not None]
+    def tensors(self, device: torch.device) -> list[Tensor]:
+        """What the model's `hidden` takes. Shape: (1, S) and (1, T), of those there are."""
+        return [torch.tensor([side], device=device) for side in self.sides]
 
 
 def read_text(
@@ -53,10 +54,8 @@ def read_text(
     max_new_tokens: int | None = None,
     remark: bool = True,
 ) -> Inputs:
-    """The ids that a model reads of a text.
-
-    A decoder reads ``<s> text``, an encoder ``<s> text </s>``, an encoder-decoder ``text </s>`` and ``<s> target``, as
-    their texts begin and end; without a target it reads its own translation, as its recipe's `[generate]` has it.
+    """The ids that a model reads of a text: a decoder ``<s> text``, an encoder ``<s> text </s>``, an encoder-decoder
+    ``text </s>`` and ``<s> target``; without a target its own translation, as its recipe's `[generate]` has it.
 
     Args:
         beam: follow a search with so many beams: the target is the best text that it finds, and a decoder reads the
@@ -102,11 +101,7 @@ def read_text(
 
 
 def framed(run: LoadedRun, ids: Sequence[int], target: Sequence[int] = ()) -> Inputs:
-    """The ids of a text as a model reads them, among its special tokens.
-
-    Args:
-        ids: of the text, or of an encoder-decoder's source. target: of its other side.
-    """
+    """The `ids` of a text, or of an encoder-decoder's source and `target`, as it reads them: among special tokens."""
     roles = run.config.roles
     if run.architecture == "decoder":
         return Inputs(decoder=tuple(roles.prompt(ids)))
@@ -116,28 +111,19 @@ def framed(run: LoadedRun, ids: Sequence[int], target: Sequence[int] = ()) -> In
 
 
 def text_ids(run: LoadedRun, text: str) -> tuple[int, ...]:
-    """What a model reads of one text, without another side; an encoder-decoder's encoder reads it.
-
-    Raises:
-        UsageError: it is longer than the context, or empty.
-    """
+    """What a model reads of one text; an encoder-decoder's encoder reads it. A UsageError where it is longer than the
+    context, or empty."""
     inputs = read_text(run, text, "" if run.architecture == "encoder-decoder" else None, remark=False)
-    ids = inputs.decoder if inputs.encoder is None else inputs.encoder
-    assert ids is not None
-    return ids
+    return inputs.sides[0]
 
 
 def require_room(run: LoadedRun, inputs: Inputs) -> None:
-    """Refuse what is longer than a model's context, or nothing at all.
-
-    Raises:
-        UsageError: naming the side and both lengths.
-    """
-    decoded, longest = "text" if inputs.encoder is None else "target", run.config.model.max_seq_len
-    for side, ids in (("text", inputs.encoder), (decoded, inputs.decoder)):
-        if ids == ():
+    """Refuse what is longer than a model's context, or nothing at all, by a UsageError that names the side."""
+    longest = run.config.model.max_seq_len
+    for side, ids in zip(("text", "target"), inputs.sides, strict=False):
+        if not ids:
             raise UsageError(f"The {side} is empty, and no token of this run begins a text", f"give a {side}")
-        if ids is not None and len(ids) > longest:
+        if len(ids) > longest:
             raise UsageError(f"The {side} has {len(ids)} tokens and the context holds {longest}", f"shorten the {side}")
 
 
@@ -194,14 +180,8 @@ KINDS: dict[str, tuple[AttentionKind, ...]] = {
 def chosen_kinds(
     run: LoadedRun, kind: AttentionKind | None, place: tuple[int, int | None] | None = None
 ) -> tuple[AttentionKind, ...]:
-    """The kind that is asked for, or all that the model has.
-
-    Args:
-        place: a layer and a head, or a layer alone, that one of them has to have.
-
-    Raises:
-        UsageError: the model has no attention of that kind, or no such head; naming those it has.
-    """
+    """The kind that is asked for, or all that the model has. A UsageError where it has no attention of that kind, or
+    none of them has the layer and the head, or the layer alone, of `place`."""
     kinds = KINDS[run.architecture]
     if kind is not None:
         if kind not in kinds:
@@ -261,14 +241,8 @@ class AttentionPass:
 
 @dataclass(frozen=True)
 class LayerPass:
-    """One layer on one text: the residual stream between its sublayers, and what happens inside them.
-
-    Shape:
-        before: (T, D), what enters
-        after_attention: (T, D); after_cross: (T, D), None without cross-attention
-        feed_forward_input: (T, D), normalised where the norm comes before; inner: (T, F); feed_forward: (T, D)
-        after: (T, D), what leaves
-    """
+    """One layer on one text: the residual stream `before`, between and `after` its sublayers, and what happens inside
+    them; `feed_forward_input` is normalised where the norm comes before. Shape: (T, D) each; inner (T, F)."""
 
     before: Tensor
     attention: AttentionPass
@@ -283,12 +257,8 @@ class LayerPass:
 
 @dataclass(frozen=True)
 class StackPass:
-    """A stack on one text.
-
-    Shape:
-        embedded: (T, D), what enters the first layer
-        hidden: (T, D), what leaves, behind the last norm where there is one
-    """
+    """A stack on one text: what enters the first layer, and what leaves, behind the last norm where there is one.
+    Shape: (T, D) both."""
 
     embedded: Tensor
     layers: tuple[LayerPass, ...]
@@ -317,22 +287,8 @@ class ModelPass:
         return [one for one in found if one is not None]
 
 
-class _Call(NamedTuple):
-    """What a module took and gave."""
-
-    inputs: tuple[Any, ...]
-    output: Any
-
-
-_Calls = dict[str, _Call]
-
-
 def record_model(model: Transformer, inputs: Sequence[Tensor]) -> ModelPass:
-    """Run `model.hidden` and keep everything.
-
-    Shape:
-        inputs: what `hidden` takes, each (1, T)
-    """
+    """Run `model.hidden` on what it takes, each (1, T), and keep everything."""
     kinds: dict[str, list[Tensor]] = {}
     with _listening(model) as calls:
         model.hidden(*inputs, weights=kinds)
@@ -349,60 +305,64 @@ def record_model(model: Transformer, inputs: Sequence[Tensor]) -> ModelPass:
 def record_attention(
     attention: MultiHeadAttention, x: Tensor, memory: Tensor | None = None, positions: PositionSignal = NO_SIGNAL
 ) -> AttentionPass:
-    """Run one attention on its own and keep everything.
-
-    Shape:
-        x: (1, T, D); memory: (1, S, D), None for self-attention
-    """
+    """Run one attention on its own, on x (1, T, D) and memory (1, S, D), None for self-attention; keep everything."""
     weights: list[Tensor] = []
     with _listening(attention) as calls:
         attention(x, memory, positions=positions, weights=weights)
     return _attention_pass(attention, "", calls, positions, weights[0])
 
 
+_Calls = dict[str, tuple[tuple[Any, ...], Any]]
+
+
 @contextmanager
 def _listening(root: nn.Module) -> Iterator[_Calls]:
-    """The last call of every module below `root`, by its dotted name ("" is the root's own)."""
+    """What every module below `root` took and gave last, by its dotted name ("" is the root's own)."""
     calls: _Calls = {}
 
     def keep(name: str, module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
-        calls[name] = _Call(inputs, output)
+        calls[name] = inputs, output
 
-    handles = [module.register_forward_hook(partial(keep, name)) for name, module in root.named_modules()]
-    try:
+    with ExitStack() as hooks:
+        for name, module in root.named_modules():
+            hooks.callback(module.register_forward_hook(partial(keep, name)).remove)
         yield calls
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _stack_pass(
     stack: Stack, name: str, calls: _Calls, weights: list[Tensor], cross: Sequence[Tensor | None] = ()
 ) -> StackPass:
-    positions, layers = calls[f"{name}.positions"].output, []
+    (_, positions), layers = calls[f"{name}.positions"], []
     for index, (layer, own, across) in enumerate(zip_longest(stack.layers, weights, cross)):
         assert isinstance(layer, TransformerLayer)
         layers.append(_layer_pass(layer, f"{name}.layers.{index}.", calls, positions=positions, own=own, across=across))
-    return StackPass(calls[name].inputs[0][0], tuple(layers), calls[name].output[0])
+    (embedded, *_), hidden = calls[name]
+    return StackPass(embedded[0], tuple(layers), hidden[0])
 
 
 def _layer_pass(
     layer: TransformerLayer, prefix: str, calls: _Calls, positions: PositionSignal, own: Tensor, across: Tensor | None
 ) -> LayerPass:
+    def took(name: str) -> Tensor:
+        return calls[prefix + name][0][0][0]
+
+    def gave(name: str) -> Tensor:
+        return calls[prefix + name][1][0]
+
     cross = after_cross = None
     if layer.cross_attention is not None and across is not None:
         cross = _attention_pass(layer.cross_attention, f"{prefix}cross_attention.", calls, NO_SIGNAL, across)
-        after_cross = calls[f"{prefix}cross_attention_residual"].output[0]
+        after_cross = gave("cross_attention_residual")
     return LayerPass(
-        before=calls[f"{prefix}attention_residual"].inputs[0][0],
+        before=took("attention_residual"),
         attention=_attention_pass(layer.attention, f"{prefix}attention.", calls, positions, own),
-        after_attention=calls[f"{prefix}attention_residual"].output[0],
+        after_attention=gave("attention_residual"),
         cross=cross,
         after_cross=after_cross,
-        feed_forward_input=calls[f"{prefix}feed_forward"].inputs[0][0],
-        inner=calls[f"{prefix}feed_forward.output"].inputs[0][0],
-        feed_forward=calls[f"{prefix}feed_forward"].output[0],
-        after=calls[f"{prefix}feed_forward_residual"].output[0],
+        feed_forward_input=took("feed_forward"),
+        inner=took("feed_forward.output"),
+        feed_forward=gave("feed_forward"),
+        after=gave("feed_forward_residual"),
     )
 
 
@@ -414,8 +374,8 @@ def _attention_pass(
     # A model that is made ready to predict has one matrix for queries, keys and values.
     names = ("query", "key", "value") if attention.joined is None else ("joined",) * 3
     three = [calls[f"{prefix}{name}"] for name in names]
-    x, memory, value_source = (call.inputs[0][0] for call in three)
-    projected = three[2].output if attention.joined is None else three[2].output.split(attention.widths, dim=-1)[2]
+    x, memory, value_source = (given[0][0] for given, _ in three)
+    projected = three[2][1] if attention.joined is None else three[2][1].split(attention.widths, dim=-1)[2]
     value = projected.view(1, key.shape[2], attention.num_kv_heads, attention.head_dim).transpose(1, 2)
     bias = None if positions.bias is None else positions.bias[0]
     lengths = query.shape[2], key.shape[2]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from tfcli.inspection.embeddings import Word
 from tfcli.records.generation import Candidate
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -19,11 +21,11 @@ AttentionKind = Literal["encoder_self", "decoder_self", "cross"]
 class AttentionRecord:
     """One kind of attention of one text.
 
-    `weights[layer, head, query, key]` are after the softmax: each row over `key` sums to 1. `scores` are before it and
-    before the mask, so that hidden keys have one too, and hold `bias`, what positions add to them;
-    None: not kept, or nothing is added. `focus` is the layer and the head to look at first.
-
     Attributes:
+        weights: after the softmax: each row over the keys sums to 1.
+        focus: the layer and the head to look at first.
+        scores: before the softmax and the mask, so that hidden keys have one too; with `bias`, what positions add to
+            them. None: not kept, or nothing is added.
         names: what each entry of the first axis is where it is no layer's own heads: "layer 0, mean of 4 heads".
         query_positions: where the queries stand in their text, key_positions: the keys; () for 0, 1, 2 …
         formula: how this model makes scores.
@@ -54,10 +56,7 @@ class AttentionRecord:
     def telling(self) -> NDArray[np.bool_]:
         """Where a weight says something of the text: between words; in self-attention neither to the first of them, on
         which many heads rest, nor from a token to itself or to a neighbour, where many look whatever is there.
-
-        Shape:
-            returns: (T, S)
-        """
+        Shape: (T, S)."""
         import numpy as np
 
         queries = _are_words(self.rows, self.query_tokens, self.query_words)
@@ -84,15 +83,14 @@ class AttentionRecord:
 
     def narrowed(self, layer: int | None, head: int | None) -> AttentionRecord:
         """The record with the asked layer and head alone; None: all. The axes stay."""
-        layers = slice(None) if layer is None else slice(layer, layer + 1)
-        heads = slice(None) if head is None else slice(head, head + 1)
-        return replace(
-            self,
-            weights=self.weights[layers, heads],
-            scores=None if self.scores is None else self.scores[layers, heads],
-            bias=None if self.bias is None else self.bias[layers, heads],
-            names=self.names[layers] if self.names else (),
-        )
+        layers, heads = (slice(None) if one is None else slice(one, one + 1) for one in (layer, head))
+        return replace(self.each(lambda values: values[layers, heads]), names=self.names[layers])
+
+    def each(self, part: Callable[[NDArray[np.float32]], NDArray[np.float32]]) -> AttentionRecord:
+        """The record with a part of its weights, and of its scores and bias where it has them."""
+        there = {"weights": self.weights, "scores": self.scores, "bias": self.bias}
+        parts: dict[str, Any] = {name: part(values) for name, values in there.items() if values is not None}
+        return replace(self, **parts)
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -115,15 +113,11 @@ def _are_words(
     """Which tokens are of a word; without `first`, of another one than the text's first."""
     import numpy as np
 
+    found = [word.places for word in words if word.kind == "word"]
     if not words:
-        words = tuple(
-            Word(token, (at,), "word" if any(map(str.isalnum, token)) else "sign")
-            for at, token in zip(positions, tokens, strict=True)
-        )
-    found = [word for word in words if word.kind == "word"]
-    begin = set() if first else {0, *(found[0].places if found else ())}
-    kept = {place for word in found for place in word.places} - begin
-    return np.isin(positions, list(kept))
+        found = [(at,) for at, token in zip(positions, tokens, strict=True) if any(map(str.isalnum, token))]
+    begin = set() if first else {0, *(found[0] if found else ())}
+    return np.isin(positions, [place for places in found for place in places if place not in begin])
 
 
 @dataclass(frozen=True)
@@ -140,13 +134,8 @@ class AttentionEdge:
 
 @dataclass(frozen=True)
 class AttentionEdges:
-    """The strongest weights of one head, strongest first.
-
-    Attributes:
-        place: "layer 1, head 0", or what stands for it.
-        possible: edges there are: cells that are not masked; masked: cells that are.
-        share: of all weight, what these edges hold.
-    """
+    """The strongest weights of one head, strongest first, which hold a `share` of all weight; `place`: "layer 1, head
+    0", or what stands for it; `masked` cells, and those that are not: `possible` edges."""
 
     kind: AttentionKind
     place: str
@@ -161,11 +150,9 @@ class AttentionDifference:
     """One attention against another: `weights` − `other_weights`, query by query and key by key.
 
     Attributes:
-        names: of the two sides.
         place: what both are: "layer 1, head 0"; "" where the names say it.
-        query_tokens, key_tokens: of the first side; other_query_tokens, other_key_tokens: of the second.
         mask: True where a query may look on at least one side.
-        largest: the differences furthest from 0, the first first: (row, column) of `weights`.
+        largest: (row, column) of the differences furthest from 0, the first first.
 
     Shape:
         weights, other_weights, mask: (T, S)

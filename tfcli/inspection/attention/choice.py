@@ -5,6 +5,7 @@ The command line, the explorer and the Python API ask for it by the same names.
 
 import re
 from dataclasses import dataclass, fields, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -27,11 +28,8 @@ Item = TypeVar("Item")
 
 
 def positions_of(option: str, text: str, count: int) -> range:
-    """The positions that "a:b" means, from a up to and without b; from the end where negative, as in Python.
-
-    Raises:
-        UsageError: it is no range, or empty, or not within 0 to `count`.
-    """
+    """The positions that "a:b" means, from a up to and without b; from the end where negative, as in Python. A
+    UsageError where it is no range, or empty, or not within 0 to `count`."""
     found = _RANGE.fullmatch(text.strip())
     if not found:
         raise UsageError(
@@ -41,57 +39,38 @@ def positions_of(option: str, text: str, count: int) -> range:
         default if side is None else int(side) + (count if int(side) < 0 else 0)
         for side, default in zip(found.groups(), (0, count), strict=True)
     )
-    if not (0 <= start <= count and 0 <= stop <= count):
-        raise UsageError(f"{option} {text} lies outside the {count} there are", f"choose within 0:{count}")
-    if start >= stop:
-        raise UsageError(f"{option} {text} holds nothing: there are {count}", f"choose within 0:{count}")
+    lies = 0 <= start <= count and 0 <= stop <= count
+    if not lies or start >= stop:
+        problem = f"holds nothing: there are {count}" if lies else f"lies outside the {count} there are"
+        raise UsageError(f"{option} {text} {problem}", f"choose within 0:{count}")
     return range(start, stop)
 
 
 def cropped(
     record: AttentionRecord, rows: str | None = None, columns: str | None = None, first: int = 0
 ) -> AttentionRecord:
-    """The record with these queries and keys ("a:b"; None: all) alone; each keeps its position.
-
-    So many `first` keys stay, whatever `columns` says.
-
-    Raises:
-        UsageError: what `positions_of` refuses.
-    """
+    """The record with these queries and keys ("a:b", which `positions_of` reads; None: all) alone; each keeps its
+    position. So many `first` keys stay, whatever `columns` says."""
     queries, keys = len(record.query_tokens), len(record.key_tokens)
     of_rows = range(queries) if rows is None else positions_of("--rows", rows, queries)
     of_columns = range(keys) if columns is None else positions_of("--columns", columns, keys)
     kept = [*range(min(first, keys)), *(key for key in of_columns if key >= first)]
     if len(of_rows) == queries and len(kept) == keys:
         return record
-
-    rows_kept, columns_kept = cells = np.ix_(of_rows, kept)
-
-    def part(values: NDArray[np.float32]) -> NDArray[np.float32]:
-        return frozen(values[:, :, rows_kept, columns_kept])
-
+    cells = np.ix_(of_rows, kept)
     return replace(
-        record,
+        record.each(lambda values: frozen(values[:, :, *cells])),
         query_tokens=_at(record.query_tokens, of_rows),
         key_tokens=_at(record.key_tokens, kept),
-        weights=part(record.weights),
-        scores=None if record.scores is None else part(record.scores),
         mask=None if record.mask is None else frozen(record.mask[cells], np.bool_),
-        bias=None if record.bias is None else part(record.bias),
         query_positions=_at(record.rows, of_rows) if len(of_rows) < queries else record.query_positions,
         key_positions=_at(record.columns, kept) if len(kept) < keys else record.key_positions,
     )
 
 
 def row_of(record: AttentionRecord, name: str) -> int:
-    """The query that is spelled so: a token as tables label it, else a word, which is its last token.
-
-    Args:
-        name: "bank", or "bank:2" for the second of them.
-
-    Raises:
-        UsageError: there is none, or there are several, whose names it lists.
-    """
+    """The query that is spelled so ("bank", or "bank:2" for the second of them): a token as tables label it, else a
+    word, which is its last token. A UsageError where there is none, or there are several, whose names it lists."""
     places = _named(record, name)
     word, _, number = name.rpartition(":")
     if not places and number.isdecimal() and (of_word := _named(record, word)):
@@ -127,11 +106,8 @@ def _at(items: tuple[Item, ...], positions: "range | list[int]") -> tuple[Item, 
 
 
 def focused(record: AttentionRecord, layer: int | None = None, head: int | None = None) -> AttentionRecord:
-    """The record with the layer and head to look at first: those asked for; of what is left open, the telling ones.
-
-    Raises:
-        UsageError: the model has no such layer or head.
-    """
+    """The record with the layer and head to look at first: those asked for, if it has them, else a UsageError; of what
+    is left open, the telling ones."""
     require_head(record, layer, head)
     found = telling_head(record.narrowed(layer, head))  # from 0 among those that are left
     return replace(record, focus=(found[0] + (layer or 0), found[1] + (head or 0)))
@@ -150,12 +126,8 @@ def require_place(name: str, index: int | None, count: int) -> None:
 
 
 def telling_head(record: AttentionRecord) -> tuple[int, int]:
-    """The layer and head that says most about a text.
-
-    Many heads look at the first word, at punctuation, at the token itself or at a neighbour, whatever the text. The
-    head with the largest mean (over queries) of its strongest weight elsewhere has found something in it. In
-    cross-attention, it is the head with the sharpest rows on words.
-    """
+    """The layer and head that says most about a text: with the largest mean (over queries) of its strongest weight
+    where weights are `telling`; in cross-attention, with the sharpest rows on words."""
     strongest = (record.weights * record.telling).max(axis=-1).mean(axis=-1)
     layer, head = np.unravel_index(strongest.argmax(), strongest.shape)
     return int(layer), int(head)
@@ -168,11 +140,9 @@ def averaged(record: AttentionRecord, over: Literal["layer", "all"]) -> Attentio
     """The heads of each layer, or all heads, as their mean. Shape: weights (L, H, T, S) to (L or 1, 1, T, S)."""
     layers, heads = record.weights.shape[:2]
     of_heads = f"{heads} head{'' if heads == 1 else 's'}"
+    axes, names = (1,) if over == "layer" else (0, 1), [f"layer {layer}, mean of {of_heads}" for layer in range(layers)]
     if over == "all":
-        names: tuple[str, ...] = (f"mean of {layers} layer{'' if layers == 1 else 's'} × {of_heads}",)
-    else:
-        names = tuple(f"layer {layer}, mean of {of_heads}" for layer in range(layers))
-    axes = (0, 1) if over == "all" else (1,)
+        names = [f"mean of {layers} layer{'' if layers == 1 else 's'} × {of_heads}"]
     return _combined(record, record.weights.mean(axis=axes, keepdims=True, dtype=np.float64), names)
 
 
@@ -181,13 +151,7 @@ def rollout(record: AttentionRecord) -> AttentionRecord:
 
     A residual connection carries half, the attention's mean head the other half: Ã = ½ A + ½ I, its rows renormalised;
     the product over the layers passes shares on (Abnar and Zuidema 2020, section 3). The entry of layer l is the
-    product of the layers 0 to l.
-
-    Shape:
-        weights: (L, H, T, T) to (L, 1, T, T)
-
-    Raises:
-        UsageError: of cross-attention, whose queries and keys are different texts.
+    product of the layers 0 to l. Shape: weights (L, H, T, T) to (L, 1, T, T). A UsageError of cross-attention.
     """
     if record.kind == "cross":
         raise UsageError(
@@ -197,19 +161,15 @@ def rollout(record: AttentionRecord) -> AttentionRecord:
     mean = record.weights.mean(axis=1, dtype=np.float64)
     carried = (mean + np.eye(mean.shape[-1])) / 2
     carried /= carried.sum(axis=-1, keepdims=True)
-    products = [carried[0]]
-    for layer in carried[1:]:
-        products.append(layer @ products[-1])
-    names = ("rollout of layer 0", *(f"rollout through layers 0 to {layer}" for layer in range(1, len(mean))))
-    whole = replace(record, mask=None)  # what a window hides in one layer is reached through two
-    return _combined(whole, np.stack(products)[:, None], names, ROLLOUT)
+    products = np.stack(list(accumulate(carried, lambda below, layer: layer @ below)))[:, None]
+    names = ["rollout of layer 0", *(f"rollout through layers 0 to {layer}" for layer in range(1, len(mean)))]
+    # What a window hides in one layer is reached through two.
+    return replace(_combined(record, products, names), mask=None, formula=ROLLOUT)
 
 
-def _combined(
-    record: AttentionRecord, weights: NDArray[np.float64], names: tuple[str, ...], formula: str = ""
-) -> AttentionRecord:
-    last = (len(names) - 1, 0)
-    return replace(record, weights=frozen(weights), focus=last, scores=None, bias=None, names=names, formula=formula)
+def _combined(record: AttentionRecord, weights: NDArray[np.float64], names: list[str]) -> AttentionRecord:
+    focus = (len(names) - 1, 0)
+    return replace(record, weights=frozen(weights), focus=focus, scores=None, bias=None, names=tuple(names), formula="")
 
 
 _COMPARISONS = ("against_head", "against_text", "against_run", "against_checkpoint")
@@ -230,11 +190,8 @@ _REFUSED = (
 
 @dataclass(frozen=True)
 class AttentionChoice:
-    """What is shown of a text's attention, each field named like its option of `tfcli inspect attention`.
-
-    Raises:
-        UsageError: fields that mean nothing together.
-    """
+    """What is shown of a text's attention, each field named like its option of `tfcli inspect attention`. A UsageError
+    where two of them mean nothing together."""
 
     layer: int | None = None
     head: int | None = None
@@ -341,11 +298,11 @@ def _option(name: str) -> str:
 def strongest_edges(record: AttentionRecord, count: int) -> AttentionEdges:
     """The `count` largest weights of the head in focus; of equal ones, the earlier query and key first.
 
-    What is masked is no edge. Nothing else is left out: a query that may look at one key alone
-    gives it weight 1, and is marked.
+    What is masked is no edge. A query that may look at one key alone gives it weight 1, and is marked.
     """
     weights, open_ = record.weights[record.focus], ~record.hidden(*record.focus)
-    order = np.argsort(np.where(open_, -weights, np.inf), axis=None, kind="stable")[: min(count, int(open_.sum()))]
+    possible = int(open_.sum())
+    order = np.argsort(np.where(open_, -weights, np.inf), axis=None, kind="stable")[: min(count, possible)]
     rows, columns = np.unravel_index(order, weights.shape)
     alone = open_.sum(axis=1) == 1
     edges = tuple(
@@ -357,11 +314,5 @@ def strongest_edges(record: AttentionRecord, count: int) -> AttentionEdges:
         for row, column in zip(rows.tolist(), columns.tolist(), strict=True)
     )
     share = sum(edge.weight for edge in edges) / (float(weights.sum(dtype=np.float64)) or 1.0)
-    return AttentionEdges(
-        record.kind,
-        record.place(*record.focus),
-        edges,
-        possible=int(open_.sum()),
-        masked=int((~open_).sum()),
-        share=share,
-    )
+    place, masked = record.place(*record.focus), weights.size - possible
+    return AttentionEdges(record.kind, place, edges, possible=possible, masked=masked, share=share)

@@ -50,15 +50,8 @@ def attention(
     beam: int | None = None,
     max_new_tokens: int | None = None,
 ) -> list[AttentionRecord]:
-    """The weights of every layer and head, of one kind or of all that the model has.
-
-    The text is read as `passes.read_text` says, which explains `beam` and refuses what does not fit. Row t of a
-    decoder's weights is what it looks at to predict the token after t.
-
-    Raises:
-        UsageError: the model has no attention of that kind or takes no target or beam, or a text is longer than the
-            context.
-    """
+    """The weights of every layer and head, of one kind or of all that the model has, in the order of `KINDS`; a
+    UsageError where it has no such kind. The text is read as `read_text` says, which refuses what does not fit."""
     chosen_kinds(run, kind)  # refused before anything is translated
     return attention_on(run, read_text(run, text, target, beam=beam, max_new_tokens=max_new_tokens), kind)
 
@@ -73,15 +66,16 @@ def attention_on(run: LoadedRun, inputs: Inputs, kind: AttentionKind | None = No
 
 def attention_record(run: LoadedRun, kind: AttentionKind, inputs: Inputs, passed: ModelPass) -> AttentionRecord:
     """One kind of attention of a pass that has been made: of `inputs`, by the run's model."""
-    layers = passed.attentions(kind)
-    tokenizer, queries, keys = run.tokenizer, query_ids(kind, inputs), key_ids(kind, inputs)
+    layers, tokenizer = passed.attentions(kind), run.tokenizer
+    queries, keys = query_ids(kind, inputs), key_ids(kind, inputs)
+    bias = [layer.bias for layer in layers if layer.bias is not None]
     record = AttentionRecord(
         kind,
         tuple(tokenizer.labels(queries)),
         tuple(tokenizer.labels(keys)),
         weights=_stacked([layer.weights for layer in layers]),
         scores=_stacked([layer.scores for layer in layers]),
-        bias=_stacked([one.bias for one in layers if one.bias is not None]) if layers[0].bias is not None else None,
+        bias=_stacked(bias) if bias else None,
         formula=score_formula(run.config.model, kind),
         mask=frozen(layers[0].mask.cpu().numpy(), np.bool_),
         query_words=tokenizer.words(queries),
@@ -127,14 +121,12 @@ def difference(
     *,
     largest: int = LARGEST,
 ) -> AttentionDifference:
-    """The weights of a layer and head of `record` less those of a layer and head of `other`, cell by cell.
+    """The weights of a layer and head of `record` less those of a layer and head of `other`, cell by cell; a UsageError
+    where the two do not have as many queries and keys.
 
     Args:
         places: the layer and head of each side. names: what the two sides are called.
         largest: list so many differences that are not 0, the one furthest from 0 first.
-
-    Raises:
-        UsageError: the two do not have as many queries and keys.
     """
     if record.weights.shape[2:] != other.weights.shape[2:]:
         remedy = "choose texts of equally many tokens"
@@ -187,11 +179,8 @@ def evolution(
     *,
     words: bool = False,
 ) -> AttentionEvolution:
-    """One head on one text at every checkpoint; None: the one that says most with the run's loaded weights.
-
-    Raises:
-        UsageError: the run keeps fewer than two checkpoints, or has no such layer or head.
-    """
+    """One head on one text at every checkpoint; None: the one that says most with the run's loaded weights. A
+    UsageError where the run keeps fewer than two checkpoints, or has no such layer or head."""
     kept = list(run.directory.checkpoints())
     if len(kept) < 2:
         only = f"one checkpoint, of step {kept[0]}" if kept else "no checkpoints"
@@ -236,8 +225,7 @@ def inspect_attention(run: LoadedRun, text: str, choice: AttentionChoice, checkp
         checkpoint: which weights of the run are loaded, to call them by in a comparison.
 
     Raises:
-        UsageError: the model has no attention of that kind, or no such layer or head; takes no target or beam; a text
-            is longer than the context or has no such part; or what is compared does not have the same tokens.
+        UsageError: what `choice` asks for is not there, or what is compared does not have the same tokens.
     """
     chosen_kinds(run, choice.kind)  # refused before anything is translated
     inputs = choice.read(run, text)
@@ -291,13 +279,10 @@ def _against_another(
         names = f"“{text}”", f"“{choice.against_text}”"
         [other] = attention_on(run, choice.read(run, choice.against_text), record.kind)
     else:
-        if choice.against_run is not None:
-            names = str(run.directory.path), str(choice.against_run)
-            rival = load_run(choice.against_run, device=run.device)
-        else:
-            other_checkpoint = choice.against_checkpoint or "best"
-            names = _weights_name(checkpoint), _weights_name(other_checkpoint)
-            rival = load_run(run.directory.path, other_checkpoint, run.device)
+        rival = load_run(choice.against_run or run.directory.path, choice.against_checkpoint or "best", run.device)
+        names = str(run.directory.path), str(choice.against_run)
+        if choice.against_checkpoint is not None:
+            names = _weights_name(checkpoint), _weights_name(choice.against_checkpoint)
         if rival.config.tokenizer_fingerprint != run.config.tokenizer_fingerprint:
             inputs = choice.read(rival, text)
         require_room(rival, inputs)

@@ -1,9 +1,6 @@
-"""Attention maps in the terminal: one matrix, and thumbnails of every head.
+"""Attention maps: one matrix, in the terminal and as SVG, and thumbnails of every head."""
 
-What a picture shows is said here once, for a terminal and for SVG.
-"""
-
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -31,7 +28,7 @@ from tfcli.draw.heatmap import (
 )
 from tfcli.draw.numbers import plural, weight
 from tfcli.draw.safe import fit, printable, shortened, token_label, widest
-from tfcli.draw.tables import heading
+from tfcli.draw.tables import dim, heading
 from tfcli.inspection.attention import AttentionDifference, AttentionKind, AttentionRecord
 
 _LONGEST = 24
@@ -107,15 +104,12 @@ class Matrix:
 
     Args:
         note: the lines under the title.
-        values: NaN is no value, which `empty` explains.
+        values: (T, S); NaN is no value, which `empty` explains.
         queries, keys: labels, safe to print. rows, columns: their positions in the text.
         signed: centred on 0.
         sums: one a row; () for none.
         kept: so many first keys stand apart and are never made smaller.
         one_text: whether queries and keys are tokens of the same text.
-
-    Shape:
-        values: (T, S)
     """
 
     title: str
@@ -133,10 +127,7 @@ class Matrix:
     one_text: bool = True
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        if self.title:
-            yield Text(self.title, style="bold")
-        if self.note:
-            yield Text(self.note, style="dim")
+        yield from [Text(words, style) for words, style in ((self.title, "bold"), (self.note, "dim")) if words]
         header = self._header(options.max_width)
         if header is None:
             yield from self._map(options.max_width)
@@ -187,16 +178,13 @@ class Matrix:
             return None
         widths = [max(narrowest, cell_len(key) + 1) for key in keys]
         if sum(widths) <= room:
-            lines = [self._joined([fit(key, w, "center") for key, w in zip(keys, widths, strict=True)])]
+            lines = [self._joined(keys, widths)]
         else:
             widths = [narrowest] * len(keys)
             lines = vertical(keys[kept:], narrowest)
             if kept:
                 lines = beside(vertical(keys[:kept], narrowest), lines, narrowest * kept, len(_GAP))
-        if self.cropped:
-            numbers = [fit(str(n), w, "center") for n, w in zip(self.columns, widths, strict=True)]
-            lines.append(self._joined(numbers))
-        return widths, lines
+        return widths, [*lines, self._joined(map(str, self.columns), widths)] if self.cropped else lines
 
     @property
     def _margin(self) -> int:
@@ -214,9 +202,11 @@ class Matrix:
     def _gutter(self, width: int) -> int:
         return min(widest(self._row_labels(width, numbered=self.cropped)), max(8, width // 5)) + 1
 
-    def _joined(self, cells: list[str]) -> str:
-        kept = self.kept
-        return "".join(cells[:kept]) + (" " * len(_GAP) if kept else "") + "".join(cells[kept:])
+    def _joined(self, words: Iterable[str], widths: list[int]) -> str:
+        cells = [fit(word, width, "center") for word, width in zip(words, widths, strict=True)]
+        if self.kept:
+            cells.insert(self.kept, " " * len(_GAP))
+        return "".join(cells)
 
     def _numbers(self, widths: list[int], header: list[str], brush: Brush, width: int) -> RenderResult:
         grid, gutter = levels(self.values, *self.scale).tolist(), self._gutter(width)
@@ -274,12 +264,8 @@ def weights_matrix(record: AttentionRecord, kept: int = 0) -> Matrix:
 def scores_matrix(
     record: AttentionRecord, kept: int, values: NDArray[np.float32], *, title: str, meaning: str
 ) -> Matrix:
-    """Scores of the head in focus, or what positions add to them, without those of masked cells, which the softmax
-    never sees.
-
-    Shape:
-        values: (L, H, T, S)
-    """
+    """Scores of the head in focus, or what positions add to them, `values` (L, H, T, S), without those of masked cells,
+    which the softmax never sees."""
     visible = np.where(record.hidden(*record.focus), np.float32(np.nan), values[record.focus])
     empty = "masked: −∞ for the softmax"
     return _matrix(record, visible, kept, title=title, note="", meaning=meaning, empty=empty, signed=True)
@@ -356,35 +342,29 @@ _SIDE = 16
 _GAP_OF_MAPS = 2
 
 Scale = Literal["all", "each"]
-"""Whether the colours of small maps are of one scale for all, so that they can be compared, or of each map's own."""
+"""Whether the colours of small maps are of one scale for all, or of each map's own, from 0 to its largest weight."""
 
 
 def attention_overview(record: AttentionRecord, scale: Scale = "all") -> Group:
     """Every head small: layers down, heads across, each at most 16 columns wide."""
     num_layers, num_heads, rows, columns = record.weights.shape
-    if record.names:
-        what, heads = "every layer", ""
-        maps = [[(f"L{layer}", record.visible_weights(layer, 0)) for layer in range(num_layers)]]
-    else:
-        what, heads = "every head", f" × {plural(num_heads, 'head')} (H)"
-        maps = [
-            [(f"L{layer} H{head}", record.visible_weights(layer, head)) for head in range(num_heads)]
-            for layer in range(num_layers)
+    what, heads = ("every layer", "") if record.names else ("every head", f" × {plural(num_heads, 'head')} (H)")
+    maps = [
+        [
+            (f"L{layer}{f' H{head}' * (not record.names)}", record.visible_weights(layer, head))
+            for head in range(num_heads)
         ]
+        for layer in range(num_layers)
+    ]
+    maps = [[one for row in maps for one in row]] if record.names else maps  # which are one head a layer
     size = f"{plural(num_layers, 'layer')} (L){heads}; {rows} queries down, {columns} keys across"
     return Group(*heading(f"Attention weights · {KIND_NAMES[record.kind]} · {what}", size), Thumbnails(maps, scale))
 
 
 @dataclass(frozen=True)
 class Thumbnails:
-    """Small maps of one shape under their names, a line of them a row; those that do not fit go to the next line.
-
-    All share one colour scale, or each has its own, from 0 to its largest weight. In long
-    texts a cell shows the largest weight of its block.
-
-    Shape:
-        rows: a name and (T, S) each, NaN where a query may not look
-    """
+    """Small maps of one shape under their names, a line of them a row; those that do not fit go to the next line. In
+    long texts a cell shows the largest weight of its block. Shape: (T, S) each, NaN where a query may not look."""
 
     rows: list[list[tuple[str, NDArray[np.float32]]]]
     scale: Scale = "all"
@@ -407,17 +387,14 @@ class Thumbnails:
                 for _, weights in shown:
                     small = max_pool(weights, factor, factor).repeat(growth, axis=0).repeat(growth, axis=1)
                     drawn.append(small_map(small, highest if self.scale == "all" else _highest(weights), brush))
-                for parts in zip(*drawn, strict=True):
-                    for part in parts[:-1]:
-                        yield from part
-                        yield Segment(" " * (_GAP_OF_MAPS + width - sum(segment.cell_length for segment in part)))
-                    yield from parts[-1]
-                    yield Segment.line()
+                for *parts, last in zip(*drawn, strict=True):
+                    for part in parts:
+                        yield from Segment.adjust_line_length(part, width + _GAP_OF_MAPS)
+                    yield from [*last, Segment.line()]
         is_shared = self.scale == "all"
-        yield Text(f"colours: {'one scale for all maps' if is_shared else 'each map on its own scale'}", style="dim")
+        yield from dim(f"colours: {'one scale for all maps' if is_shared else 'each map on its own scale'}")
         yield from scale_bar("0", f"{highest:.2g}" if is_shared else "its largest", brush)
-        pooled = f"; a cell shows the largest of {factor} × {factor}" if factor > 1 else ""
-        yield Text(f"  attention weight{pooled}", style="dim")
+        yield from dim(f"  attention weight{f'; a cell shows the largest of {factor} × {factor}' * (factor > 1)}")
 
 
 def small_map(weights: NDArray[np.float32], highest: float, brush: Brush) -> list[Line]:

@@ -36,11 +36,8 @@ def attention_svg(record: AttentionRecord, kept: int = 0) -> str:
 
 
 def matrices_svg(matrices: Sequence[Matrix], heading: str = "", note: str = "") -> str:
-    """An SVG document of matrices under one another, each with its title and its scale.
-
-    Args:
-        heading: above all of them, bold, with the lines of `note` under it.
-    """
+    """An SVG document of matrices under one another, each with its title and its scale; above all of them `heading`,
+    bold, with the lines of `note` under it."""
     panels = [_Panel(matrix) for matrix in matrices]
     above = [line for line in (heading, *note.split("\n")) if line]
     parts = [_line(text, 24 + _LINE * n, bold=n == 0 and bool(heading)) for n, text in enumerate(above)]
@@ -112,14 +109,11 @@ class _Panel:
     def _run(self, row_levels: list[int], y: int) -> Iterator[str]:
         """Neighbours of one colour as one rectangle; the first keys end theirs."""
         kept = self.matrix.kept
-        cells = [(level, column >= kept) for column, level in enumerate(row_levels)]
-        column = 0
-        for (level, _), run in groupby(cells):
-            length = sum(1 for _ in run)
+        for (level, _), run in groupby(range(len(row_levels)), key=lambda column: (row_levels[column], column >= kept)):
+            first, *rest = run
             if level != NO_VALUE:
                 color = self.matrix.colormap.table[level]
-                yield rectangle(self._x(column), y, self.cell * length, self.cell, color)
-            column += length
+                yield rectangle(self._x(first), y, self.cell * (1 + len(rest)), self.cell, color)
 
     def _scale(self, y: int) -> Iterator[str]:
         table, first = self.matrix.colormap.table, self.matrix.lowest
@@ -155,11 +149,8 @@ _PAGE = Path(__file__).with_name("page.html")
 def attention_html(records: Sequence[AttentionRecord], *, layer: int = 0, head: int = 0) -> str:
     """A self-contained page: choose kind, layer and head; pointing at a token or a cell shows its weights.
 
-    It opens on the last record, at its focus. Weights are rounded to four decimals. Tokens are data, written
-    into the page by the script as text only.
-
-    Args:
-        layer, head: numbers of the first layer and head of every record, where they were narrowed.
+    It opens on the last record, at its focus. Tokens are data, written into the page by the script as text only.
+    `layer`, `head`: numbers of the first of every record, where they were narrowed.
     """
     last = records[-1]
     palettes = {"cividis": WEIGHTS, "viridis": VIRIDIS}

@@ -112,7 +112,7 @@ class AttentionEnding:
 
 
 class AttentionEdgeList(View[AttentionEdges]):
-    """Query → key with positions, weight and a bar, strongest first; "only key": the query may look at no other."""
+    """Query → key with positions, weight and a bar, strongest first."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         one = self.record
@@ -124,10 +124,10 @@ class AttentionEdgeList(View[AttentionEdges]):
         longest = min(_LONGEST, max(4, (options.max_width - 40) // 2))
         room = min(_EDGE_BAR, max(4, options.max_width - 2 * longest - 36))
         for edge in one.edges:
-            drawn = bar(edge.weight, room, ascii_only=options.ascii_only) + (" only key" if edge.only else "")
+            drawn = bar(edge.weight, room, ascii_only=options.ascii_only) + " only key" * edge.only
             query, key = (Text(shortened(label, longest)) for label in labels((edge.query_token, edge.key_token)))
-            places = Text(str(edge.query), "dim"), Text(f"→ {edge.key}", "dim")
-            table.add_row(places[0], query, places[1], key, f"{edge.weight:.3f}", drawn)
+            at, to = Text(str(edge.query), "dim"), Text(f"→ {edge.key}", "dim")
+            table.add_row(at, query, to, key, f"{edge.weight:.3f}", drawn)
         yield table
 
 
@@ -189,7 +189,6 @@ def evolution_view(one: AttentionEvolution) -> Group:
         key = token_at(one.key_tokens, range(keys), step.column)
         edge = Text(f"{query} → {key}" if step.strongest else "none")
         table.add_row(exact(step.step), f"{step.entropy:.2f}", weight(step.strongest), edge)
-    about = ["entropy = −Σ w ln w of a row, the mean over rows: 0 nats looks at one key alone"]
     return Group(
         *heading(
             f"Attention weights by step · {KIND_NAMES[one.kind]} · layer {one.layer}, head {one.head}",
@@ -198,7 +197,8 @@ def evolution_view(one: AttentionEvolution) -> Group:
         Thumbnails([list(zip(names, visible, strict=True))]),
         Text(""),
         table,
-        *dim(*about, *([] if one.kind == "cross" else [f"strongest: {HABITS}"])),
+        *dim("entropy = −Σ w ln w of a row, the mean over rows: 0 nats looks at one key alone"),
+        *dim(*[f"strongest: {HABITS}"] * (one.kind != "cross")),
     )
 
 
@@ -231,13 +231,10 @@ class AttentionScores:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield from heading(*self._about)
         matrices = self._matrices()
-        widths = _side_by_side(matrices, options.max_width)
-        if widths is None:
-            yield from matrices
-            return
-        row = Table.grid(*(Column(width=width) for width in widths), padding=(0, _SPACE, 0, 0))
-        row.add_row(*matrices)
-        yield row
+        if widths := _side_by_side(matrices, options.max_width):
+            row = Table.grid(*(Column(width=width) for width in widths), padding=(0, _SPACE, 0, 0))
+            row.add_row(*matrices)
+        yield from [row] if widths else matrices
 
     def svg(self) -> str:
         """The same tables as an SVG document, one under the other."""
@@ -251,20 +248,17 @@ class AttentionScores:
 
     def _matrices(self) -> list[Matrix]:
         record, kept = self.record, self.kept
-        assert record.scores is not None
-        found = [scores_matrix(record, kept, record.scores, title="Scores", meaning="score")]
-        if record.bias is not None:
-            words = {"title": "of which position bias", "meaning": "position bias"}
-            found.append(scores_matrix(record, kept, record.bias, **words))
+        every = (("Scores", "score", record.scores), ("of which position bias", "position bias", record.bias))
+        scores = [(title, meaning, values) for title, meaning, values in every if values is not None]
+        found = [scores_matrix(record, kept, values, title=title, meaning=meaning) for title, meaning, values in scores]
         return [*found, replace(weights_matrix(record, kept), title="Weights", note="")]
 
 
 def _side_by_side(matrices: list[Matrix], width: int) -> list[int] | None:
     """A width each: as numbers where all of them fit in one line, as maps where those stay wide; else None."""
     most = width - _SPACE * (len(matrices) - 1)
-    wanted = [matrix.numbers_width(most) for matrix in matrices]
-    known = [one for one in wanted if one is not None]
-    if len(known) == len(wanted) and sum(known) <= most:
+    known = [one for matrix in matrices if (one := matrix.numbers_width(most)) is not None]
+    if len(known) == len(matrices) and sum(known) <= most:
         roomy = [max(one, _LEGEND) for one in known]
         return roomy if sum(roomy) <= most else known
     share = most // len(matrices)
@@ -295,10 +289,7 @@ MOST_NUMBERS = 2_000_000
 
 @dataclass(frozen=True)
 class AttentionForms:
-    """What was asked of a text's attention, in every form. Files show what the terminal does, where they can.
-
-    So many first keys are `kept` apart; `scale` is that of the thumbnails.
-    """
+    """What was asked of a text's attention, in every form. So many first keys are `kept` apart."""
 
     found: AttentionFound
     kept: int = 0

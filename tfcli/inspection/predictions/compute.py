@@ -15,7 +15,8 @@ from typing import Literal
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from numpy.typing import NDArray
+from torch import Tensor
 from torch.nn import functional as F
 
 from tfcli.data.batch import IGNORED, Batch
@@ -38,16 +39,16 @@ from tfcli.runs.load import LoadedRun, remark_if_foreign
 class Asked:
     """A text as a run reads it: `read` are the ids of the side that the head predicts on, T of them.
 
-    `answers` are the right ids: the token after each position, or, of an encoder, the one that stands there. None is
-    where nobody knows: behind the last token, and under a mask. `places` are the positions that are shown, `names`
-    what is read there, and `position` is the number among them of the one to look at.
+    `places` are the positions that are shown, `names` what is read there, and `answers` the right ids: the token after
+    each, or, of an encoder, the one that stands there; None where nobody knows: behind the last token, and under a
+    mask. `position` is the number among them of the one to look at.
     """
 
     inputs: Inputs
     read: tuple[int, ...]
-    answers: tuple[int | None, ...]
     places: tuple[int, ...]
     names: tuple[str, ...]
+    answers: tuple[int | None, ...]
     position: int
     kind: Literal["next", "masked"]
 
@@ -63,15 +64,12 @@ def ask(
         words: show a position a word, where its first piece is predicted, or the first one of the next word.
 
     Raises:
-        UsageError: the model has no head, takes no target, or has no such position; the text is longer than the
-            context.
+        UsageError: the model has no head or no such position, or what `read_text` refuses.
     """
     require_head(run.config.model)
-    inputs, roles = read_text(run, text, target), run.config.roles
-    read = inputs.decoder or inputs.encoder
-    assert read is not None
+    inputs, roles, masked = read_text(run, text, target), run.config.roles, run.architecture == "encoder"
+    read = inputs.sides[-1]
     answers: tuple[int | None, ...]
-    masked = run.architecture == "encoder"
     if masked:
         answers = tuple(None if token == roles.mask else token for token in read)
         default = read.index(roles.mask) if roles.mask in read else len(read) - 2
@@ -89,23 +87,19 @@ def ask(
             f"choose one from 0 to {len(places) - 1}",
         )
     return Asked(
-        inputs=inputs,
-        read=read,
-        answers=answers,
-        places=places,
-        names=names,
+        *(inputs, read, places, names, tuple(answers[place] for place in places)),
         position=default if position is None else position,
         kind="masked" if masked else "next",
     )
 
 
 def named(run: LoadedRun, scores: Tensor) -> Tensor:
-    """Scores without those of rows that no token has: published matrices are padded to a round number.
-
-    Shape:
-        scores: (…, Vocab) → (…, tokens of the tokenizer, or Vocab)
-    """
+    """Scores without those of rows that no token has: published matrices are padded to a round number."""
     return scores[..., : run.tokenizer.vocab_size]
+
+
+def _label(run: LoadedRun, token_id: int | None) -> str | None:
+    return None if token_id is None else run.tokenizer.labels([token_id])[0]
 
 
 def _likeliest(run: LoadedRun, probabilities: Tensor, top_k: int) -> tuple[Candidate, ...]:
@@ -124,32 +118,28 @@ def predictions(
 ) -> Predictions:
     """The `top_k` likeliest tokens at every position, and the rank and the probability of the true one.
 
-    A decoder says what comes next, and so does an encoder-decoder of its target (its own translation, where none is
-    given); an encoder says what stands under a mask, and which token it would restore where there is none.
-    Probabilities are those of the softmax over the whole vocabulary. `position` and `words` are those of `ask`, and
-    so is what is refused.
+    A decoder says what comes next, and so does an encoder-decoder of its target; an encoder says what stands under a
+    mask, and which token it would restore where there is none. Probabilities are those of the softmax over the whole
+    vocabulary. `position` and `words` are those of `ask`, and so is what is refused.
     """
     asked = ask(run, text, target, position, words=words)
     with torch.inference_mode():
         logits: Tensor = run.model(*asked.inputs.tensors(run.device))[0].cpu()
         logs = logits.double().log_softmax(-1)
         entropies = -(logs.exp() * logs).sum(-1)
-        scores = named(run, logs)  # (T, tokens)
-        best = scores.topk(min(top_k, scores.shape[-1]), dim=-1)  # (T, K)
     found = []
-    for number, place in enumerate(asked.places):
-        answer = asked.answers[place]
-        names = run.tokenizer.labels(best.indices[place].tolist())
-        row = scores[place]
+    for number, (place, read, answer) in enumerate(zip(asked.places, asked.names, asked.answers, strict=True)):
+        row = named(run, logs[place])
+        true = None if answer is None else row[answer]
         found.append(
             Prediction(
                 position=number,
-                read=asked.names[number],
-                answer=None if answer is None else run.tokenizer.labels([answer])[0],
-                rank=None if answer is None else 1 + int((row > row[answer]).sum()),
-                probability=None if answer is None else float(row[answer].exp()),
+                read=read,
+                answer=_label(run, answer),
+                rank=None if true is None else 1 + int((row > true).sum()),
+                probability=None if true is None else float(true.exp()),
                 entropy=float(entropies[place]),
-                candidates=tuple(map(Candidate, names, best.values[place].exp().tolist())),
+                candidates=_likeliest(run, row.exp(), top_k),
             )
         )
     return Predictions(asked.kind, asked.position, tuple(found))
@@ -184,12 +174,11 @@ def lens(
         tops.append((token.tolist(), highest.tolist(), likely.gather(-1, last[:, None])[:, 0].tolist()))
         candidates.append(_likeliest(run, likely[asked.position], top_k))
     top, probabilities, final = zip(*tops, strict=True)
-    label = run.tokenizer.labels
     return Lens(
         kind=asked.kind,
         tokens=asked.names,
-        answers=tuple(None if one is None else label([one])[0] for one in (asked.answers[at] for at in asked.places)),
-        top=tuple(tuple(label(one)) for one in top),
+        answers=tuple(_label(run, answer) for answer in asked.answers),
+        top=tuple(tuple(run.tokenizer.labels(one)) for one in top),
         probabilities=frozen(probabilities),
         final=frozen(final),
         settled=tuple(_settled(tops) for tops in zip(*top, strict=True)),
@@ -201,8 +190,9 @@ def lens(
 def _streams(run: LoadedRun, inputs: list[Tensor]) -> list[Tensor]:
     """What the head would read at every depth, each (T, D)."""
     stack = record_model(run.model, inputs).last
-    norm = run.model.get_submodule("decoder" if isinstance(run.model, EncoderDecoder) else "stack").final_norm
-    assert isinstance(norm, nn.Module)
+    norm = run.model.get_submodule(
+        "decoder.final_norm" if isinstance(run.model, EncoderDecoder) else "stack.final_norm"
+    )
     return [norm(stream) for stream in (stack.embedded, *(layer.after for layer in stack.layers))]
 
 
@@ -227,13 +217,10 @@ _AT_A_TIME = 2048  # tokens
 
 @torch.inference_mode()
 def losses(run: LoadedRun, text: str, target: str | None = None, *, words: bool = False) -> Losses:
-    """Score every token of a text, of any length; of an encoder-decoder those of the target, which is its own
-    translation where none is given.
+    """Score every token of a text, of any length, or every word; of an encoder-decoder those of the target, which is
+    its own translation where none is given.
 
     An encoder's are pseudo-losses: each token is masked alone and predicted from all the others (Salazar et al. 2020).
-
-    Args:
-        words: an entry a word: the sum over its tokens.
 
     Raises:
         UsageError: the model has no head or takes no target, there is nothing to score, or a pair is longer than the
@@ -243,25 +230,23 @@ def losses(run: LoadedRun, text: str, target: str | None = None, *, words: bool 
     if target is not None and run.architecture != "encoder-decoder":
         raise UsageError(f"This {run.architecture} reads one text, and --target is a second one", "leave --target out")
     passages = _pair(run, text, target) if run.architecture == "encoder-decoder" else _windows(run, text)
-    scores = _Scores(len(passages.ids))
-    for placed in passages.batches:
-        scores.take(run, placed)
-    scored = np.isfinite(scores.nats)
-    if not scored.any():
+    scores = _scores(run, passages)
+    nats = scores[0, np.isfinite(scores[0])]
+    if not nats.size:
         if not text:
             raise UsageError("The text is empty", "give a few words")
         raise UsageError(
             "The text has no token to score: all are special or unknown to the tokenizer",
             "give text in the alphabet that the tokenizer was trained on",
         )
-    loss, size = float(scores.nats[scored].mean()), len(passages.text.encode())
+    loss, size = float(nats.mean()), len(passages.text.encode())
     masked, tokens = run.architecture == "encoder", _tokens(run, passages, scores)
-    bits_per_byte = float(scores.nats[scored].sum()) / np.log(2) / size if size and not masked else None
+    bits_per_byte = float(nats.sum()) / np.log(2) / size if size and not masked else None
     remark_if_foreign(run, text, bits_per_byte)
     return Losses(
         kind="masked" if masked else "next",
         tokens=losses_in_words(tokens, run.tokenizer.words(passages.ids)) if words else tokens,
-        scored=int(scored.sum()),
+        scored=nats.size,
         loss=loss,
         perplexity=perplexity(loss),
         bits_per_byte=bits_per_byte,
@@ -281,30 +266,23 @@ class _Passages:
     windows: int
 
 
-class _Scores:
-    """Of every token its −ln p (NaN: not scored), its rank, and the likeliest token with its probability."""
-
-    def __init__(self, length: int) -> None:
-        self.nats, self.probabilities = np.full(length, np.nan), np.zeros(length)
-        self.ranks, self.best = np.zeros(length, np.int64), np.zeros(length, np.int64)
-
-    def take(self, run: LoadedRun, placed: Placed) -> None:
-        labels = placed.batch.labels
-        scored = (labels != IGNORED).ravel()
-        if not scored.any():
-            return
-        left = np.broadcast_to(placed.places, labels.shape).ravel()[scored]
-        for target in targets_of(run.model, placed.batch, run.device):
+def _scores(run: LoadedRun, passages: _Passages) -> NDArray[np.float64]:
+    """−ln p of every token (NaN: not scored), its rank (0), and the likeliest token with its probability: (4, T)."""
+    scores = np.zeros((4, len(passages.ids)))
+    scores[0] = np.nan
+    for placed in passages.batches:
+        scored = placed.batch.labels != IGNORED
+        left = np.broadcast_to(placed.places, scored.shape)[scored]
+        for target in targets_of(run.model, placed.batch, run.device) if len(left) else ():
             kept = target.labels != IGNORED
             logits, right = target.logits[kept].float(), target.labels[kept]
             known: Tensor = named(run, logits.softmax(-1))
-            own = known.gather(-1, right[:, None])
             highest, best = known.max(-1)
+            ranks = 1 + (known > known.gather(-1, right[:, None])).sum(-1)
             places, left = left[: len(right)], left[len(right) :]
-            self.nats[places] = F.cross_entropy(logits, right, reduction="none").cpu().numpy()
-            self.ranks[places] = 1 + (known > own).sum(-1).cpu().numpy()
-            self.best[places] = best.cpu().numpy()
-            self.probabilities[places] = highest.cpu().numpy()
+            rows = (F.cross_entropy(logits, right, reduction="none"), ranks, best, highest)
+            scores[:, places] = torch.stack([row.cpu().double() for row in rows]).numpy()
+    return scores
 
 
 def _windows(run: LoadedRun, text: str) -> _Passages:
@@ -312,9 +290,7 @@ def _windows(run: LoadedRun, text: str) -> _Passages:
     ids, first = roles.text(run.tokenizer.encode(text)), len(roles.text_prefix)
     view = TokenStreamView([np.array(ids)], [np.array([0, len(ids)])])
     if run.architecture == "decoder":
-        batches: Iterable[Placed] = SlidingWindows(
-            view, roles, context, stride=context, documents=False, tokens=_AT_A_TIME
-        )
+        batches = SlidingWindows(view, roles, context, stride=context, documents=False, tokens=_AT_A_TIME)
         return _Passages(text, ids, first, batches, -(-(len(ids) - 1) // context))
     starts = np.arange(0, len(ids), context)
     lengths = np.minimum(context, len(ids) - starts)
@@ -331,20 +307,16 @@ def _pair(run: LoadedRun, text: str, target: str | None) -> _Passages:
     return _Passages(written, ids, first, [Placed(batch, np.arange(1, len(ids))[None])], 1)
 
 
-def _tokens(run: LoadedRun, passages: _Passages, scores: _Scores) -> tuple[ScoredToken, ...]:
-    names, best = run.tokenizer.labels(passages.ids), run.tokenizer.labels(scores.best)
-    return tuple(
-        ScoredToken(
-            position=place,
-            token=names[place],
-            before=before,
-            text=text,
-            loss=float(scores.nats[place]) if np.isfinite(scores.nats[place]) else None,
-            rank=int(scores.ranks[place]) or None,
-            best=Candidate(best[place], float(scores.probabilities[place])) if scores.ranks[place] else None,
-        )
-        for place, (before, text) in enumerate(_pieces(run, passages, names))
-    )
+def _tokens(run: LoadedRun, passages: _Passages, scores: NDArray[np.float64]) -> tuple[ScoredToken, ...]:
+    names, found = run.tokenizer.labels(passages.ids), []
+    best = run.tokenizer.labels(scores[2].astype(np.int64))
+    for place, (before, text) in enumerate(_pieces(run, passages, names)):
+        nats, rank, _, probability = scores[:, place].tolist()
+        loss = nats if np.isfinite(nats) else None
+        likeliest = Candidate(best[place], probability) if rank else None
+        token = ScoredToken(place, names[place], before, text, loss=loss, rank=int(rank) or None, best=likeliest)
+        found.append(token)
+    return tuple(found)
 
 
 def _pieces(run: LoadedRun, passages: _Passages, names: list[str]) -> list[tuple[str, str]]:
