@@ -13,9 +13,7 @@ class RoleShare:
     """How much of its attention a head gives to the keys of a role, where there are any.
 
     Args:
-        role: "previous token", "next token", "3 tokens before", "itself", "first token", "end mark", "same token",
-            "after the same token", "punctuation", "end of a sentence", "space", "who acts", "verb", "where", "thing",
-            "aligned word", "same place".
+        role: one that `role_keys` of roles.py finds: "previous token", "3 tokens before".
         share: of the weight, from 0 to 1, mean over the rows that have such a key. low, high: where 95 % of resamples
             of the texts have it; None where they are too few. chance: the same with equal weights on all visible keys.
         rows: that have such a key. coverage: their share of those measured.
@@ -37,13 +35,9 @@ class RoleShare:
 
 @dataclass(frozen=True)
 class HeadExample:
-    """The row of a text that shows best what a head does.
-
-    Args:
-        text: the sentence around the query; of self-attention, with the key. source: of cross-attention, the one of
-            the key; else None. query, key: from where to where they stand. weight: what the key gets.
-        prompt, target: what `inspect attention` is to read to show it.
-    """
+    """The row of a text that shows best what a head does: the sentence around the query and, of self-attention, the
+    key; of cross-attention, that of the key is the `source`. `prompt` and `target` are what `inspect attention` is to
+    read to show it."""
 
     text: str
     source: str | None
@@ -63,10 +57,8 @@ class HeadStatistics:
             at all. does: how much, measured on other texts than the role was chosen on, where there are two.
         beside: "first token" or "end mark", where the rest of its attention lies; None: not there.
         shares: of every role that has a key, on all rows, measured on the same texts as `does`.
-        entropy: of a row, in nats, mean over all queries; entropy_share: of the largest there could be, None where
-            every query sees one key alone. sharpness: a row's largest weight. distance: how far away, in tokens.
-        induction, duplicate: on random tokens read twice, share on the token behind the earlier copy, and on that copy.
-        in_order: of cross-attention, how often the strongest source token does not step back.
+        entropy … in_order: as heads/statistics.py has them; entropy_share: of the largest there could be, None where
+            every query sees one key alone.
         favourites: the tokens that get most weight wherever they stand, each with its share of all weight.
         pairs: from which token to which its largest weights go most often.
         example: of its role; without one, of its largest weights.
@@ -107,7 +99,7 @@ class HeadsRecord:
 
     Args:
         measured_on: the text in words: "the text", "80 of 2,012 documents of the validation part of mine.txt".
-        texts: how many. chosen_apart: whether roles were chosen on one half of them and measured on the other.
+        chosen_apart: whether roles were chosen on one half of the texts and measured on the other.
         tokens: of all those texts, of the side with the most.
         repeated: how many random tokens were read twice in a row, in so many sequences; None: the context is too short.
         finder: the search of `inspect heads --find` that this run can have.
@@ -126,13 +118,8 @@ class HeadsRecord:
 
 @dataclass(frozen=True)
 class ReadSentence:
-    """One held-out sentence and where the head looks in it.
-
-    Args:
-        words: of the side that is looked at. weights: of each word, summed over its tokens.
-        query: the word that is read or predicted on the row shown.
-        right: the numbers of the words that are to get the most. hit: whether one of them does.
-    """
+    """One held-out sentence and where the head looks in it, from the word `query` that is read or predicted: the words
+    of the other side, each with its weight, the numbers of those that are right, and whether one gets the most."""
 
     words: tuple[str, ...]
     weights: tuple[float, ...]
@@ -171,14 +158,9 @@ class Head:
 
 @dataclass(frozen=True)
 class AlignmentFound:
-    """The cross-attention head that aligns words, chosen on training pairs and measured on held-out ones.
-
-    Args:
-        training, held_out: words that it finds in the pairs it was chosen on, and in others; `reordered`: of these,
-            those that stand before a word which their source word follows.
-        mean_of_heads: the same with the average of all heads; `same_place`: without looking, the source word of the
-            same number; `chance`: any source word.
-    """
+    """The cross-attention head that aligns words, and how many of them it finds in training pairs, on which it is
+    chosen, and in held-out ones, `reordered` words apart; `mean_of_heads`: with the average of all heads, `same_place`:
+    without looking, the source word of the same number, `chance`: any source word."""
 
     head: Head
     training_pairs: int
@@ -202,14 +184,9 @@ class SenseShares:
 
 @dataclass(frozen=True)
 class BankFound:
-    """The head that looks from "bank" at the word that decides its sense.
-
-    Args:
-        row: from where it looks, "bank" or "the word after".
-        training, held_out: deciding words that it finds, in the texts it was chosen on and in others; `shuffled`: in
-            these, with the tokens before "bank" in another order; `chance`: any content word.
-        beside: in the corpus's other held-out sentences, where the words beside "bank" already tell, if there are any.
-    """
+    """The head that looks from the `row` of "bank" or "the word after" at the word that decides its sense, and how many
+    it finds; `shuffled`: with the tokens before "bank" in another order; `chance`: any content word; `beside`: in other
+    held-out sentences, where the words beside "bank" already tell, if there are any."""
 
     head: Head
     row: str

@@ -77,7 +77,7 @@ def given(run: LoadedRun, text: str, target: str | None) -> Material:
     inputs = read_text(run, text, target)
     if run.architecture == "encoder" and not run.tokenizer.encode_masked(text):
         raise UsageError("The text is empty", "give a few words")
-    if min(len(side) for side in (inputs.encoder, inputs.decoder) if side is not None) < 2:
+    if min(map(len, inputs.sides)) < 2:
         raise UsageError("The text has one token, which can look at nothing else", "give a longer text")
     return Material("the text", (inputs,), False, {})
 
@@ -93,10 +93,9 @@ def sampled(run: LoadedRun, data: PreparedDataset, part: str) -> Material:
         view = data.pairs("validation")
         labelled = tuple(sources) == (DEFAULT["pairs"],)
         numbers = draw.permutation(min(len(view), _LABELLED_PAIRS) if labelled else len(view))
-        read = [
-            Inputs(*(tuple(side.sequence(n)[:longest].tolist()) for side in (view.source, view.target)))
-            for n in _within(numbers, np.maximum(view.source.lengths, view.target.lengths), longest)
-        ]
+        sides = (view.source, view.target)
+        chosen = _within(numbers, np.maximum(*(side.lengths for side in sides)), longest)
+        read = [Inputs(*(tuple(side.sequence(n)[:longest].tolist()) for side in sides)) for n in chosen]
         total, noun = len(view), "pairs"
         aligned = _aligned(run, read) if labelled else {}
     else:
@@ -108,7 +107,7 @@ def sampled(run: LoadedRun, data: PreparedDataset, part: str) -> Material:
         read = [_inputs(run, tuple(row.tolist())) for row in rows]
         total, aligned = len(starts), {}
         noun = "documents" if total == text.documents.shape[1] else f"pieces of up to {longest} tokens"
-    read = [one for one in read if all(side is None or len(side) > 1 for side in (one.encoder, one.decoder))]
+    read = [one for one in read if min(map(len, one.sides)) > 1]
     if not read:
         raise UsageError(f"No text of {part} has two tokens", "name longer texts with --on")
     few, seed = (f"{len(read):,}", "") if len(read) == total else (f"{len(read):,} of {total:,}", f" (seed {_SEED})")
@@ -141,12 +140,10 @@ def surface(tokenizer: Tokenizer, ids: Sequence[int]) -> Surface:
     return Surface(text, tuple(spans))
 
 
-def _within(numbers: NDArray[np.int64], lengths: NDArray[np.int64], longest: int) -> list[int]:
+def _within(numbers: NDArray[np.int64], lengths: NDArray[np.int64], longest: int) -> NDArray[np.int64]:
     """The first texts that together have no more than so many tokens, and one at least."""
     numbers = numbers[:_TEXTS]
-    until = int((np.minimum(lengths[numbers], longest).cumsum() <= _TOKENS).sum())
-    found: list[int] = numbers[: max(1, until)].tolist()
-    return found
+    return numbers[: max(1, (np.minimum(lengths[numbers], longest).cumsum() <= _TOKENS).sum())]
 
 
 def _aligned(run: LoadedRun, read: Sequence[Inputs]) -> dict[int, PtEnPair]:
@@ -210,8 +207,7 @@ def find_bank(
         place: choose among the heads of this layer alone, or take this layer and head.
 
     Raises:
-        UsageError: the run was not trained on builtin:stories, is an encoder-decoder, has too short a context, or has
-            no such layer or head.
+        UsageError: the run is no reader of builtin:stories, has too short a context, or no such layer or head.
     """
     _require_reader(run)
     chosen_kinds(run, None, place)
@@ -250,10 +246,9 @@ def require_bank_sentences(run: LoadedRun) -> None:
 
 def best_of_both(
     river: NDArray[np.float64], money: NDArray[np.float64], place: tuple[int, int | None] | None = None
-) -> tuple[int, int, int]:
+) -> tuple[int, ...]:
     """Row, layer and head with the largest share of the sense that it is worse at. Shape: (R, L, H) each."""
-    row, layer, head = best_head(np.minimum(river, money), place)
-    return row, layer, head
+    return best_head(np.minimum(river, money), place)
 
 
 def read(run: LoadedRun, sentence: BankSentence) -> BankText | None:
@@ -323,7 +318,7 @@ def _training_stories(run: LoadedRun) -> Iterator[str]:
         yield document
 
 
-def _bank_example(run: LoadedRun, reading: BankText, place: tuple[int, int, int]) -> ReadSentence:
+def _bank_example(run: LoadedRun, reading: BankText, place: tuple[int, ...]) -> ReadSentence:
     sentence, until = reading.of, range(reading.of.bank + 1)
     weights = tuple(_weights(run, reading, until)[place].tolist())
     query, hit = sentence.word(sentence.bank + place[0]), bool(_hits(run, reading)[place])

@@ -130,11 +130,10 @@ def heads(
         with torch.inference_mode():
             return record_model(run.model, material.texts[number].tensors(run.device))
 
-    every = heads_on(run, kinds, material, read, copied)
+    every, texts = heads_on(run, kinds, material, read, copied), material.texts
     layer, own = place or (None, None)
     found = tuple(one for one in every if layer in (None, one.layer) and own in (None, one.head))
-    tokens = sum(max(len(side) for side in (one.encoder, one.decoder) if side is not None) for one in material.texts)
-    measured = (material.measured_on, len(material.texts), len(material.texts) > 1, tokens)
+    measured = (material.measured_on, len(texts), len(texts) > 1, sum(max(map(len, one.sides)) for one in texts))
     return HeadsRecord(str(run.directory.path), *measured, copied.period, copied.sequences, _search(run), found)
 
 
@@ -159,22 +158,20 @@ def heads_on(
                     known = _Text.of(keys, mask, queries, labels)
                 tallies.setdefault((kind, layer), _Layer(tuple(keys))).add(kind, one, known)
     named = [
-        (kind, layer, head, tally, *tally.named(head))
-        for (kind, layer), tally in tallies.items()
-        for head in range(tally.heads)
+        (Head(*of, head), tally, *tally.named(head)) for of, tally in tallies.items() for head in range(tally.heads)
     ]
     found = {}
     for number in sorted({where[0] for *_, where in named}):
         passed = read(number)
-        for n, (kind, layer, head, tally, naming, (text, row)) in enumerate(named):
+        for place, tally, naming, (text, row) in named:
             if text == number:
-                one = passed.attentions(kind)[layer]
+                kind, one = place.kind, passed.attentions(place.kind)[place.layer]
                 keys = {NO_ROLE: one.mask.cpu().numpy()} | role_keys(run, kind, material, number)
-                weights = one.weights[head, row].cpu().double().numpy()
+                weights = one.weights[place.head, row].cpu().double().numpy()
                 key = int(np.where(keys[naming[0]][row] & keys[NO_ROLE][row], weights, -1).argmax())
                 shown = example(run, kind, material.texts[number], query=row, key=key, weight=float(weights[key]))
-                found[n] = tally.statistics(Head(kind, layer, head), naming, copied.of(kind, layer), shown)
-    return tuple(found[n] for n in range(len(named)))
+                found[place] = tally.statistics(place, naming, copied.scores.get((kind, place.layer), {}), shown)
+    return tuple(found[place] for place, *_ in named)
 
 
 def _search(run: LoadedRun) -> str | None:
@@ -195,8 +192,8 @@ _Naming = tuple[str, tuple[str, ...], RoleShare | None, str | None, tuple[RoleSh
 
 @dataclass(frozen=True)
 class _Text:
-    """What the heads of a kind can look at in a text: `visible` keys, those that are `meant` by each role, and whether
-    such a one is `seen`, and another key. Shape: mask (T, S), visible (T,), meant (T, S, R), seen and chance (T, R)."""
+    """What the heads of a kind can look at in a text: `visible` keys (T,), those `meant` by each role (T, S, R), and
+    whether such a one is `seen`, and another key (T, R)."""
 
     mask: NDArray[np.bool_]
     visible: NDArray[np.int64]
@@ -367,8 +364,8 @@ def example(run: LoadedRun, kind: AttentionKind, inputs: Inputs, query: int, key
         source, [on], _ = _around(run, key_ids(kind, inputs), (key,))
     else:
         text, [at, on], prompt = _around(run, key_ids(kind, inputs), (query, key))
-    if inputs.encoder is not None and inputs.decoder is not None:
-        prompt, target = run.tokenizer.decode(inputs.encoder), run.tokenizer.decode(inputs.decoder)
+    if len(inputs.sides) == 2:
+        prompt, target = map(run.tokenizer.decode, inputs.sides)
     return HeadExample(text, source, at, key=on, weight=weight, prompt=prompt, target=target)
 
 

@@ -46,10 +46,8 @@ def distance(weights: Weights) -> PerHead:
 
 
 def share_at(weights: Weights, offset: int, first: int = 1) -> PerHead:
-    """Mean share that query t gives to key t + offset, over the queries from `first` on that have one.
-
-    Offset 0 is the query itself, −1 the token before, 1 the token after. Shape: (H, T, T) → (H,).
-    """
+    """Mean share that query t gives to key t + offset, over the queries from `first` on that have one; offset 0 is the
+    query itself, −1 the token before. Shape: (H, T, T) → (H,)."""
     length = weights.shape[1]
     queries = np.arange(max(first, -offset), length - max(offset, 0))
     return np.asarray(weights[:, queries, queries + offset].mean(axis=-1))
@@ -93,16 +91,12 @@ class Repeated:
 
 @dataclass(frozen=True)
 class Copies:
-    """The induction and duplicate scores of every head of a run: by kind and layer, by name, (H,) each; measured on so
-    many sequences, each of `period` tokens read twice, None where the context is too short."""
+    """The induction and duplicate scores of every head of a run, (H,) each: by kind and layer, by name, of
+    self-attention; measured on so many sequences of `period` tokens read twice, None where the context is too short."""
 
     period: int | None
     sequences: int
     scores: Mapping[tuple[AttentionKind, int], Mapping[str, PerHead]]
-
-    def of(self, kind: AttentionKind, layer: int) -> Mapping[str, PerHead]:
-        """The scores of a layer's heads; none of cross-attention, or where the context is too short."""
-        return self.scores.get((kind, layer), {})
 
 
 def copies(run: LoadedRun) -> Copies:
@@ -114,11 +108,11 @@ def copies(run: LoadedRun) -> Copies:
         passes = [record_model(run.model, one.inputs.tensors(run.device)) for one in twice]
     period, scores = twice[0].period, dict[tuple[AttentionKind, int], dict[str, PerHead]]()
     for kind, start in twice[0].starts.items():
-        for layer in range(len(passes[0].attentions(kind))):
-            read = [one.attentions(kind)[layer].weights.cpu().double().numpy() for one in passes]
+        for layer, read in enumerate(zip(*(one.attentions(kind) for one in passes), strict=True)):
+            weights = [one.weights.cpu().double().numpy() for one in read]
             scores[kind, layer] = {
-                name: np.mean([score(weights, start, period) for weights in read], axis=0)
-                for name, score in (("induction", induction), ("duplicate", duplicate))
+                score.__name__: np.mean([score(one, start, period) for one in weights], axis=0)
+                for score in (induction, duplicate)
             }
     return Copies(period, len(twice), scores)
 
@@ -141,7 +135,7 @@ def repeated_sequences(run: LoadedRun) -> list[Repeated]:
 
 
 _SPACED = re.compile(r"\S+")
-_PUNCTUATION = ".,?!\"'"
+_SIGNS = ".,?!\"'"
 
 
 @dataclass(frozen=True)
@@ -156,10 +150,8 @@ class SpelledText:
 def spelled(tokenizer: Tokenizer, text: str) -> SpelledText:
     """The words of a text, split at spaces, without the punctuation around them. A token belongs to the word that one
     of its letters belongs to; one of punctuation alone belongs to none."""
-    spans = []
-    for match in _SPACED.finditer(text):
-        start = match.end() - len(match[0].lstrip(_PUNCTUATION))
-        spans.append((start, match.start() + len(match[0].rstrip(_PUNCTUATION))))
+    spaced = _SPACED.finditer(text)
+    spans = [(one.end() - len(one[0].lstrip(_SIGNS)), one.start() + len(one[0].rstrip(_SIGNS))) for one in spaced]
     return spelled_at(tokenizer, text, spans)
 
 
