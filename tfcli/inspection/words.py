@@ -21,25 +21,17 @@ from tfcli.records.arrays import frozen
 def merged(
     values: NDArray[Any], words: Sequence[Word], axis: int, how: Callable[..., NDArray[Any]] = np.sum
 ) -> NDArray[Any]:
-    """One entry a word along `axis`, in the place of one a piece.
+    """One entry a word along `axis`, made of its pieces by a function of NumPy that takes an axis.
 
     >>> merged(np.array([0.5, 0.25, 0.25]), (Word("Tom", (0, 1)), Word("ran", (2,))), 0).tolist()
     [0.75, 0.25]
-
-    Args:
-        how: what becomes of the pieces of a word: a function of NumPy that takes an axis.
     """
     return np.stack([how(np.take(values, word.places, axis), axis=axis) for word in words], axis=axis)
 
 
 def attention_in_words(record: AttentionRecord) -> AttentionRecord:
-    """Keys summed, queries averaged, so that each row sums to what it did; a word may look where a piece of it may.
-
-    Scores are left out: before the softmax they do not add up.
-
-    Args:
-        record: of a whole text.
-    """
+    """Keys summed, queries averaged, so that each row of a whole text's record sums to what it did; a word may look
+    where a piece of it may. Scores are left out: before the softmax they do not add up."""
     queries, keys = record.query_words, record.key_words
     on_words = merged(record.weights.astype(np.float64), keys, -1)
     mask = record.mask

@@ -68,8 +68,7 @@ def _through_layer(summands: Summands, layer: TransformerLayer, one: LayerPass, 
         assert layer.cross_attention is not None and layer.cross_attention_residual is not None
         heads = _heads(layer.cross_attention, one.cross, "cross_head", number, position)
         summands = _added(summands, heads, layer.cross_attention_residual, number)
-    output = _exact(one.feed_forward[position])
-    bias = layer.feed_forward.output.bias
+    output, bias = _exact(one.feed_forward[position]), layer.feed_forward.output.bias
     wide = {Part("feed_forward", number): output if bias is None else output - _exact(bias)}
     return _added(summands, _with_bias(wide, bias, number), layer.feed_forward_residual, number)
 
@@ -139,11 +138,8 @@ def attribution(
     token: str | None = None,
     against: str | None = None,
 ) -> Attribution:
-    """Divide the logit of a token at a position among the parts of the model.
-
-    `token` is its text, None the likeliest; the logit of `against` is taken off where there is one. A UsageError where
-    there is no such token; `position` is that of `ask`, and so is what else is refused.
-    """
+    """Divide the logit of a token (None: the likeliest) at a position among the parts of the model, less that of
+    `against` where there is one. A UsageError where there is no such token, or where `ask` raises one."""
     asked = ask(run, text, target, position)
     wanted, other = (None if one is None else _chosen(run.tokenizer, one) for one in (token, against))
     inputs, head = asked.inputs.tensors(run.device), run.model.head
@@ -172,11 +168,7 @@ def attribution(
 
 
 def contributions(head: Head, summands: Summands, token: int, against: int | None = None) -> tuple[Contribution, ...]:
-    """Each summand's share of a token's logit, less that of another token; the head's own bias counts as bias.
-
-    Shape:
-        summands: each (D,), as `decomposed` gives them
-    """
+    """Each summand's share of a token's logit, less that of another token; the head's own bias counts as bias."""
 
     def less(of: Tensor) -> Tensor:
         return _exact(of[token]) - (0.0 if against is None else _exact(of[against]))

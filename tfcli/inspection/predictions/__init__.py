@@ -14,11 +14,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What is predicted at one position: the likeliest tokens, and how the true one fares.
-
-    `read` stands there; `answer` is right there, with its `rank` from 1 and its `probability`, None where nobody knows.
-    `entropy` is that of the whole distribution, in nats.
-    """
+    """What is predicted at one position, where `read` stands: the likeliest tokens, and the `answer` that is right,
+    with its `rank` from 1, None where nobody knows; `entropy` is that of the whole distribution, in nats."""
 
     position: int
     read: str
@@ -43,12 +40,9 @@ class Lens:
     """The logit lens on a text. Depth 0 is what enters the first layer, depth l what leaves layer l − 1, so that the
     last row is the model's own prediction.
 
-    `top[depth][position]` is the likeliest token there, `probabilities` its probability, and `final` that of the
-    token which the model predicts in the end. `settled[position]` is the depth from which on that token stays the
+    `top[depth][position]` is the likeliest token there, `probabilities` (L + 1, T) its probability, and `final` that of
+    the token which the model predicts in the end. `settled[position]` is the depth from which on that token stays the
     likeliest. `candidates[depth]` are the likeliest at `position`.
-
-    Shape:
-        probabilities, final: (L + 1, T)
     """
 
     kind: Literal["next", "masked"]
@@ -65,10 +59,8 @@ class Lens:
 @dataclass(frozen=True)
 class ScoredToken:
     """A token of a text. `before` and `text` are the characters between it and the token before, and its own; several
-    tokens of one character, and special tokens, have their label for a text.
-
-    `loss` is −ln p in nats, `rank` from 1, and `best` the likeliest token; None where nothing is predicted.
-    """
+    tokens of one character, and special tokens, have their label for a text. `loss` is −ln p in nats, `rank` from 1,
+    and `best` the likeliest token; None where nothing is predicted."""
 
     position: int
     token: str
