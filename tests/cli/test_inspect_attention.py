@@ -154,7 +154,7 @@ def test_a_run_of_another_tokenizer_reads_with_the_same_beam(trained: Trained, m
         return read_text(run, text, beam=choice.beam, max_new_tokens=choice.max_new_tokens)
 
     monkeypatch.setattr(AttentionChoice, "read", read)
-    monkeypatch.setattr(module, "load_run", lambda path, device: theirs)
+    monkeypatch.setattr(module, "load_run", lambda *asked_for: theirs)
     choice = AttentionChoice(against_run=Path("b"), beam=2, max_new_tokens=3)
     found = module.inspect_attention(ours, "O gato", choice)
     assert asked == [(ours, "O gato"), (theirs, "O gato")]
