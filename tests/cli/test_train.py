@@ -100,6 +100,20 @@ def test_everyday_options_are_recipe_keys(folder: Path):
         ("--epochs inf", "--epochs inf is not a finite number"),
         ("--layers 0", "--layers '0' should be greater than or equal to 1"),
         ("--lr much", "--lr 'much' should be a valid number"),
+        ("a.txt --set train.adapter=lora", "train.adapter = 'lora' changes a model that is there, and none is named;"),
+        ("a.txt --init 'my run' --set train.adapter=dora", "train.adapter = \"dora\" is not known; choose 'lora'."),
+        (
+            "a.txt --init 'my run' --set train.adapter=lora --set train.adapter_rank=0",
+            "adapter_rank = 0 is out of range",
+        ),
+        (
+            "a.txt --init 'my run' --set train.adapter=lora --set train.adapter_rank=99",
+            "adapter_rank = 99 is more than",
+        ),
+        (
+            "a.txt --init 'my run' --set train.adapter=lora --dry-run --set train.adapter_rank=99",
+            "rank = 99 is more than",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_refused_as_it_was_typed(run: str, command: str, sentence: str):

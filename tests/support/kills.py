@@ -1,5 +1,5 @@
 """Trains one tiny run after the other and kills the process at random instants: `python -m tests.support.kills FOLDER
-KILLS SEED`. Prints how many kills there were, how many in the middle of a write, and how many runs came to their end.
+KILLS SEED [RUN]`, where RUN is one that adapters are trained beside. Prints how many kills there were, how many in the middle of a write, and how many runs came to their end.
 
 A process of its own, which has imported everything and trains nothing: what it kills are its forks.
 """
@@ -37,24 +37,25 @@ LONGEST = 0.15
 """Seconds that a process trains at most: some steps."""
 
 
-def recipe() -> Recipe:
-    """What is trained and killed."""
-    return tiny_recipe("decoder", BUSY)
+def recipe(init: str | None = None) -> Recipe:
+    """What is trained and killed; beside `init`, an adapter."""
+    adapter = {"train": {"init": init, "adapter": "lora", "adapter_rank": 4}} if init else {}
+    return tiny_recipe("decoder", BUSY, adapter)
 
 
-def finishes(out: Path, report: Callable[[Any], object] = lambda event: None) -> None:
+def finishes(out: Path, report: Callable[[Any], object] = lambda event: None, init: str | None = None) -> None:
     """Begin the run or go on with it, to its end."""
     with one_thread():
-        train_recipe(recipe(), out, report, lambda: False)
+        train_recipe(recipe(init), out, report, lambda: False)
 
 
-def _killed(out: Path, seconds: float, *, training: bool = False) -> bool:
+def _killed(out: Path, seconds: float, *, init: str | None, training: bool = False) -> bool:
     """Train in a fork, and kill it after so many seconds, or when it has trained for as long; whether it was killed
     before its end."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
-        finishes(out, lambda event: isinstance(event, TrainingStarted) and os.write(write, b"!"))
+        finishes(out, lambda event: isinstance(event, TrainingStarted) and os.write(write, b"!"), init)
         os._exit(0)
     os.close(write)
     if training:
@@ -71,18 +72,18 @@ def _killed(out: Path, seconds: float, *, training: bool = False) -> bool:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
 
 
-def _main(folder: Path, wanted: int, seed: int) -> None:
+def _main(folder: Path, wanted: int, seed: int, init: str | None = None) -> None:
     draw = random.Random(seed)
     kills, inside, runs = 0, 0, 0
     while kills < wanted:
         out = folder / f"run-{runs}"
-        while kills < wanted and _killed(out, draw.uniform(0, LONGEST), training=draw.random() < 0.9):
+        while kills < wanted and _killed(out, draw.uniform(0, LONGEST), init=init, training=draw.random() < 0.9):
             kills += 1
             inside += bool(half_written(out))
-        assert not _killed(out, 600), "it never ends"
+        assert not _killed(out, 600, init=init), "it never ends"
         runs += 1
     print(json.dumps({"kills": kills, "inside": inside, "runs": runs}))
 
 
 if __name__ == "__main__":
-    _main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    _main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:])

@@ -21,13 +21,17 @@ from tfcli.runs.directory import RunDirectory
 from tfcli.runs.load import load_run
 
 
+@pytest.mark.parametrize("adapts", [False, True])
 @pytest.mark.parametrize("kills", [5, pytest.param(100, marks=pytest.mark.slow)])
-def test_a_run_that_is_killed_at_random_instants_ends_as_the_unbroken_one(tmp_path: Path, kills: int):
+def test_a_run_that_is_killed_at_random_instants_ends_as_the_unbroken_one(tmp_path: Path, kills: int, adapts: bool):
     """Every step writes a checkpoint, so that many kills come in the middle of one."""
-    command = [sys.executable, "-m", "tests.support.kills", str(tmp_path), str(kills), "0"]
+    if adapts:
+        train_tiny(tiny_recipe("decoder", {"model": {"dropout": 0.2}}), tmp_path / "base")
+    init = str(tmp_path / "base") if adapts else None
+    command = [sys.executable, "-m", "tests.support.kills", str(tmp_path), str(kills), "0", *([init] if init else [])]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     counted = json.loads(done.stdout)
-    finishes(tmp_path / "unbroken")
+    finishes(tmp_path / "unbroken", init=init)
     unbroken = what_is_left(tmp_path / "unbroken")
     assert counted["kills"] == kills
     if kills == 100:

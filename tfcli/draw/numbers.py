@@ -35,6 +35,16 @@ def _three_digits(number: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def counted(parameters: int, of_adapters: int = 0) -> str:
+    """Parameters, and which of them are trained.
+
+    >>> counted(816_000), counted(816_000, 65_536)
+    ('816 k parameters', '816 k parameters (frozen; 65.5 k in adapters are trained)')
+    """
+    adapters = f" (frozen; {short(of_adapters)} in adapters are trained)" if of_adapters else ""
+    return f"{short(parameters)} parameters{adapters}"
+
+
 def duration(seconds: float) -> str:
     """A time in its two largest units.
 

@@ -205,8 +205,9 @@ class _BiasedProduct(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         rows, matrix = ctx.saved_tensors
-        d_weight = (gradient.T @ rows).float()
-        return gradient @ matrix, d_weight, gradient.sum(0).float()
+        by_weight, by_bias = ctx.needs_input_grad[1:]
+        d_weight = (gradient.T @ rows).float() if by_weight else None
+        return gradient @ matrix, d_weight, gradient.sum(0).float() if by_bias else None
 
 
 class PrepackedLinear(nn.Module):

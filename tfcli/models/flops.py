@@ -90,12 +90,20 @@ def flops_by_part(
 
 
 def training_flops(
-    section: ModelSection, sequences: int, length: int, *, target_length: int | None = None, labelled: int | None = None
+    section: ModelSection,
+    sequences: int,
+    length: int,
+    *,
+    target_length: int | None = None,
+    labelled: int | None = None,
+    frozen: bool = False,
 ) -> int:
     """Of a forward and a backward pass: three times the forward pass, for the backward one multiplies every matrix
-    twice, for the gradient of its input and for its own. What activation checkpointing computes again does not count
-    (Chowdhery et al. 2022, appendix B)."""
-    return 3 * flops_by_part(section, sequences, length, target_length=target_length, labelled=labelled).total
+    twice, for the gradient of its input and for its own, which `frozen` ones do not have; the adapters beside them are
+    left out. What activation checkpointing computes again does not count (Chowdhery et al. 2022, appendix B)."""
+    parts = flops_by_part(section, sequences, length, target_length=target_length, labelled=labelled)
+    of_weights = parts.total - parts.scores - parts.mixing
+    return 3 * parts.total - (of_weights if frozen else 0)
 
 
 def _meetings(section: ModelSection, length: int, *, causal: bool, hidden_too: bool) -> int:

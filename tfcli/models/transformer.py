@@ -76,7 +76,7 @@ class Transformer(nn.Module):
         return next(self.parameters()).dtype
 
     def num_parameters(self) -> int:
-        """Numbers that training changes; a tied matrix counts once."""
+        """Numbers of all weights; a tied matrix counts once."""
         return sum(p.numel() for p in self.parameters())
 
 

@@ -57,6 +57,7 @@ from tfcli.training.checkpoint import branch
 from tfcli.training.distributed import SINGLE_PROCESS, Workers, require_work_for_all
 from tfcli.training.job import (
     TrainingJob,
+    require_adaptable,
     require_checkpoint,
     require_same_model,
     resolve_for_machine,
@@ -159,22 +160,25 @@ def _with_initial(recipe: Recipe) -> tuple[Recipe, StoredRun | None, Tokenizer |
     """The run whose weights are the beginning, the recipe with its tokenizer, and the one that extends it where the
     recipe, or the dataset that it names, has such a one."""
     if recipe.train.init is None:
+        if recipe.train.adapter:
+            problem = f"train.adapter = {recipe.train.adapter!r} changes a model that is there, and none is named"
+            raise UsageError(problem, "name its run: --init RUN")
         return recipe, None, None
     initial, named = read_run(recipe.train.init), recipe.tokenizer.path or prepared_folder(recipe.data)
     given = None if named is None else load_tokenizer(Path(named))
+    if recipe.train.adapter:
+        require_adaptable(recipe.train, initial)
     model, rows, own = recipe.model, initial.config.model.vocab_size or 0, initial.tokenizer
     if given is None or not given.extends(own):
         if recipe.tokenizer.path is not None and given is not None and given.fingerprint != own.fingerprint:
-            problem = (
-                f"{recipe.tokenizer.path} is not the tokenizer of the run {initial.directory.path}, nor extends it"
-            )
+            problem = f"{named} is not the tokenizer of the run {initial.directory.path}, nor extends it"
             raise UsageError(problem, "leave tokenizer.path out, or make one with 'tfcli tokenize train --from RUN'")
         require_same_model(model, initial)
-        return (
-            replace(recipe, tokenizer=replace(recipe.tokenizer, path=str(initial.directory.tokenizer))),
-            initial,
-            None,
-        )
+        path = str(initial.directory.tokenizer)
+        return replace(recipe, tokenizer=replace(recipe.tokenizer, path=path)), initial, None
+    if recipe.train.adapter:
+        problem = f"{named} has tokens that {initial.directory.path} lacks, and adapters train no embeddings"
+        raise UsageError(problem, "leave train.adapter out")
     needed = max(rows, given.vocab_size)
     if (model.vocab_size or needed) < needed and model.vocab_size != rows:
         problem = f"model.vocab_size = {model.vocab_size}, and the run and the tokenizer that extends its need {needed}"

@@ -61,6 +61,8 @@ class TrainingOutline:
     equal_tokens: bool
     exportable: Exportable
     epochs: float | None = None
+    adapter_parameters: int = 0
+    """Where only these are trained, and the `parameters` are frozen."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from tfcli.planning.measure import measure_steps
 from tfcli.recipe.recipe import Recipe
 from tfcli.records.roles import TokenRoles
 from tfcli.training.job import resolve_for_machine
-from tfcli.training.memory import memory_of, predict_memory, sequences_per_batch
+from tfcli.training.memory import count_parameters, memory_of, predict_memory, sequences_per_batch
 
 Compose = Callable[..., Recipe]
 """A recipe of the user's own settings: over those of a size, and under others that follow."""
@@ -142,7 +142,7 @@ def outline(recipe: Recipe, *, vocab_size_is_most: bool, roles: TokenRoles | Non
     built, context = meta_model(model), recipe.context
     sequences = sequences_per_batch(recipe) * train.grad_accumulation
     labelled = round(train.mask_probability * sequences * context) if model.objective == "mlm" else None
-    flops = training_flops(model, sequences, context, labelled=labelled)
+    flops = training_flops(model, sequences, context, labelled=labelled, frozen=train.adapter is not None)
     tokens = sequences * context * (2 if model.objective == "seq2seq" else 1)
     return TrainingOutline(
         architecture=model.architecture,
@@ -167,4 +167,5 @@ def outline(recipe: Recipe, *, vocab_size_is_most: bool, roles: TokenRoles | Non
         threads=train.threads,
         memory=predict_memory(recipe),
         exportable=exportable(model, roles),
+        adapter_parameters=count_parameters(recipe)[1] if train.adapter else 0,
     )

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tfcli.draw import View
-from tfcli.draw.numbers import duration, exact, percent, plural, short
+from tfcli.draw.numbers import counted, duration, exact, percent, plural, short
 from tfcli.draw.tables import bar, columns, dim, grid
 from tfcli.inspection.model import ParameterGroup
 from tfcli.planning import Candidate, Measured, MemoryRecord, Plan, TrainingOutline
@@ -30,7 +30,7 @@ class OutlineView(View[TrainingOutline]):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         o = self.record
-        yield Text.assemble((o.architecture, "bold"), (f" · {short(o.parameters)} parameters", "dim"))
+        yield Text.assemble((o.architecture, "bold"), (f" · {counted(o.parameters, o.adapter_parameters)}", "dim"))
         yield _parameters(o.groups, o.parameters)
         yield Text()
         yield _memory(o.memory, ascii_only=options.ascii_only)

@@ -407,6 +407,9 @@ class Recipe(Section):
         if average > 1 and not train.save_every:
             problem = f"train.average_checkpoints = {average} needs several checkpoints"
             raise UsageError(f"{problem}, and train.save_every = 0 makes one", "set train.save_every")
+        if train.adapter and train.optimizer == "muon":
+            problem = "train.optimizer = 'muon' moves whole matrices, and train.adapter trains factors of them"
+            raise UsageError(problem, "set train.optimizer = 'adamw'")
         if data.split == "file" and data.validation is None:
             raise UsageError("data.split = 'file' needs data.validation", "name the file of the validation part")
         if data.validation is not None and data.split in ("hash", "tail"):

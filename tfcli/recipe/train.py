@@ -18,6 +18,7 @@ Device = Literal["auto", "cpu", "cuda", "mps"]
 AttentionPath = Literal["auto", "fused", "rows"]
 Compile = Literal["auto", "on", "off"]
 Parallel = Literal["ddp", "fsdp"]
+Adapter = Literal["lora"]
 
 BATCH_SIZE = 32
 """Sequences in a micro-batch where a recipe names no number. Of documents and pairs, a micro-batch then has as many
@@ -162,6 +163,16 @@ class TrainSection(Section):
     init: Annotated[str, MinLen(1)] | None = None
     """A run with whose weights and tokenizer the training begins, instead of new ones."""
 
+    adapter: Adapter | None = None
+    """lora: train small matrices beside those of the layers of the run in `init`, and nothing else (LoRA, Hu et al.
+    2021); what is kept as the run's weights is merged. None: train all weights."""
+
+    adapter_rank: Annotated[int, Ge(1)] = 8
+    """Rank r of an adapter's matrices A and B; at most that of the smallest matrix beside which they stand."""
+
+    adapter_scale: Annotated[float, Gt(0)] = 16.0
+    """α of an adapter: α/r · B A is added to a matrix."""
+
     seed: Annotated[int, Ge(0), Lt(2**63)] = 0
     """Seed of the initial weights, the order of the data, masks and dropout."""
 
@@ -194,3 +205,8 @@ class TrainSection(Section):
     def rows(self) -> int:
         """Sequences (pairs) of a micro-batch that is not counted in tokens."""
         return self.batch_size or BATCH_SIZE
+
+    @property
+    def adapter_factor(self) -> float:
+        """α/r."""
+        return self.adapter_scale / self.adapter_rank

@@ -48,6 +48,7 @@ class TrainingStarted(_Event):
     evaluate_tokens: int | None = None  # tokens of the validation part that are scored in between; None: all
     without_digest: bool = False
     """Whether the checkpoint is of before they told what they belong to: some edits of its run cannot be seen."""
+    adapter_parameters: int = 0  # where only these are trained, and the `parameters` are frozen
 
 
 @dataclass(frozen=True)

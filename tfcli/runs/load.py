@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tfcli.errors import BrokenInputError, Remark, UsageError, shortened
+from tfcli.layers.lora import Merged
 from tfcli.models.build import uninitialized_model
 from tfcli.models.device import prepare_for_inference
 from tfcli.models.transformer import Decoder, Transformer
@@ -108,7 +109,8 @@ def read_run(path: Path | str, checkpoint: str = "best") -> StoredRun:
         require_belonging(stored.metadata, weights, config.run_id)
     else:
         weights = _kept_checkpoint(directory, checkpoint)
-        tensors = checkpoint_tensors(open_checkpoint(weights), "model", config.run_id)
+        stored_apart = checkpoint_tensors(open_checkpoint(weights), "model", config.run_id)
+        tensors = Merged(stored_apart, recipe.train.adapter_factor)
     return StoredRun(directory, recipe, config, tokenizer=tokenizer, weights=weights, tensors=tensors)
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from tfcli.layers.kernels import lerp_all
+from tfcli.layers.lora import FACTORS, trained
 from tfcli.runs.checkpoint import open_checkpoint
 from tfcli.runs.weights import (
     StoredTensors,
@@ -26,20 +27,21 @@ class MovingAverage:
 
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
-        self.tensors = {name: parameter.detach().clone() for name, parameter in model_tensors(model).items()}
+        self.tensors = {name: parameter.detach().clone() for name, parameter in trained(model).items()}
 
     @torch.no_grad()
     def update(self, model: nn.Module, updates: int) -> None:
         """Take in the weights after the update of number `updates`."""
         decay = min(self.decay, (1 + updates) / (10 + updates))
-        ours, theirs = self.tensors.values(), model_tensors(model).values()
+        ours, theirs = self.tensors.values(), trained(model).values()
         lerp_all([*map(local_shard, ours)], [*map(local_shard, theirs)], 1 - decay)
 
 
 @contextmanager
 def exchanged(model: nn.Module, tensors: Mapping[str, Tensor]) -> Iterator[None]:
-    """The model has these values for as long as the block lasts, and `tensors` hold its own: copies, to the bit."""
-    pairs = [(local_shard(p), local_shard(tensors[name])) for name, p in model_tensors(model).items()]
+    """The model's parameters of these names have these values for as long as the block lasts, and `tensors` hold its own: copies, to the bit."""
+    own = model_tensors(model)
+    pairs = [(local_shard(own[name]), local_shard(tensor)) for name, tensor in tensors.items()]
 
     def exchange() -> None:
         with torch.no_grad():
@@ -72,10 +74,13 @@ def mean_of_weights(
 
 
 def weights_of_file(model: nn.Module, path: Path, run_id: str, workers: Workers = SINGLE_PROCESS) -> dict[str, Tensor]:
-    """The weights in a run's file, divided among the workers as the model's are; refused as `mean_of_weights` does."""
-    parameters = model_tensors(model)
+    """The weights in a run's file, divided among the workers as the model's are; beside merged ones, adapters add
+    nothing. Refused as `mean_of_weights` does."""
+    own = model_tensors(model)
+    parameters = {name: tensor for name, tensor in own.items() if not name.endswith(FACTORS)}
     with workers.together():
         tensors = StoredTensors(path, parameters)
         require_belonging(tensors.metadata, path, run_id)
         require_tensors(tensors, parameters, path)
-    return {name: tensors[name] for name in parameters}
+    nothing = {name: torch.zeros_like(tensor) for name, tensor in own.items() if name.endswith(FACTORS)}
+    return {**nothing, **{name: tensors[name] for name in parameters}}

@@ -22,6 +22,7 @@ from torch.optim import AdamW, Optimizer
 
 from tfcli.errors import BrokenInputError, first_lines
 from tfcli.files import digest, read_json, replacing_folder, write_json, write_text
+from tfcli.layers.lora import Merged
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.loading import Settings, settings_that_decide, to_toml
 from tfcli.recipe.recipe import Recipe
@@ -285,8 +286,9 @@ def branch(source: RunDirectory, recipe: Recipe, checkpoint: Checkpoint, new: Ru
         weights = checkpoint_tensors(checkpoint, "model", config.run_id)
         if recipe.train.ema_decay:
             remembered = checkpoint_tensors(checkpoint, "optimizer", config.run_id)
-            weights = {name: remembered[f"average.{name}"] for name in weights}
-        save_tensors(run.weights, weights, {"run_id": run_id})
+            averages = {name: f"average.{name}" for name in weights}
+            weights = {n: remembered[a] if a in remembered else weights[n] for n, a in averages.items()}
+        save_tensors(run.weights, Merged(weights, recipe.train.adapter_factor), {"run_id": run_id})
         progress = _history(source, run, checkpoint.progress)
         append_metrics(run.metrics, SettingChanged(step, "run", str(checkpoint.folder), str(new.path)))
         origin = origin_of(replace(config, run_id=run_id), data.fingerprint, recipe)

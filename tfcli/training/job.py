@@ -14,6 +14,7 @@ from tfcli.data.dataset import PreparedDataset
 from tfcli.data.loader import Batches, build_batches
 from tfcli.errors import BrokenInputError, UsageError
 from tfcli.files import digest, replacing_folder, require_writable, write_text
+from tfcli.layers.lora import Merged, adapt
 from tfcli.machine import choose_threads
 from tfcli.models.build import build_model, meta_model
 from tfcli.models.device import choose_device, keep_freed_memory, synchronize
@@ -75,6 +76,8 @@ def assemble(model: ModelSection, train: TrainSection, workers: Workers = SINGLE
     device = choose_device(train.device)
     workers.require_device(device)
     built = build_model(model, train.seed)
+    if train.adapter:
+        adapt(built, train.adapter_rank, train.adapter_factor, train.seed)
     if device.type == "cpu":
         keep_freed_memory()
     built.use_in_training("rows" if train.attention == "rows" else "fused")
@@ -100,6 +103,15 @@ def require_same_model(model: ModelSection, initial: StoredRun) -> None:
         if here != there:
             problem = f"The run {run.path} is another model: its model.{name} is {there!r}, not {here!r}"
             raise UsageError(problem, f"use its settings: --recipe {run.recipe}")
+
+
+def require_adaptable(train: TrainSection, initial: StoredRun) -> None:
+    """Refuse, before any work, adapters of a rank that a matrix does not have, or beside a head that has learned
+    nothing."""
+    adapt(meta_model(initial.config.model), train.adapter_rank, train.adapter_factor)
+    if initial.config.model.head == "none":
+        problem = f"The run {initial.directory.path} has no head, and train.adapter leaves it as it is"
+        raise UsageError(problem, "train one first, without train.adapter")
 
 
 def _computed(model: ModelSection) -> ModelSection:
@@ -195,7 +207,7 @@ def start(
         write_run_data(new.data, data.record())
         write_text(new.metrics, "")
         save_checkpoint(new, job.origin, job.model, job.optimizers, job.progress, average=job.average)
-        save_tensors(new.weights, model_tensors(job.model), {"run_id": run_id})
+        save_tensors(new.weights, Merged(model_tensors(job.model), recipe.train.adapter_factor), {"run_id": run_id})
         write_text(new.recipe, to_toml(job.recipe))
     return job
 

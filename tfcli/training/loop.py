@@ -21,6 +21,7 @@ import torch
 from tfcli.errors import TfcliError
 from tfcli.evaluation.measure import total_loss
 from tfcli.files import replacing, write_text
+from tfcli.layers.lora import Merged, num_trained
 from tfcli.machine import busy_cores
 from tfcli.recipe.loading import to_toml
 from tfcli.records.runs import (
@@ -149,7 +150,8 @@ def append(job: TrainingJob, event: StepsDone | Evaluated | SettingChanged) -> N
 
 def save_best(job: TrainingJob, instead_of: int | None = None) -> None:
     """Make what the model holds now what the run is loaded with; the best so far, of step `instead_of`, stay aside."""
-    tensors = {name: full_tensor(tensor.detach()) for name, tensor in model_tensors(job.model).items()}
+    whole = {name: full_tensor(tensor.detach()) for name, tensor in model_tensors(job.model).items()}
+    tensors = Merged(whole, job.recipe.train.adapter_factor)
 
     def write() -> None:
         if instead_of is not None:
@@ -281,7 +283,7 @@ def _started(job: TrainingJob) -> TrainingStarted:
     return TrainingStarted(
         run=str(job.run.path),
         architecture=job.recipe.model.architecture,
-        parameters=job.model.num_parameters(),
+        parameters=job.model.num_parameters() - (adapters := num_trained(job.model) if section.adapter else 0),
         step=job.progress.step,
         total_steps=section.steps,
         tokens_per_step=job.training.tokens_per_batch * section.grad_accumulation,
@@ -297,6 +299,7 @@ def _started(job: TrainingJob) -> TrainingStarted:
         batch_tokens=section.batch_tokens,
         evaluate_tokens=section.evaluate_tokens if job.sample is not None else None,
         without_digest=job.without_digest,
+        adapter_parameters=adapters,
     )
 
 

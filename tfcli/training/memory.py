@@ -19,6 +19,7 @@ from tfcli import machine
 from tfcli.data.batch import IGNORED, Batch
 from tfcli.errors import UsageError
 from tfcli.layers.kernels import Operation, fake_tensors
+from tfcli.layers.lora import adapt, num_trained
 from tfcli.machine import peak_process_memory, process_memory
 from tfcli.models.build import ARCHITECTURES, meta_model
 from tfcli.models.objective import scores_of_labels
@@ -126,6 +127,8 @@ def _traced(recipe: Recipe, sequences: int) -> Counter[str]:
         with fake_tensors(ledger.made, ledger.chosen):
             with torch.device(train.device):
                 model = ARCHITECTURES[section.architecture](section).train()
+                if train.adapter:
+                    adapt(model, train.adapter_rank, train.adapter_factor)
             ledger.name([*model.parameters(), *model.buffers()], "weights")
             model.use_in_training("rows" if train.attention == "rows" else "fused")
             if train.activation_checkpointing:
@@ -145,10 +148,11 @@ def _by_formula(recipe: Recipe, sequences: int) -> Counter[str]:
     section, train, length = recipe.model, recipe.train, recipe.context
     layers = section.num_layers + (section.decoder_layers if section.architecture == "encoder-decoder" else 0)
     layers, half = 1 if train.activation_checkpointing else layers, train.precision == "bfloat16"
-    weights = 4 * meta_model(section).num_parameters()
+    own, of_training = count_parameters(recipe)
+    weights, gradients = 4 * (own + (of_training if train.adapter else 0)), 4 * of_training
     kept = sequences * length * section.d_model * (34 + 5 * section.num_heads * length / section.d_model)
     logits = 4 * min(sequences * length, MOST_TOKENS) * (section.vocab_size or 0)
-    kinds: Counter[str] = Counter(weights=weights, gradients=weights, logits=logits)
+    kinds: Counter[str] = Counter(weights=weights, gradients=gradients, logits=logits)
     kinds.update(copies=weights // 2 if half else 0, activations=round(kept * layers * (1 if half else 2)))
     kinds["peak"] = kinds.total()
     return kinds
@@ -217,14 +221,13 @@ MARGIN = 0.9
 def predict_memory(recipe: Recipe) -> MemoryRecord:
     """What a training of full batches takes in one process as large as this one is now; torch.compile takes less, and
     fsdp a part of it. The recipe is decided for the machine, with `model.vocab_size` set."""
-    train, model = recipe.train, meta_model(recipe.model)
+    train, (_, parameters) = recipe.train, count_parameters(recipe)
     most = estimate_step_memory(recipe, sequences_per_batch(recipe))
-    parameters = model.num_parameters()
     # AdamW remembers two numbers a parameter and Muon one; a moving average is one more.
-    by_muon = sum(p.numel() for p in layer_matrices(model)) if train.optimizer == "muon" else 0
+    by_muon = sum(p.numel() for p in layer_matrices(meta_model(recipe.model))) if train.optimizer == "muon" else 0
     optimizer = 4 * (2 * parameters - by_muon + (parameters if train.ema_decay else 0))
-    # A step that is reported ends with a copy of the weights beside weights and gradients (`UpdateSizes`).
-    live = max(most["peak"], 2 * most["weights"] + most["gradients"]) + optimizer
+    # A step that is reported ends with a copy of what is trained beside weights and gradients (`UpdateSizes`).
+    live = max(most["peak"], most["weights"] + 4 * parameters + most["gradients"]) + optimizer
     on_cpu = train.device == "cpu"
     process = process_memory() if on_cpu else 0
     allocator = round(HELD_BACK[train.precision] * (most["peak"] - most["weights"])) if on_cpu else 0
@@ -233,11 +236,20 @@ def predict_memory(recipe: Recipe) -> MemoryRecord:
     return MemoryRecord(process=process, optimizer=optimizer, allocator=allocator, peak=peak, **kinds)
 
 
+def count_parameters(recipe: Recipe) -> tuple[int, int]:
+    """How many numbers the model has, and how many are trained: all, or those of its adapters, which come on top."""
+    model, train = meta_model(recipe.model), recipe.train
+    own = model.num_parameters()
+    if train.adapter:
+        adapt(model, train.adapter_rank, train.adapter_factor)
+    return own, num_trained(model)
+
+
 def require_memory(recipe: Recipe) -> None:
     """Refuse a training that cannot fit, which the system would otherwise kill without a word."""
     there = memory_of(torch.device(recipe.train.device))
-    parameters = meta_model(recipe.model).num_parameters()
-    least = BYTES_PER_PARAMETER * parameters
+    parameters, of_training = count_parameters(recipe)
+    least = 4 * parameters + (BYTES_PER_PARAMETER - 4) * of_training
     has = f"and the {recipe.train.device} has a memory of {there / 1e9:.3g} GB"
     if least > there:
         problem = f"The model has {parameters:,} parameters, whose training takes {least / 1e9:.3g} GB at least, {has}"

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.utils import get_total_norm
 
 from tfcli.data.batch import Batch
+from tfcli.layers.lora import trained
 from tfcli.models.transformer import Transformer, part_of_parameter
 from tfcli.runs.checkpoint import Progress
 from tfcli.runs.weights import full_tensor
@@ -103,10 +104,10 @@ class Meter:
 
 
 def weight_groups(model: Transformer) -> dict[str, list[Tensor]]:
-    """The parameters by what they are part of: embeddings (with a head that they share), attention, feed_forward,
-    norms, head; of those there are."""
+    """The trained parameters by what they are part of: embeddings (with a head that they share), attention,
+    feed_forward, norms, head; of those there are."""
     groups: dict[str, list[Tensor]] = {}
-    for name, parameter in model.named_parameters():
+    for name, parameter in trained(model).items():
         part = part_of_parameter(name)
         groups.setdefault("attention" if part == "cross_attention" else part, []).append(parameter)
     return groups

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
 from tfcli.data.batch import Batch
+from tfcli.layers.lora import trained
 from tfcli.models.head import Head
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.train import TrainSection
@@ -24,7 +25,7 @@ def build_optimizers(model: Transformer, train: TrainSection) -> list[Optimizer]
     """
     by_muon = layer_matrices(model) if train.optimizer == "muon" else []
     taken = {id(p) for p in by_muon}
-    rest = [p for p in model.parameters() if id(p) not in taken]
+    rest = [p for p in trained(model).values() if id(p) not in taken]
     decayed = {id(p) for p in _decayed(model, train)}
     groups = [
         {"params": [p for p in rest if id(p) in decayed], "weight_decay": train.weight_decay},
@@ -62,7 +63,7 @@ def layer_matrices(model: Transformer) -> list[Tensor]:
 
 def _decayed(model: Transformer, train: TrainSection) -> list[Tensor]:
     """Shrinking gains and biases only distorts; that of embeddings is a choice."""
-    if train.decayed == "linear":
+    if train.decayed == "linear" and not train.adapter:  # an adapter has nothing else
         multiplying = [m for m in model.modules() if isinstance(m, nn.Linear | Head)]
         return [module.weight for module in multiplying]
     return [p for p in model.parameters() if train.decayed == "all" or p.ndim >= 2]

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tfcli.draw.curve import Plot, Series
-from tfcli.draw.numbers import duration, exact, percent, plural, short, speed
+from tfcli.draw.numbers import counted, duration, exact, percent, plural, short, speed
 from tfcli.draw.safe import printable
 from tfcli.draw.tables import columns
 from tfcli.records.runs import (
@@ -90,7 +90,7 @@ class TrainingView:
 
     def _title(self, started: TrainingStarted) -> Text:
         parts = (
-            f"{short(started.parameters)} parameters",
+            counted(started.parameters, started.adapter_parameters),
             f"{started.device}, {started.precision}, {plural(started.threads, 'thread')}",
             printable(started.run),
         )
@@ -269,7 +269,7 @@ def _start(event: TrainingStarted) -> str:
     limits += [] if event.evaluate_tokens is None else [f"evaluated on {exact(event.evaluate_tokens)}"]
     batches = f" ({', '.join(limits)})" if limits else ""
     return (
-        f"{event.architecture}, {short(event.parameters)} parameters, {event.device} {event.precision}, "
+        f"{event.architecture}, {counted(event.parameters, event.adapter_parameters)}, {event.device} {event.precision}, "
         f"{plural(event.threads, 'thread')}, "
         f"{exact(event.total_steps)} steps of {exact(event.tokens_per_step)} tokens{batches}, "
         f"{printable(event.run)}{notes}"

@@ -1,0 +1,79 @@
+"""LoRA, low-rank adaptation (Hu et al. 2021): an adapter B A beside each frozen matrix W, and W + α/r B A merged.
+
+Shape legend: r rank; A (r, in), B (out, r), W (out, in).
+"""
+
+from collections.abc import Iterator, Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from tfcli.errors import UsageError
+from tfcli.layers.kernels import Linear
+
+FACTORS = (".lora_a", ".lora_b")
+"""How the names of A and B end."""
+
+
+class LoraLinear(Linear):
+    """h = x Wᵀ + b + s (x Aᵀ) Bᵀ with s = α/r (equation 3). W and b are those of a linear layer, and no longer trained;
+    A begins as N(0, 1/in), B at zero, so that nothing changes at first."""
+
+    def __init__(self, linear: nn.Linear, rank: int, scale: float, generator: torch.Generator) -> None:
+        nn.Module.__init__(self)
+        self.in_features, self.out_features = linear.in_features, linear.out_features
+        self.weight, self.bias, self.scale = linear.weight, linear.bias, scale
+        drawn = torch.randn(rank, self.in_features, generator=generator, device="cpu") * self.in_features**-0.5
+        self.lora_a = nn.Parameter(drawn.to(self.weight))
+        self.lora_b = nn.Parameter(self.weight.new_zeros(self.out_features, rank))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: (…, in) → (…, out)."""
+        return super().forward(x) + self.scale * F.linear(F.linear(x, self.lora_a), self.lora_b)
+
+
+def adapt(model: nn.Module, rank: int, scale: float, seed: int = 0) -> None:
+    """Freeze a model, and put an adapter beside every matrix of its layers, which alone is trained from now on. A rank
+    that a matrix does not have is refused."""
+    model.requires_grad_(False)
+    generator = torch.Generator().manual_seed(seed)
+    for name, module in list(model.named_modules()):
+        if not isinstance(module, Linear) or name.startswith("head"):
+            continue
+        if rank > min(module.weight.shape):
+            rows, columns = module.weight.shape
+            problem = f"train.adapter_rank = {rank} is more than a matrix of {rows}×{columns} ({name}) has"
+            raise UsageError(problem, f"set {min(rows, columns)} at most")
+        parent, _, own = name.rpartition(".")
+        setattr(model.get_submodule(parent), own, LoraLinear(module, rank, scale, generator))
+
+
+def trained(model: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters that training changes, by name: all, or those of adapters alone."""
+    return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+
+
+def num_trained(model: nn.Module) -> int:
+    """Numbers that training changes; a tied matrix counts once."""
+    return sum(parameter.numel() for parameter in trained(model).values())
+
+
+class Merged(Mapping[str, Tensor]):
+    """A model's tensors by name, with W + s B A where there are W, A and B, each made when it is asked for: those of a
+    model that has no adapters and computes the same. Without adapters, the tensors as they are."""
+
+    def __init__(self, tensors: Mapping[str, Tensor], scale: float) -> None:
+        self._tensors, self._scale = tensors, scale
+        self._names = [name for name in tensors if not name.endswith(FACTORS)]
+
+    def __getitem__(self, name: str) -> Tensor:
+        tensor = self._tensors[name]
+        a, b = (name.removesuffix(".weight") + factor for factor in FACTORS)
+        return tensor if a not in self._tensors else tensor + self._scale * self._tensors[b] @ self._tensors[a]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
