@@ -1,5 +1,6 @@
 """Trains one tiny run after the other and kills the process at random instants: `python -m tests.support.kills FOLDER
-KILLS SEED [RUN]`, where RUN is one that adapters are trained beside. Prints how many kills there were, how many in the middle of a write, and how many runs came to their end.
+KILLS SEED [RUN]`, where adapters are trained beside the weights of RUN. Prints how many kills there were, how many in
+the middle of a write, and how many runs came to their end.
 
 A process of its own, which has imported everything and trains nothing: what it kills are its forks.
 """

@@ -39,7 +39,8 @@ class MovingAverage:
 
 @contextmanager
 def exchanged(model: nn.Module, tensors: Mapping[str, Tensor]) -> Iterator[None]:
-    """The model's parameters of these names have these values for as long as the block lasts, and `tensors` hold its own: copies, to the bit."""
+    """The model's parameters of these names have these values for as long as the block lasts, and `tensors` hold its
+    own: copies, to the bit."""
     own = model_tensors(model)
     pairs = [(local_shard(own[name]), local_shard(tensor)) for name, tensor in tensors.items()]
 

@@ -269,8 +269,8 @@ def _start(event: TrainingStarted) -> str:
     limits += [] if event.evaluate_tokens is None else [f"evaluated on {exact(event.evaluate_tokens)}"]
     batches = f" ({', '.join(limits)})" if limits else ""
     return (
-        f"{event.architecture}, {counted(event.parameters, event.adapter_parameters)}, {event.device} {event.precision}, "
-        f"{plural(event.threads, 'thread')}, "
+        f"{event.architecture}, {counted(event.parameters, event.adapter_parameters)}, "
+        f"{event.device} {event.precision}, {plural(event.threads, 'thread')}, "
         f"{exact(event.total_steps)} steps of {exact(event.tokens_per_step)} tokens{batches}, "
         f"{printable(event.run)}{notes}"
     )
