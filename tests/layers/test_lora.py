@@ -28,7 +28,7 @@ def test_by_hand():
     layer = LoraLinear(linear, 1, 10.0, torch.Generator())
     for parameter, values in ((layer.weight, [[1, 2], [3, 4]]), (layer.lora_a, [[1, 1]]), (layer.lora_b, [[1], [2]])):
         nn.init.zeros_(parameter).data += torch.tensor(values)
-    assert layer(torch.tensor([1.0, 100.0])).tolist() == [1211, 2423]
+    assert layer(torch.tensor([[1.0, 100.0]])).tolist() == [[1211, 2423]]
     assert Merged(dict(layer.named_parameters()), 10.0)["weight"].tolist() == [[1, 2], [3, 4]], "no layer of that name"
     assert Merged({f"x.{n}": p for n, p in layer.named_parameters()}, 10.0)["x.weight"].tolist() == [[11, 12], [23, 24]]
 

@@ -146,10 +146,15 @@ print(predicted, peak_memory(torch.device("cpu")))
 """
 
 
-def measured_recipe(architecture: str, d_model: str, precision: str, vocab_size: str = "2000") -> Recipe:
+def measured_recipe(
+    architecture: str, d_model: str, precision: str, vocab_size: str = "2000", adapter: str = ""
+) -> Recipe:
     """Large enough that the model is seen beside the interpreter."""
+    adapters = {"adapter": adapter} if adapter else {}
     size = {"d_model": int(d_model), "num_layers": 4, "num_heads": 4, "max_seq_len": 128, "vocab_size": int(vocab_size)}
-    return decided({"model": size, "train": {"batch_size": 16, "precision": precision}}, architecture=architecture)
+    return decided(
+        {"model": size, "train": {"batch_size": 16, "precision": precision, **adapters}}, architecture=architecture
+    )
 
 
 @pytest.mark.slow
@@ -161,6 +166,8 @@ def measured_recipe(architecture: str, d_model: str, precision: str, vocab_size:
         ("encoder", "256", "bfloat16"),
         ("encoder-decoder", "128", "float32"),
         ("decoder", "64", "float32", "40000"),
+        ("decoder", "256", "float32", "2000", "lora"),
+        ("encoder", "256", "bfloat16", "2000", "lora"),
     ],
     ids=lambda shape: "-".join(shape),
 )

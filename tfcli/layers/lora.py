@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tfcli.errors import UsageError
-from tfcli.layers.kernels import Linear
+from tfcli.layers.kernels import Linear, for_products
 
 FACTORS = (".lora_a", ".lora_b")
 """How the names of A and B end."""
@@ -30,7 +30,10 @@ class LoraLinear(Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         """x: (…, in) → (…, out)."""
-        return super().forward(x) + self.scale * F.linear(F.linear(x, self.lora_a), self.lora_b)
+        rows = x.flatten(0, -2)  # one product adds to the other's result: fewer large tensors come and go
+        low = F.linear(rows, self.lora_a)
+        found = super().forward(rows).addmm_(low, for_products(self.lora_b).T, alpha=self.scale)
+        return found.unflatten(0, x.shape[:-1])
 
 
 def adapt(model: nn.Module, rank: int, scale: float, seed: int = 0) -> None:
