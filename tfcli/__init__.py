@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
+    from tfcli.generation.generate import Made
     from tfcli.inspection.attention import AttentionRecord
     from tfcli.recipe.model import WeightPrecision
-    from tfcli.records.generation import Filled, Generated
     from tfcli.runs.load import LoadedRun
 
 __version__ = "0.1.0"
@@ -40,8 +40,9 @@ def load_run(
     return load(path, checkpoint, device, precision)
 
 
-def generate(run: "LoadedRun", prompt: str = "", **settings: "Any") -> "list[Generated] | Filled":
-    """Continue a prompt (decoder), fill its masks (encoder) or translate it (encoder-decoder).
+def generate(run: "LoadedRun", prompt: str = "", **settings: "Any") -> "Made":
+    """Continue a prompt (decoder), fill its masks (encoder), translate it (encoder-decoder), or tell what a task head
+    makes of it.
 
     Args:
         settings: fields of `tfcli.recipe.recipe.GenerateSection` over the run's own, such as temperature=0.8.

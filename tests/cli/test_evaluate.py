@@ -22,6 +22,7 @@ KEYS = {
     *("units", "intervals", "buckets", "comparison", "precision", "windows", "text_start", "unscored"),
     *("pieces_per_word", "usual_pieces_per_word", "usual_bits_per_byte"),
     *("ids_without_token", "share_without_token", "part"),
+    *("macro_f1", "entity_f1", "span_f1", "chance", "labels", "confusion"),
 }
 
 

@@ -65,6 +65,7 @@ VALUES: Mapping[str, tuple[Any, ...]] = {
     "scale_logits": FLAG,
     "head": get_args(recipe.HeadKind),
     "head_bias": FLAG,
+    "labels": (None, ("a", "b", "c")),
     "dropout": (0.0, 0.3),
     "embedding_dropout": (None, 0.2),
     "attention_dropout": (None, 0.2),
@@ -129,6 +130,8 @@ def _clashes(drawn: dict[str, Any]) -> list[tuple[str, ...]]:
             clashes.append(("head",))
     elif drawn["head"] == "none":
         clashes.append(("head_bias", "scale_logits"))
+    if drawn["tie_embeddings"] or drawn["head"] != "linear" or drawn["architecture"] == "encoder-decoder":
+        clashes.append(("labels",))
     if drawn["attention_score"] == "parameter_free":
         clashes.append(("num_kv_heads", "head_dim", "attention_bias", "attention_output_bias"))
     if drawn["norm_placement"] == "post" or drawn["architecture"] == "encoder-decoder":

@@ -50,7 +50,7 @@ DryRun = Annotated[bool, _output("--dry-run", help="Show the recipe and the mode
 @command
 def train(
     terminal: Terminal,
-    asked: Annotated[Asked, ("sources", "data", "weights", "vocab_size"), SHAPE, SIZES, LENGTH, PACE, MACHINE],
+    asked: Annotated[Asked, ("sources", "data", "weights", "vocab_size", "task"), SHAPE, SIZES, LENGTH, PACE, MACHINE],
     init: Init = None,
     resume: Resume = None,
     checkpoint: From = None,

@@ -68,6 +68,9 @@ _option("heads", "model.num_heads", int, MODEL, "Attention heads of a layer: mod
 _option("d_model", "model.d_model", int, MODEL, "Size of a token's vector: model.d_model.", metavar="N", min=1)
 _option("context", "model.max_seq_len", int, MODEL, "Most tokens of a text: model.max_seq_len.", metavar="N", min=2)
 _option("dropout", "model.dropout", float, MODEL, _DROPOUT, metavar="SHARE", min=0)
+_TASKS = Literal["classify", "tag", "span"]
+_TASK = "A head for labelled texts, which SOURCE then holds: train.task."
+_option("task", "train.task", _TASKS, panel=TRAINING, help=_TASK, default="predict tokens", metavar="TASK")
 _option("steps", "train.steps", int, TRAINING, "How long to train, in updates: train.steps.", metavar="N", min=1)
 _option("epochs", "train.epochs", float, TRAINING, _EPOCHS, metavar="N")
 _option("batch_size", "train.batch_size", int, TRAINING, "Texts of a batch: train.batch_size.", metavar="N", min=1)
@@ -164,7 +167,7 @@ def layers_of(asked: Asked, recipe: str | None = None, init: Path | None = None)
     require_sources(_said([asked.settings], "data", "source"))
     preset, size, recipe = asked.given.get("preset"), asked.given.get("size"), recipe or asked.given.get("recipe")
     layers: list[Settings] = [
-        {} if init is None else {"model": asdict(read_config(existing_run(init).config).model)},
+        {} if init is None else {"model": asdict(read_config(existing_run(init).config).model) | {"labels": None}},
         presets.preset(preset) if preset else {},
         presets.size(size) if size else {},
         {} if recipe is None else read_recipe(recipe),
@@ -178,7 +181,9 @@ def layers_of(asked: Asked, recipe: str | None = None, init: Path | None = None)
         if isinstance(one, Mapping) and isinstance(one.get("source"), str)
     ]
     if not _said(layers, "model", "architecture"):
-        if objective in get_args(Denoising):
+        if _said(layers, "train", "task"):
+            layers.insert(0, {"model": {"architecture": "encoder"}})
+        elif objective in get_args(Denoising):
             layers.insert(0, {"model": {"architecture": "encoder-decoder"}})
         elif _said(layers, "train", "whole_words"):
             layers.insert(0, {"model": {"architecture": "encoder"}})
@@ -188,6 +193,10 @@ def layers_of(asked: Asked, recipe: str | None = None, init: Path | None = None)
         layers.insert(0, {"model": {"architecture": "encoder-decoder"}})
         shown = shortened(source if isinstance(source, str) else " ".join(source))
         warnings.warn(f"{shown} holds pairs, so an encoder-decoder is trained.", Remark, stacklevel=2)
+    if _said(layers, "train", "task"):  # a few passes, and smaller steps from weights that know something
+        rate = {} if init is None else {"learning_rate": 3e-4}
+        counted = _said(layers, "train", "steps") or _said(layers, "train", "epochs")
+        layers.insert(0, {"train": rate | ({} if counted else {"epochs": 3.0})})
     if preset is None and init is None:
         layers.insert(0, presets.usual_preset(*layers))
     return layers

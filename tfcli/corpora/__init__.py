@@ -8,7 +8,9 @@ from tfcli.records.dataset import SkippedRecords
 
 Part = Literal["train", "validation"]
 PARTS: tuple[Part, Part] = ("train", "validation")
-Kind = Literal["text", "pairs"]
+Kind = Literal["text", "pairs", "classify", "tag", "span"]
+TASKS: tuple[Kind, ...] = ("classify", "tag", "span")
+"""Kinds of labelled texts, each called as the task that is trained on it."""
 PIECE_CHARACTERS = 1 << 16
 
 
@@ -18,6 +20,15 @@ class Pair:
 
     source: str
     target: str
+
+
+@dataclass(frozen=True)
+class Labelled(Pair):
+    """A text (`source`) with its labels (`target`), each with the characters that it is of: from, and up to. `place` is
+    where it was read."""
+
+    spans: tuple[tuple[int, int, str], ...]
+    place: str
 
 
 @dataclass(frozen=True)
@@ -70,7 +81,9 @@ class Source:
 
 
 def texts(document: Document) -> Iterator[Text]:
-    """The texts of a document: itself, or both sides of a pair."""
+    """The texts of a document: itself, or both sides of a pair. Labels are no text."""
+    if isinstance(document, Labelled):
+        return iter((document.source,))
     return iter((document.source, document.target) if isinstance(document, Pair) else (document,))
 
 

@@ -11,7 +11,7 @@ from functools import reduce
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 
-from tfcli.corpora import Document, Kind, Pair, Part, Source, is_blank, texts
+from tfcli.corpora import TASKS, Document, Kind, Pair, Part, Source, is_blank, texts
 from tfcli.corpora.hub import HUB_PREFIX, open_hub
 from tfcli.corpora.reading import (
     COMPRESSIONS,
@@ -163,6 +163,10 @@ def _reader(file: StoredFile, how: How, bad: BadRecords) -> Callable[[], Iterato
     except BrokenInputError:
         if not is_text or not how.skips or how.separator:
             raise
+    if how.kind in TASKS:
+        from tfcli.corpora.labelled import labelled_texts
+
+        return labelled_texts(file, how.kind, how.columns, bad)
     if not is_text:
         return table_documents(_table(file, how.columns, bad), how.kind, how.columns)
     if how.kind == "pairs":
@@ -267,10 +271,21 @@ def _half(path: Path) -> Path | None:
 
 
 PREFIX = "builtin:"
-DEFAULT: dict[Kind, str] = {"text": f"{PREFIX}stories", "pairs": f"{PREFIX}pt-en"}
+DEFAULT: dict[Kind, str] = {
+    "text": f"{PREFIX}stories",
+    "pairs": f"{PREFIX}pt-en",
+    "classify": f"{PREFIX}bank",
+    "tag": f"{PREFIX}word-classes",
+}
 """What is read where no source is named."""
 
-KINDS: dict[str, Kind] = {"stories": "text", "python-docs": "text", "pt-en": "pairs"}
+KINDS: dict[str, Kind] = {
+    "stories": "text",
+    "python-docs": "text",
+    "pt-en": "pairs",
+    "bank": "classify",
+    "word-classes": "tag",
+}
 """The built-in corpora, and what each holds."""
 
 
@@ -307,7 +322,8 @@ def open_source(
         ('builtin:stories',)
     """
     names = (names,) if isinstance(names, str) else tuple(names)
-    require_column_count(kind, columns)
+    if kind not in TASKS:
+        require_column_count(kind, columns)
     how = How(kind, columns, separator, on_bad_record == "skip")
     source = _joined([_open_one(name, how, max_documents, seed) for name in names], kind)
     documents, divided = source.documents, source.divided
@@ -335,6 +351,8 @@ def open_source(
 
 
 def _open_one(name: str, how: How, max_documents: int | None, seed: int) -> Source:
+    if how.kind in TASKS and name.startswith(HUB_PREFIX):
+        raise UsageError(f"Labelled texts are read from files, and {name} is none", "write them to a file, and name it")
     if name == "-":
         return _open_standard_input(how)
     if name.startswith(PREFIX):
@@ -359,7 +377,12 @@ def _open_builtin(name: str, kind: Kind, max_documents: int | None, seed: int) -
         problem = f"There is no built-in source '{shortened(name)}', only {known}"
         raise UsageError(problem, f"perhaps {PREFIX}{guess[0]} was meant" if guess else "choose one of those")
     if KINDS[short] != kind:
-        raise UsageError(f"{name} holds {KINDS[short]}, not {kind}", f"use {DEFAULT[kind]}")
+        held, needed = KINDS[short], DEFAULT.get(kind, "a file")
+        raise UsageError(f"{name} holds {held}, not {kind}", f"use {needed}" + f", or --task {held}" * (held in TASKS))
+    if kind in TASKS:
+        from tfcli.corpora.labelled import open_built_in
+
+        return open_built_in(name, kind, seed)
     if short == "python-docs":
         return Source((name,), kind, python_docs, lambda: digest(name, digest(list(python_docs()))))
 

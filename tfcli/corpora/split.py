@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Literal
 
-from tfcli.corpora import PARTS, Document, Kind, Pair, Part, Source, is_blank, stretches, texts
+from tfcli.corpora import PARTS, TASKS, Document, Kind, Pair, Part, Source, is_blank, stretches, texts
 from tfcli.corpora.open import DEFAULT, open_source
 from tfcli.errors import UsageError
 from tfcli.files import digest
@@ -192,8 +192,10 @@ def _open_mixture(section: DataSection, sources: Sequence[WeightedSource], kind:
 
 def _cleaning(section: DataSection, kind: Kind) -> "Cleaning | None":
     for key in ("max_length_ratio", "filter_pairs"):
-        if kind == "text" and getattr(section, key):
+        if kind != "pairs" and getattr(section, key):
             raise UsageError(f"data.{key} is of pairs, and this is text", f"leave data.{key} out")
+    if kind in TASKS and section.normalize:
+        raise UsageError("data.normalize would move the characters that labels are of", "normalize the file itself")
     if not any(getattr(section, key) for key in CLEANING_KEYS):
         return None
     from tfcli.corpora.cleaning import Cleaning

@@ -98,7 +98,7 @@ def delimited_table(file: StoredFile, wanted: Sequence[str] | None, bad: BadReco
     A file without a header has the columns "1", "2", … The columns `wanted` overrule this: names that are
     in the first row make it a header, and the numbers make it a record.
     """
-    first = next((row for _, row in _numbered_rows(file, bad.reading())), [])
+    first = next((row for _, row in numbered_rows(file, bad.reading())), [])
     numbers = tuple(str(place) for place in range(1, len(first) + 1))
     asked = set(wanted or ())
     header = bool(asked) and asked <= set(first)
@@ -109,7 +109,7 @@ def delimited_table(file: StoredFile, wanted: Sequence[str] | None, bad: BadReco
     def rows(chosen: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         places = [columns.index(name) for name in chosen]
         report = bad.reading()
-        numbered = _numbered_rows(file, report)
+        numbered = numbered_rows(file, report)
         if header:
             next(numbered, None)
         for number, row in numbered:
@@ -123,7 +123,7 @@ def delimited_table(file: StoredFile, wanted: Sequence[str] | None, bad: BadReco
     return Table(file.label, columns, rows)
 
 
-def _numbered_rows(file: StoredFile, report: Report) -> Iterator[tuple[int, list[str]]]:
+def numbered_rows(file: StoredFile, report: Report) -> Iterator[tuple[int, list[str]]]:
     """The rows with the number of their last line; blank lines are no rows."""
     if file.suffix == ".tsv":
         for number, line in enumerate(read_lines(file, report), 1):

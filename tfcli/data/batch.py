@@ -22,10 +22,11 @@ class Batch:
     scored. `padding_mask` is True where there is a token; None: there is no padding that a token could see.
     `row_tokens` are the tokens that each row reads, of both sides; None: every place has one. `document_starts` are the
     columns where the document of each token begins, which alone it sees; None: it sees all of its row. The first
-    `prefix` of a decoder's row see each other both ways; None: each token sees those before it alone.
+    `prefix` of a decoder's row see each other both ways; None: each token sees those before it alone. Where an answer
+    is sought, it lies among the `answerable` tokens, and the labels are the columns of its first and its last one.
 
-    Shape: input_ids, padding_mask, document_starts (B, S); labels, decoder_input_ids (B, T), without decoder input
-        T = S; row_tokens, prefix (B,)
+    Shape: input_ids, padding_mask, document_starts, answerable (B, S); labels, decoder_input_ids (B, T), without
+        decoder input T = S; labels of answers (B, 2); row_tokens, prefix (B,)
     """
 
     input_ids: NDArray[np.int64]
@@ -35,6 +36,7 @@ class Batch:
     row_tokens: NDArray[np.int64] | None = None
     document_starts: NDArray[np.int64] | None = None
     prefix: NDArray[np.int64] | None = None
+    answerable: NDArray[np.bool_] | None = None
 
     @property
     def places(self) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tfcli.corpora import PARTS, Kind, Part
+from tfcli.corpora import PARTS, TASKS, Kind, Part
 from tfcli.data.shards import (
     MANIFEST_NAME,
     SIDES,
@@ -231,13 +231,16 @@ class PreparedDataset:
         return TokenStreamView(tokens, offsets, roles.eos if roles.is_shared else None)
 
     def pairs(self, part: Part) -> PairsView:
-        """A part of a dataset of pairs; a UsageError of one of text."""
-        self.require_kind("pairs")
+        """A part of a dataset of pairs, or of labelled texts; a UsageError of one of text."""
+        if self.manifest.kind not in TASKS:
+            self.require_kind("pairs")
         return PairsView(SequencesView(self._shards[part, "source"]), SequencesView(self._shards[part, "target"]))
 
     def require_kind(self, kind: Kind) -> None:
         """Refuse a dataset of the other kind, by a UsageError."""
         if self.manifest.kind != kind:
+            if kind in TASKS:
+                raise UsageError(f"{self.path} holds {self.manifest.kind}, not {kind}", "name the labelled file itself")
             need = "an encoder-decoder needs pairs, and so does train.completion_only"
             need = need if kind == "pairs" else "an encoder or a decoder needs text, and so does train.objective"
             raise UsageError(f"{self.path} holds {self.manifest.kind}, not {kind}", f"{need}: prepare another source")
@@ -253,7 +256,8 @@ def _open_shards(folder: Path, manifest: Manifest) -> _Shards:
             shortest = before + len(manifest.roles.end)
             shards = opened[part, side]
             for shard in manifest.part(part).shards:
-                ids = ShardTokens(folder, shard[array_name(side, "tokens")], manifest.vocab_size)
+                most = max(manifest.vocab_size, len(manifest.labels) + 3)
+                ids = ShardTokens(folder, shard[array_name(side, "tokens")], most)
                 shards.append((ids, ShardOffsets(folder, shard[array_name(side, "offsets")], ids, shortest)))
             lengths = tuple(len(offsets) - 1 for _, offsets in shards)
             documents.add(lengths)

@@ -17,6 +17,7 @@ from tfcli.corpora import Part
 from tfcli.data.batch import IGNORED, Batch, PlannedBatches, evenly, plan_by_length
 from tfcli.data.dataset import PairsView, PreparedDataset, TokenStreamView
 from tfcli.data.denoising import DenoisingBatches, find_sentinels
+from tfcli.data.labelled import BOTH, FIRST, LAST, numbers_of
 from tfcli.data.windows import DrawnBatches, WindowBatches, present
 from tfcli.errors import UsageError
 from tfcli.recipe.recipe import Recipe
@@ -273,6 +274,59 @@ class CompletionBatches(FittingPairs):
         return Batch(inputs, np.where(scored, tokens[:, 1:], IGNORED), row_tokens=lengths - 1)
 
 
+class LabelBatches(FittingPairs):
+    """Batches of labelled texts of about the same length, padded on the right.
+
+    classify: the label of a text stands at the token whose vector the head reads: an encoder's first one, a decoder's
+    last. A text that is longer than the context is cut, and keeps its last token (``</s>``). tag and span: longer ones
+    take no part. span: the labels are the places of the first and the last token, among those of the context.
+
+    Args:
+        numbers: by what is stored, the label; `IGNORED` for 0.
+
+    Shape: numbers (C + 1,)
+    """
+
+    def __init__(
+        self,
+        view: PairsView,
+        roles: TokenRoles,
+        *,
+        context: int,
+        task: str,
+        architecture: str,
+        numbers: NDArray[np.int64],
+        **plan: Any,
+    ) -> None:
+        self._roles, self._context, self._task, self._numbers = roles, context, task, numbers
+        self._reads_first = architecture == "encoder"
+        lengths = np.minimum(view.source.lengths, context) if task == "classify" else view.source.lengths
+        problem = f"Every text is longer than the context of {context} tokens (the shortest has {int(lengths.min())})"
+        super().__init__(view, lengths[None], lengths <= context, problem, **plan)
+
+    def _batch(self, numbers: NDArray[np.int64]) -> Batch:
+        view, context = self._view, self._context
+        inputs, beside = view.source.padded(numbers, self._roles.pad), view.target.padded(numbers, 0)
+        lengths = view.source.lengths[numbers]
+        if inputs.shape[1] > context:
+            longer = np.flatnonzero(lengths > context)
+            inputs[longer, context - 1] = inputs[longer, lengths[longer] - 1]
+            inputs, beside, lengths = inputs[:, :context], beside[:, :context], np.minimum(lengths, context)
+        read = present(lengths)
+        mask = None if read.all() or (not self._reads_first and self._task != "span") else read
+        rows = np.arange(len(numbers))
+        if self._task == "span":
+            first, last = ((np.isin(beside, (place, BOTH))).argmax(1) for place in (FIRST, LAST))
+            labels = np.stack([first, last], axis=1)
+            return Batch(inputs, labels, mask, row_tokens=lengths, answerable=beside > 0)
+        labels = self._numbers[beside]
+        if self._task == "classify":
+            at = np.zeros_like(rows) if self._reads_first else lengths - 1
+            told, labels = labels[rows, 0], np.full_like(labels, IGNORED)
+            labels[rows, at] = told
+        return Batch(inputs, labels, mask, row_tokens=lengths)
+
+
 class PrefixBatches(DrawnBatches):
     """Batches for a prefix language model (Raffel et al. 2020, section 3.2.1): the first part of a window is read both
     ways and not scored. Its length is drawn for each window, 1 to all of its tokens, each as likely, as in T5's own
@@ -291,7 +345,7 @@ class PrefixBatches(DrawnBatches):
         return Batch(inputs, labels, row_tokens=spans.lengths, prefix=prefix)
 
 
-Batches = CausalBatches | MaskedBatches | PairBatches | CompletionBatches | DenoisingBatches | PrefixBatches
+Batches = CausalBatches | MaskedBatches | FittingPairs | DenoisingBatches | PrefixBatches
 
 
 def build_batches(recipe: Recipe, data: PreparedDataset, part: Part, roles: TokenRoles, sample: int = 0) -> Batches:
@@ -316,6 +370,11 @@ def build_batches(recipe: Recipe, data: PreparedDataset, part: Part, roles: Toke
         "seed": recipe.train.seed,
         "sample": sample,
     }
+    if recipe.train.task is not None:
+        data.require_kind(recipe.train.task)
+        numbers = numbers_of(data.manifest, recipe.model.labels or data.manifest.labels)
+        common |= {"task": objective, "architecture": recipe.model.architecture, "numbers": numbers}
+        return LabelBatches(data.pairs(part), roles, batch_tokens=tokens, **common)
     if objective == "seq2seq":
         return PairBatches(data.pairs(part), roles, batch_tokens=tokens, **common)
     if objective == "completion":

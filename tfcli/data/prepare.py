@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tfcli.corpora import PARTS, Kind
+from tfcli.corpora import PARTS, TASKS, Kind
 from tfcli.data.chunks import (
     TOKENIZER_NAME,
     Progress,
@@ -81,6 +81,13 @@ def prepare(
         return found
     require_writable(out)
     try:
+        if division.source.kind in TASKS:
+            from tfcli.data.labelled import write_labelled
+
+            with replacing_folder(out) as made:
+                manifest = write_labelled(division, tokenizer, made, fingerprint)
+                _require_unchanged(division)
+            return manifest.record(out)
         with _chunk_folder(out, fingerprint) as folder:
             if origin is not None and (workers > 1 or ray is not None):
                 decide(division, folder)

@@ -13,7 +13,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tfcli.corpora import PARTS, Kind, Part
+from tfcli.corpora import PARTS, TASKS, Kind, Part
 from tfcli.errors import BrokenInputError, UsageError, shortened
 from tfcli.files import file_digest, read_versioned, validated, write_json
 from tfcli.records.dataset import NONE_SKIPPED, DatasetRecord, MixedSource, PartCounts, SkippedRecords
@@ -22,11 +22,11 @@ from tfcli.records.roles import TokenRoles
 FORMAT_VERSION = 3
 _BEFORE_MIXTURES = 2
 """What none of these is in, and is written still where there is none."""
-_WHERE_THERE_ARE = ("mixture", "earlier", "skipped", "copies", "removed")
+_WHERE_THERE_ARE = ("mixture", "earlier", "skipped", "copies", "removed", "labels")
 _BEFORE_TEXT_START = 1
 """Where every text begins with bos, even where that is the end of another one."""
 MANIFEST_NAME = "manifest.json"
-SIDES: dict[Kind, tuple[str, ...]] = {"text": ("",), "pairs": ("source", "target")}
+SIDES: dict[Kind, tuple[str, ...]] = {"text": ("",), **dict.fromkeys(("pairs", *TASKS), ("source", "target"))}
 _MOST_IDS = 1 << 32
 _RESTORE = "restore it or prepare the text again"
 _DIGEST = re.compile("[0-9a-f]{16}")
@@ -94,6 +94,8 @@ class Manifest:
     """Validation documents that stand in training, too, letter for letter."""
     removed: dict[str, int] = field(default_factory=dict)
     """How many documents were left out before, for each reason."""
+    labels: tuple[str, ...] = ()
+    """What labelled texts are told apart by; the target's numbers count them from 1 (`data/labelled.py`)."""
 
     def edition(self, fingerprint: str) -> "Manifest | None":
         """The dataset as it was known by a fingerprint, which is that of today or an earlier one."""

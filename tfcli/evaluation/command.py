@@ -117,7 +117,8 @@ def evaluate(
     settings = EvaluationSettings(stride, windows, context, pseudo, beam)
     with reporting(terminal, json=json) as reporter:
         loaded = open_run(run, checkpoint, device, precision)
-        require_head(loaded.config.model)
+        if loaded.recipe.train.task is None:
+            require_head(loaded.config.model)
         _require_meaning(loaded, arguments)
         read_as_asked(loaded, settings)
         other = None if compare is None else load_run(compare, device=loaded.device, precision="float32")
@@ -172,6 +173,8 @@ def _require_meaning(run: "LoadedRun", given: Mapping[str, object]) -> None:
             meant = " or ".join(map(_a, architectures))
             held = _a(run.architecture)
             raise UsageError(f"--{name} is for {meant}, and {run.directory.path} holds {held}", "leave it out")
+        if given[name] and run.recipe.train.task is not None:
+            raise UsageError(f"--{name} is for a run that predicts tokens, and this one tells labels", "leave it out")
         if given[name] and architectures == ("encoder-decoder",) and run.recipe.objective != "seq2seq":
             problem = f"--{name} is for translations, and {run.directory.path} was trained for {run.recipe.objective}"
             raise UsageError(problem, "leave it out")

@@ -6,7 +6,7 @@ Shape legend: U units, K sums of a unit.
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tfcli.data.dataset import PreparedDataset
 from tfcli.errors import UsageError
 from tfcli.evaluation.bootstrap import FEWEST_UNITS, Array, Score, interval, p_value, resampled
+from tfcli.evaluation.classification import TaskScores
 from tfcli.evaluation.measure import Measured, Report, Targets, measure, nameless_ids
 from tfcli.evaluation.translation import bleu_of, chrf_of
 from tfcli.evaluation.windows import AS_IT_IS, EvaluationSettings
@@ -64,11 +65,17 @@ def _parts(measured: Measured) -> Iterator[tuple[Array, dict[str, Score]]]:
     if measured.pseudo is not None:
         pseudo = by_unit(measured.pseudo.nats, measured.pseudo.tokens)
         yield pseudo, {"pseudo_perplexity": lambda s: np.exp(_ratio(s))}
+    if measured.told is not None:
+        yield measured.told.sums, _task_scores(measured).scores
     if measured.translated is not None:
         counts = measured.translated.statistics
         yield counts.bleu, {"bleu": bleu_of}
         yield counts.chrf, {"chrf": chrf_of}
         yield np.stack([counts.exact, np.ones_like(counts.exact)], axis=1), {"exact_match": _ratio}
+
+
+def _task_scores(measured: Measured) -> TaskScores:
+    return TaskScores(measured.run.recipe.objective, measured.run.config.model.labels or ())
 
 
 def _ratio(sums: Array) -> Array:
@@ -132,6 +139,7 @@ def scores_of(measured: Measured) -> Scores:
         if run.recipe.objective not in ("clm", "mlm")
         else tuple(run.tokenizer.labels(run.config.roles.text_prefix)),
         unscored=measured.unscored,
+        **_of_labels(measured, whole),
         beam=None if translated is None else translated.beam,
         references_exact=None if translated is None else translated.exact,
         pseudo_perplexity=None if pseudo is None else pseudo.total.perplexity,
@@ -144,6 +152,16 @@ def scores_of(measured: Measured) -> Scores:
         intervals=Intervals(**intervals),
         buckets=tuple(buckets(measured)),
     )
+
+
+def _of_labels(measured: Measured, whole: dict[str, float]) -> dict[str, Any]:
+    """The scores of a task head, beside whoever always says the most frequent label."""
+    if measured.told is None:
+        return {}
+    scores, told = _task_scores(measured), measured.told
+    confusion = tuple(map(tuple, told.confusion.tolist()))
+    own = {name: whole[name] for name in scores.scores}
+    return {**own, "chance": scores.chance(told.sums.sum(0)), "labels": tuple(scores.labels), "confusion": confusion}
 
 
 def bucket_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -177,6 +195,7 @@ def buckets(measured: Measured) -> Iterator[Bucket]:
 _OF_TOKENS = ("loss", "accuracy", "pseudo_perplexity")  # scores a token, which only models of one tokenizer share
 _OF_TEXT = ("bits_per_byte", "bits_per_character")
 _OF_TRANSLATIONS = ("bleu", "chrf", "exact_match")
+_OF_LABELS = ("macro_f1", "entity_f1", "span_f1")
 
 
 def require_comparable(run: LoadedRun, other: LoadedRun) -> None:
@@ -188,7 +207,10 @@ def require_comparable(run: LoadedRun, other: LoadedRun) -> None:
             "scores do not mean the same",
             "compare runs of one architecture and objective",
         )
-    if ours not in ("clm", "seq2seq", "completion") and not _one_tokenizer(run, other):
+    if run.config.model.labels != other.config.model.labels:
+        remedy = "compare runs that were trained on the same labels"
+        raise UsageError(f"{run.directory.path} and {other.directory.path} tell different labels apart", remedy)
+    if ours not in ("clm", "seq2seq", "completion", "classify", "tag") and not _one_tokenizer(run, other):
         raise UsageError(
             f"{run.directory.path} and {other.directory.path} have different tokenizers, and scores of masked tokens "
             "depend on what a token is",
@@ -218,7 +240,8 @@ def _differences(first: Measured, second: Measured) -> Iterator[Difference]:
     if _units_agree(first, second) and first.cells.units >= FEWEST_UNITS:
         # Both runs' sums of a document stand in one row, so that a resample holds the same documents of both.
         draws = resampled(np.concatenate([table.sums for table in tables], axis=1))
-    of_tokens = _OF_TOKENS if _one_tokenizer(first.run, second.run) else ()
+    counted_alike = first.told is not None or _one_tokenizer(first.run, second.run)
+    of_tokens = (*_OF_TOKENS, *_OF_LABELS) if counted_alike else ()
     names = (*of_tokens, *_OF_TEXT, *_OF_TRANSLATIONS) if _same_cells(first, second) else _OF_TRANSLATIONS
     for name in names:
         if not all(name in table.scores for table in tables):

@@ -20,9 +20,10 @@ from torch import Tensor
 
 from tfcli.data.batch import IGNORED, Batch
 from tfcli.data.dataset import PreparedDataset, TokenStreamView
-from tfcli.data.loader import CompletionBatches, PairBatches, build_batches
+from tfcli.data.loader import CompletionBatches, LabelBatches, PairBatches, build_batches
 from tfcli.data.windows import DrawnBatches
 from tfcli.errors import UsageError
+from tfcli.evaluation.classification import TaskScores, Told, told
 from tfcli.evaluation.translation import Translated, translated
 from tfcli.evaluation.windows import (
     AS_IT_IS,
@@ -94,6 +95,7 @@ class Totals:
     nats: float
     tokens: int
     correct: int
+    f1: float | None = None  # of a task head: of entities or spans, else macro-F1
 
     @property
     def loss(self) -> float:
@@ -196,6 +198,7 @@ class Measured:
     unscored: int = 0
     pseudo: Sums | None = None
     translated: Translated | None = None
+    told: Told | None = None
 
 
 def measure(
@@ -217,6 +220,8 @@ def measure(
     """
     data.require_tokenizer(run.tokenizer)
     run = read_as_asked(run, settings)
+    if run.recipe.train.task is not None:
+        return _labelled(run, data, run.recipe.train.task)
     if run.recipe.reads_pairs:
         return _pairs(run, data, settings, targets, like)
     return _text(run, data, settings) if run.recipe.objective == "clm" else _drawn(run, data, settings, report, like)
@@ -236,7 +241,8 @@ def read_as_asked(run: LoadedRun, settings: EvaluationSettings) -> LoadedRun:
     if run.recipe.reads_pairs:
         if settings.windows or settings.context:
             option = "--windows" if settings.windows else "--context"
-            problem = f"{option} is for a decoder or an encoder of text, and {run.directory.path} was trained on pairs"
+            trained_on = "pairs" if run.recipe.train.task is None else "labelled texts"
+            problem = f"{option} is for a run that was trained on text, and {run.directory.path} was on {trained_on}"
             raise UsageError(problem, "leave it out")
         return run
     own = "documents" if run.recipe.is_imported or train.document_masking else train.windows
@@ -333,6 +339,28 @@ def _pairs(
     )
 
 
+def _labelled(run: LoadedRun, data: PreparedDataset, task: str) -> Measured:
+    view, labels = data.pairs("validation"), run.config.model.labels or ()
+    batches = build_batches(_scored(run), data, "validation", run.config.roles)
+    assert isinstance(batches, LabelBatches)
+    found = told(run.model, batches.whole(), TaskScores(task, labels), run.device)
+    sums, count = np.zeros((len(view), found.sums.shape[1])), np.arange(len(view))
+    sums[batches.order] = found.sums
+    require_tokens(int(sums[:, 1].sum()))
+    nothing = Sums.zeros(len(view))
+    nats, tokens, correct = sums[:, 0], sums[:, 1].astype(np.int64), sums[:, 2].astype(np.int64)
+    return Measured(
+        run,
+        data,
+        Cells(None, count, count, "documents"),
+        sums=replace(nothing, nats=nats, tokens=tokens, correct=correct),
+        lengths=view.source.lengths - len(run.config.roles.text(())),
+        context=run.recipe.context,
+        left_out=batches.left_out,
+        told=found._replace(sums=sums),
+    )
+
+
 def nameless_ids(run: LoadedRun) -> list[int]:
     """The ids of the model's vocabulary that no token has."""
     assert run.config.model.vocab_size is not None
@@ -355,9 +383,16 @@ def total_loss(
     batches: Iterable[Batch],
     device: torch.device,
     combined: Callable[[Tensor], Tensor] = lambda sums: sums,
+    task: str | None = None,
 ) -> Totals:
     """Score every labelled token once, in float32 and without dropout; a `UsageError` where there is none. `combined`
-    adds what other processes have scored; takes and returns three sums, (3,)."""
+    adds what other processes have scored; takes and returns three sums, (3,), or those of a `task`."""
+    if task is not None:
+        scores = TaskScores(task, model.section.labels or ())
+        all_sums = combined(torch.from_numpy(told(model, batches, scores, device).sums.sum(0))).numpy()
+        require_tokens(int(all_sums[1]))
+        f1 = float(scores.scores[scores.headline](all_sums))
+        return Totals(float(all_sums[0]), int(all_sums[1]), int(all_sums[2]), f1)
     nats, tokens, correct = 0.0, 0, 0
     with scoring(model):
         for batch in batches:

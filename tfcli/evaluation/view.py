@@ -23,6 +23,9 @@ _SCORES = {
     "bleu": ("BLEU", "0 to 100, word n-grams"),
     "chrf": ("chrF", "0 to 100, character n-grams"),
     "exact_match": ("exact match", "of the pairs"),
+    "macro_f1": ("macro-F1", "mean over the labels"),
+    "entity_f1": ("entity F1", "type and both ends right"),
+    "span_f1": ("span F1", "of the answers' tokens"),
 }
 """Names, and what a number means; of the accuracy the objective says it."""
 _OF_TOKENS = {
@@ -33,10 +36,14 @@ _OF_TOKENS = {
     "prefix": "of the tokens behind the prefixes",
     "span-corruption": "of the spans' tokens and sentinels",
     "infilling": "of the whole text's tokens, masks read",
+    "classify": "of the texts",
+    "tag": "of the words",
+    "span": "of first and last tokens",
 }
+_TASKS = ("classify", "tag", "span")
 _DIGITS = {"perplexity": 3, "pseudo_perplexity": 3, "bleu": 2, "chrf": 2}  # behind the point, where they are not four
-_SHARES = ("accuracy", "exact_match")
-_HIGHER_IS_BETTER = ("accuracy", "bleu", "chrf", "exact_match")
+_SHARES = ("accuracy", "exact_match", "macro_f1", "entity_f1", "span_f1")
+_HIGHER_IS_BETTER = (*_SHARES, "bleu", "chrf")
 _LIKELY_CHANCE = 0.05
 _UNITS = {"documents": "document", "pairs": "pair", "stretches": "stretch"}
 _BARS_FROM = 100  # columns of a terminal in which bars fit beside the figures
@@ -62,6 +69,9 @@ class ScoresView(View[Scores]):
         if len(scores.buckets) > 1:
             yield Text()
             yield _buckets_table(scores, options.max_width)
+        if len(scores.labels) <= _MOST_CONFUSED and scores.objective in ("classify", "tag"):
+            yield Text()
+            yield _confusion_table(scores)
         if scores.comparison is not None:
             yield Text()
             yield from _comparison(scores)
@@ -74,11 +84,14 @@ def _model_name(scores: Scores) -> str:
 
 def _scores_table(scores: Scores) -> Table:
     given = {score: value for score in _SCORES if (value := getattr(scores, score)) is not None}
+    if scores.objective in _TASKS:
+        del given["perplexity"]
     sure = [score for score in given if getattr(scores.intervals, score) is not None]
     table = columns("lrrw", "", "", "95 % interval") if sure else columns("lrw")
     for score, value in given.items():
         name, note = _SCORES[score]
         interval = [Text(_interval(score, getattr(scores.intervals, score)))] if sure else []
+        note = "both ends right" if score == "exact_match" and scores.objective == "span" else note
         about = Text(note or _OF_TOKENS.get(scores.objective, "of the tokens"), "dim")
         table.add_row(Text(name), Text(_written(score, value), "bold"), *interval, about)
     return table
@@ -99,6 +112,12 @@ def _interval(score: str, interval: Interval | None) -> str:
 
 
 def _notes(scores: Scores) -> Iterator[str]:
+    if scores.objective in _TASKS:
+        chance = "" if scores.chance is None else f" · always the most frequent label: {percent(scores.chance)}"
+        yield f"{plural(scores.tokens, 'label')} of {plural(scores.documents, 'text')}{chance}"
+        if scores.intervals.loss is not None:
+            yield f"Intervals by bootstrap: 1,000 resamples of {plural(scores.units, 'text')}"
+        return
     pairs = scores.objective in ("seq2seq", "completion")
     extent = plural(scores.documents, "pair" if pairs else "document")
     if scores.bytes is not None and scores.characters is not None:
@@ -140,7 +159,8 @@ def _notes(scores: Scores) -> Iterator[str]:
 
 def _warnings(scores: Scores) -> Iterator[str]:
     if scores.left_out:
-        yield f"{plural(scores.left_out, 'pair')} too long for the context: not in the loss"
+        what = "text" if scores.objective in _TASKS else "pair"
+        yield f"{plural(scores.left_out, what)} too long for the context: not in the loss"
     if scores.unknown:
         count = f"{plural(scores.unknown, 'token')} ({percent(scores.unknown / scores.tokens)})"
         what = "easier to foresee than the text itself, so that bits per byte flatter"
@@ -164,6 +184,22 @@ def _buckets_table(scores: Scores, width: int) -> Table:
         if with_bars:
             row.append(Text(bar(length / max(lengths), _LONGEST_BAR), "green"))
         table.add_row(*row)
+    return table
+
+
+_MOST_CONFUSED = 12  # labels of a table; JSON has any number
+
+
+def _confusion_table(scores: Scores) -> Table:
+    """A row a true label, a column what it was taken for; what is right is bold."""
+    names = [printable(name) for name in scores.labels]
+    table = columns("l" + "r" * len(names), "true \\ told", *names)
+    for name, row in zip(names, scores.confusion, strict=True):
+        cells = [
+            Text(exact(count), "bold" if names[n] == name else "dim" if not count else "")
+            for n, count in enumerate(row)
+        ]
+        table.add_row(Text(name), *cells)
     return table
 
 

@@ -15,8 +15,9 @@ from tfcli.console.terminal import Terminal
 from tfcli.errors import UsageError
 
 if TYPE_CHECKING:
+    from tfcli.generation.generate import Made
     from tfcli.recipe.recipe import GenerateSection
-    from tfcli.records.generation import Filled, Generated
+    from tfcli.records.generation import Generated
     from tfcli.runs.load import LoadedRun
 
 
@@ -52,6 +53,9 @@ class GenerationOptions:
         bool, _prompts("--special-tokens", help="Special tokens in a prompt are read by their spelling.")
     ] = False
     batch_size: Annotated[int | None, _prompts(min=1, help="Prompts read side by side.")] = None
+    question: Annotated[
+        str | None, _prompts(metavar="TEXT", help="What is asked of each prompt (train.task = span).")
+    ] = None
     max_new_tokens: Annotated[int | None, _texts(min=1, help="Stop after this many tokens.")] = None
     num_samples: Annotated[int | None, _texts(min=1, help="Texts to make for each prompt.")] = None
     stop: Annotated[
@@ -117,6 +121,9 @@ def generate(
 ) -> None:
     r"""Continue text (decoder), fill masks (encoder) or translate (encoder-decoder).
 
+    A run with a task head tells the label of a text, the tag of each word, or the
+    answer to --question.
+
     What is not given is as in the recipe of the run. A terminal shows control
     characters as escapes; a file or pipe gets the text as it is.
     In --stop, \n, \r, \t and \\ stand for a line end, a return, a tab and a
@@ -141,22 +148,22 @@ def generate(
     given = asked.given()
     _require_one_source(prompts, prompt_file, interactive)
     loaded = open_run(run, checkpoint, device, precision)
-    require_head(loaded.config.model)
+    if loaded.recipe.train.task is None:
+        require_head(loaded.config.model)
     settings = generation_settings(loaded.recipe, given)
     sample = None if asked.temperature is None else asked.temperature > 0
     shown = ["trace"] * trace + ["show_beams"] * show_beams
-    _require_use([*given, *shown], loaded.architecture, settings, sample)
+    _require_use([*given, *shown], loaded.recipe.train.task or loaded.architecture, settings, sample)
     settled(loaded.model, loaded.tokenizer, settings, sample)  # refused before a prompt is waited for
     how: Literal["text", "trace", "beams"] = "trace" if trace else "beams" if show_beams else "text"
     answers = Answers(terminal, loaded, settings, sample=sample, how=how, json=json)
     if not prompts and not prompt_file and not interactive:
-        if loaded.architecture != "decoder":
-            raise UsageError(f"An {loaded.architecture} needs a prompt", f"give a text after {run}, or -")
+        if answers.has_one_answer or loaded.architecture != "decoder":
+            needs = f"An {loaded.architecture}" if loaded.recipe.train.task is None else "A task head"
+            raise UsageError(f"{needs} needs a prompt", f"give a text after {run}, or -")
         prompts = [""]
 
-    require = partial(
-        require_prompt, loaded.model, loaded.tokenizer, settings=settings, objective=loaded.recipe.objective
-    )
+    require = partial(require_prompt, loaded, settings=settings)
     if prompts and len(prompts) > 1 and not any(prompt == "-" or re.search(r"\s", prompt) for prompt in prompts):
         _hint_at_quotes(terminal, prompts, require)
     known, is_judged = usual(loaded), False
@@ -215,8 +222,16 @@ _OF_ENCODERS = ("top_k", "joint", "batch_size")
 
 
 def _require_use(given: Iterable[str], architecture: str, settings: "GenerateSection", sample: bool | None) -> None:
-    """Refuse options that would change nothing. `sample`: as a temperature that is given asks for; None: none is."""
+    """Refuse options that would change nothing, to an `architecture` or to a task. `sample`: as a temperature that is
+    given asks for; None: none is."""
     names = sorted(given)
+    if architecture in ("classify", "tag", "span"):
+        for name in names:
+            if name not in ("batch_size", "question"):
+                raise UsageError(f"A task head tells labels, and {flag_of(name)} changes nothing", "leave it out")
+        return
+    if "question" in names:
+        raise UsageError("--question is for a run of train.task = 'span', and this is none", "leave it out")
     if architecture == "encoder":
         for name in names:
             if name not in _OF_ENCODERS:
@@ -268,6 +283,11 @@ class Answers:
     _said_full: bool = False
     _has_answered: bool = False
 
+    @property
+    def has_one_answer(self) -> bool:
+        """Whether a prompt gets a record, and no text that grows."""
+        return self.run.architecture == "encoder" or self.run.recipe.train.task is not None
+
     def show(self, prompts: Sequence[str]) -> None:
         """Answer some prompts side by side; one alone streams where it can."""
         from tfcli.generation.generate import generate_all, stream
@@ -276,18 +296,19 @@ class Answers:
         if self.how != "text":
             for prompt in prompts:
                 self._show_inside(prompt)
-        elif one and not self.json and self.run.architecture != "encoder":
+        elif one and not self.json and not self.has_one_answer:
             self._show_text(prompts[0], stream(self.run, prompts[0], self.settings, sample=self.sample))
         else:
             for made in generate_all(self.run, prompts, self.settings, sample=self.sample):
                 self._show(made)
 
-    def _show(self, made: "list[Generated] | Filled") -> None:
+    def _show(self, made: "Made") -> None:
         from tfcli.draw.tables import to_json
-        from tfcli.generation.view import FilledView
+        from tfcli.generation.view import FilledView, TaskView
+        from tfcli.records.generation import Filled
 
         if not isinstance(made, list):
-            self.terminal.result(made, FilledView, json=self.json)
+            self.terminal.result(made, FilledView if isinstance(made, Filled) else TaskView, json=self.json)
             return
         for text in made:
             if self.json:

@@ -9,6 +9,7 @@ from typing import Unpack
 from tfcli.data.denoising import find_sentinels
 from tfcli.errors import UsageError, shortened
 from tfcli.generation.beam_search import ObserveNode, continuations, prompt_beams
+from tfcli.generation.classification import read_for_task, told_of
 from tfcli.generation.decoding import (
     Continuation,
     DecodingStages,
@@ -25,7 +26,18 @@ from tfcli.generation.sampling import ruled_out
 from tfcli.generation.stopping import StopTexts, stop_finder
 from tfcli.models.transformer import Decoder, Encoder, EncoderDecoder, Transformer
 from tfcli.recipe.recipe import GenerateSection
-from tfcli.records.generation import BeamNode, BeamTree, Filled, Generated, Option, Trace, TraceStep
+from tfcli.records.generation import (
+    Answered,
+    BeamNode,
+    BeamTree,
+    Classified,
+    Filled,
+    Generated,
+    Option,
+    Tagged,
+    Trace,
+    TraceStep,
+)
 from tfcli.records.roles import TokenRoles
 from tfcli.runs.load import LoadedRun
 from tfcli.tokenization.tokenizer import Tokenizer
@@ -104,15 +116,17 @@ def prefix_ids(model: Transformer, tokenizer: Tokenizer, settings: GenerateSecti
     return ids
 
 
-def require_prompt(
-    model: Transformer, tokenizer: Tokenizer, prompt: str, settings: GenerateSection, objective: str | None = None
-) -> None:
+def require_prompt(run: LoadedRun, prompt: str, settings: GenerateSection) -> None:
     """Refuse a prompt that does not fit, as making something of it would, without making anything of it."""
+    model, tokenizer = run.model, run.tokenizer
+    if run.recipe.train.task is not None:
+        read_for_task(run, prompt, settings.question)
+        return
     if isinstance(model, Encoder):
         masked(model, tokenizer, prompt)
         return
     assert isinstance(model, Decoder | EncoderDecoder)
-    read_of(model, [prompt_ids(model, tokenizer, prompt, settings, objective)], tokenizer.roles, settings)
+    read_of(model, [prompt_ids(model, tokenizer, prompt, settings, run.recipe.objective)], tokenizer.roles, settings)
 
 
 def settled(
@@ -238,11 +252,12 @@ class GrowingText:
         return piece
 
 
-def generate(
-    run: LoadedRun, prompt: str, settings: GenerateSection, *, sample: bool | None = None
-) -> list[Generated] | Filled:
-    """What the run makes of a prompt: `num_samples` texts, of beams the best first, or the filled masks of an encoder;
-    a `UsageError` where the prompt or a setting does not fit the model.
+Made = list[Generated] | Filled | Classified | Tagged | Answered
+
+
+def generate(run: LoadedRun, prompt: str, settings: GenerateSection, *, sample: bool | None = None) -> Made:
+    """What the run makes of a prompt: `num_samples` texts, of beams the best first, the filled masks of an encoder, or
+    what a task head tells of it; a `UsageError` where the prompt or a setting does not fit the model.
 
     Args:
         sample: whether to sample, at `settings.temperature`; None: a decoder does, an encoder-decoder not.
@@ -252,13 +267,15 @@ def generate(
 
 def generate_all(
     run: LoadedRun, prompts: Iterable[str], settings: GenerateSection, *, sample: bool | None = None
-) -> Iterator[list[Generated] | Filled]:
+) -> Iterator[Made]:
     """As `generate`, for every prompt in its turn, of which `settings.batch_size` are read side by side and no more are
     taken. Each gets what it would get alone."""
     settings = settled(run.model, run.tokenizer, settings, sample)
     waiting = iter(prompts)
     while batch := list(islice(waiting, settings.batch_size)):
-        if isinstance(run.model, Encoder):
+        if run.recipe.train.task is not None:
+            yield from told_of(run, batch, settings.question)
+        elif isinstance(run.model, Encoder):
             top_k = settings.top_k or CANDIDATES
             yield from fill_all(run.model, run.tokenizer, batch, top_k, joint=settings.joint)
         else:

@@ -10,11 +10,21 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from tfcli.draw import View
-from tfcli.draw.numbers import percent_in_four, plural
+from tfcli.draw.numbers import percent, percent_in_four, plural
 from tfcli.draw.safe import fit, printable, shortened, token_label, widest
 from tfcli.draw.tables import bar, dim, heading
 from tfcli.inspection.predictions.view import Row, candidate_bars, row_layout
-from tfcli.records.generation import BeamTree, Filled, Generated, Trace, TraceStep
+from tfcli.records.generation import (
+    Answered,
+    BeamTree,
+    Candidate,
+    Classified,
+    Filled,
+    Generated,
+    Tagged,
+    Trace,
+    TraceStep,
+)
 
 
 @dataclass(frozen=True)
@@ -51,6 +61,28 @@ class FilledView(View[Filled]):
             yield Text(f"mask {number} of {len(filled.predictions)}{turn}", style="bold")
             yield from candidate_bars(candidates, None, options.max_width, ascii_only=options.ascii_only)
         yield Text(printable(filled.text, keep_newlines=True))
+
+
+class TaskView(View[Classified | Tagged | Answered]):
+    """A text with the probabilities of its labels, with a tag behind each word, or with the answer found in it."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        told = self.record
+        if isinstance(told, Tagged):
+            room = widest(tuple(printable(one.word) for one in told.words))
+            for one in told.words:
+                sure = "" if one.probability is None else percent(one.probability)
+                yield Text.assemble(
+                    fit(printable(one.word), room), f" {sure:>7}  ", (printable(one.tag or "-"), "bold")
+                )
+            return
+        yield Text(printable(told.prompt, keep_newlines=True), style="dim")
+        if isinstance(told, Classified):
+            labels = [Candidate(one.label, one.probability) for one in told.labels]
+            yield from candidate_bars(labels, None, options.max_width, ascii_only=options.ascii_only)
+            return
+        answer = printable(told.answer, keep_newlines=True)
+        yield Text.assemble((answer, "bold"), (f"  {percent(told.probability)}", "dim"))
 
 
 def _ordinal(number: int) -> str:

@@ -111,6 +111,8 @@ def export_run(run: LoadedRun, out: Path) -> ExportedRun:
     with claimed(out):
         found = expressed(run.config.model, model_tensors(run.model), run.config.roles, run.recipe.origin.layout)
         if isinstance(found, str):
+            if run.config.model.labels:
+                raise UsageError(f"{run.directory.path} is not exported: {found}", "export a run that predicts tokens")
             raise UsageError(
                 f"transformers has no family with the variant of {run.directory.path}: {found}",
                 f"train with a preset of a family, as --preset {_WITH_A_FAMILY[run.architecture]} with a --size",
@@ -151,6 +153,8 @@ def _stored_precision(run: LoadedRun) -> torch.dtype | None:
 def expressed(section: ModelSection, parameters: Parameters, roles: TokenRoles, own: str = "") -> Expressed | str:
     """The model in the first family that has its variant, as it is or written otherwise; or which settings stand in
     the way of which families. Its `own` family, that it was imported from, comes first."""
+    if section.labels:
+        return "a task head (train.task) is written for no other library"
     layouts = sorted(KNOWN_FAMILIES, key=lambda layout: layout.name != own)
     last = [layout for layout in layouts if layout.name in _OWN_TOKENIZER and layout.name != own]
     obstacles: dict[str, UnsupportedVariantError] = {}

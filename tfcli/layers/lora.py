@@ -36,10 +36,11 @@ class LoraLinear(Linear):
         return found.unflatten(0, x.shape[:-1])
 
 
-def adapt(model: nn.Module, rank: int, scale: float, seed: int = 0) -> None:
-    """Freeze a model, and put an adapter beside every matrix of its layers, which alone is trained from now on. A rank
-    that a matrix does not have is refused."""
-    model.requires_grad_(False)
+def adapt(model: nn.Module, rank: int, scale: float, seed: int = 0, *, new_head: bool = False) -> None:
+    """Freeze a model, and put an adapter beside every matrix of its layers, which alone is trained from now on; with a
+    `new_head` the head, too. A rank that a matrix does not have is refused."""
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(new_head and name.startswith("head."))
     generator = torch.Generator().manual_seed(seed)
     for name, module in list(model.named_modules()):
         if not isinstance(module, Linear) or name.startswith("head"):

@@ -77,7 +77,7 @@ def _vaswani2017(name: str, parameter: Tensor, section: ModelSection, generator:
 def _t5(name: str, parameter: Tensor, section: ModelSection, generator: torch.Generator) -> None:
     """N(0, 1/fan-in); queries a further 1/√Dh smaller, for their scores are not scaled; embeddings N(0, 1) (Raffel et
     al. 2020, their code)."""
-    if name in _TOKEN_EMBEDDINGS or name == "head.weight":
+    if name in _TOKEN_EMBEDDINGS or (name == "head.weight" and not section.labels):
         std = 1.0
     elif name.endswith("query.weight"):
         std = (section.d_model * section.size_per_head) ** -0.5

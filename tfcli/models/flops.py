@@ -78,7 +78,7 @@ def flops_by_part(
     projected = section.attention_score != "parameter_free"
     read = sequences * (target if both else length) if labelled is None else labelled
     transform = 2 * section.d_model**2 if section.head == "transform" else 0
-    of_head = 0 if section.head == "none" else transform + 2 * section.d_model * section.vocab_size
+    of_head = 0 if section.head == "none" else transform + 2 * section.d_model * section.outputs
     return ForwardFlops(
         projections=2 * sequences * section.d_model * (heads * queries + 2 * of_keys * keys) if projected else 0,
         scores=2 * sequences * heads * meetings,

@@ -1,5 +1,5 @@
 """The language modelling head: from a token's last vector to one logit for every token of the vocabulary; weight tying
-with the embeddings."""
+with the embeddings. The classification head: to one logit for every label."""
 
 from collections.abc import Callable
 
@@ -19,21 +19,28 @@ _NO_HEAD = (
 )
 
 
+_TASK_HEAD = (
+    "A model with a task head (train.task) tells labels, and predicts no tokens",
+    "use `tfcli generate` and `tfcli evaluate`, or look inside with `tfcli inspect attention`, heads, tokens or model",
+)
+
+
 def require_head(model: ModelSection) -> None:
-    """Refuse, before any work, to predict tokens without a head."""
-    if model.head == "none":
-        raise UsageError(*_NO_HEAD)
+    """Refuse, before any work, to predict tokens without a head for them."""
+    if not model.predicts_tokens:
+        raise UsageError(*(_TASK_HEAD if model.labels else _NO_HEAD))
 
 
 class Head(nn.Module):
-    """h Wᵀ + b, with W the embedding matrix itself where `tie_embeddings` is on (Press and Wolf 2017)."""
+    """h Wᵀ + b, with W the embedding matrix itself where `tie_embeddings` is on (Press and Wolf 2017), or a row for
+    each of `labels`."""
 
     def __init__(self, model: ModelSection, embedding: nn.Parameter) -> None:
         super().__init__()
-        vocab_size, size = len(embedding), model.d_model
+        rows, size = len(model.labels or embedding), model.d_model
         self.scale = size**-0.5 if model.scale_logits else 1.0
-        self.weight = embedding if model.tie_embeddings else nn.Parameter(torch.empty(vocab_size, size))
-        self.bias = nn.Parameter(torch.empty(vocab_size)) if model.head_bias else None
+        self.weight = embedding if model.tie_embeddings else nn.Parameter(torch.empty(rows, size))
+        self.bias = nn.Parameter(torch.empty(rows)) if model.head_bias else None
         self.product: nn.Module | None = None
 
     def lay_out(self, how: Callable[[Tensor, Tensor | None], nn.Module], *, keeps_weight: bool) -> None:

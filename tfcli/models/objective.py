@@ -37,11 +37,33 @@ class Target(NamedTuple):
 
 
 def targets_of(model: Transformer, batch: Batch, device: torch.device) -> Iterator[Target]:
-    """The logits of a batch at its labelled positions, in order. clm, seq2seq and mlm differ in their labels alone."""
+    """The logits of a batch at its labelled positions, in order. clm, seq2seq, mlm and a task's labels differ in these
+    alone. Of spans, the logits are those of all places: a row for the first token, and one for the last (2B, S)."""
+    if batch.answerable is not None:
+        found = model.head(_hidden(model, batch, device)).float()
+        outside = ~_on(batch.answerable, device)[..., None]
+        yield Target(found.masked_fill(outside, -torch.inf).mT.flatten(0, 1), _on(batch.labels, device).flatten())
+        return
     hidden, labels = labelled_hidden(model, batch, device)
     size = AT_A_TIME.get(device.type, _AT_MOST)
     for some, their_labels in zip(hidden.split(size), labels.split(size), strict=True):
         yield Target(model.head(some), their_labels)
+
+
+def best_spans(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """The most probable first and last token, p(first) · p(last) with first ≤ last (Devlin et al. 2019, section 4.2),
+    and that product over the sum of all such.
+
+    Shape:
+        logits: (2B, S), a row for the first token and one for the last of each text
+        returns: (B, 2) and (B,)
+    """
+    first, last = logits.log_softmax(-1).unflatten(0, (-1, 2)).unbind(1)
+    size = first.shape[-1]
+    before = torch.ones(size, size, dtype=torch.bool, device=logits.device).tril(-1)
+    scores = (first[:, :, None] + last[:, None, :]).masked_fill(before, -torch.inf).flatten(1)
+    best = scores.softmax(-1).max(-1)
+    return torch.stack([best.indices // size, best.indices % size], -1), best.values
 
 
 class LabelScores(NamedTuple):
@@ -78,16 +100,20 @@ def labelled_hidden(model: Transformer, batch: Batch, device: torch.device) -> t
         returns: (N, D) and (N,)
     """
     labels = _on(batch.labels, device)
-    sides = [_on(side, device) for side in (batch.input_ids, batch.decoder_input_ids) if side is not None]
-    padding_mask = None if batch.padding_mask is None else _on(batch.padding_mask, device)
-    told = {"document_starts": batch.document_starts, "prefix": batch.prefix}
-    seen = {name: _on(array, device) for name, array in told.items() if array is not None}
-    hidden = model.hidden(*sides, padding_mask, **seen)
+    hidden = _hidden(model, batch, device)
     if 2 * batch.target_tokens > batch.labels.size:
         return hidden.flatten(0, 1), labels.flatten()
     # The places are found where the batch was made: the device need not be waited for.
     places = _on(np.flatnonzero(batch.labels != IGNORED), device)
     return hidden.flatten(0, 1)[places], labels.flatten()[places]
+
+
+def _hidden(model: Transformer, batch: Batch, device: torch.device) -> Tensor:
+    sides = [_on(side, device) for side in (batch.input_ids, batch.decoder_input_ids) if side is not None]
+    padding_mask = None if batch.padding_mask is None else _on(batch.padding_mask, device)
+    told = {"document_starts": batch.document_starts, "prefix": batch.prefix}
+    seen = {name: _on(array, device) for name, array in told.items() if array is not None}
+    return model.hidden(*sides, padding_mask, **seen)
 
 
 def _on(array: object, device: torch.device) -> Tensor:

@@ -39,7 +39,7 @@ _REPORT_EVERY = 256  # documents
 
 def kind_of(recipe: Recipe) -> Kind:
     """The kind of data that the recipe's objective is trained on."""
-    return "pairs" if recipe.reads_pairs else "text"
+    return recipe.train.task or ("pairs" if recipe.reads_pairs else "text")
 
 
 def obtain_data(

@@ -59,7 +59,7 @@ def _require_showable(recipe: Recipe) -> None:
     if model.positions == "learned" and wanted.positions > model.max_seq_len:
         problem = f"inspect.positions = {wanted.positions}, and the model learns {model.max_seq_len}"
         raise UsageError(problem, "choose no more")
-    if model.architecture != "encoder" or recipe.tokenizer.path is not None:
+    if model.architecture != "encoder" or recipe.tokenizer.path is not None or recipe.train.task is not None:
         return
     for prompt in recipe.generate.prompts:
         if MASK not in prompt:
@@ -107,7 +107,8 @@ def _looked_at(run: LoadedRun, recipe: Recipe) -> Iterator[Any]:
     if wanted.positions:
         yield StageStarted("inspection", "positions")
         yield run_positions(run.model, wanted.positions)
-    prompts = recipe.generate.prompts or (("",) if run.architecture == "decoder" else ())
+    from_nothing = run.architecture == "decoder" and recipe.train.task is None
+    prompts = recipe.generate.prompts or (("",) if from_nothing else ())
     if prompts:
         yield StageStarted("generation", f"{len(prompts)} prompt{'s' * (len(prompts) > 1)}")
     for prompt in prompts:

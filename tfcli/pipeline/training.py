@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from tfcli.corpora.open import PREFIX
+from tfcli.corpora.open import DEFAULT, PREFIX
 from tfcli.corpora.split import open_split
 from tfcli.errors import BrokenInputError, Remark, TfcliError, UsageError, shortened
 from tfcli.files import write_text
@@ -126,7 +126,13 @@ def _complete(recipe: Recipe, init: Path | None) -> Recipe:
     elif recipe.is_imported:
         problem = f"The recipe is that of a run imported from {recipe.origin.source}, and says nothing of training"
         raise UsageError(problem, "begin with its weights: tfcli train --init RUN --data SOURCE")
-    require_head(recipe.model)
+    if recipe.model.labels and recipe.train.task is None:
+        raise UsageError("model.labels is for a task head, and there is none", "set train.task, or leave it out")
+    if recipe.train.task is None:
+        require_head(recipe.model)
+    elif not recipe.data.names and recipe.train.task not in DEFAULT:
+        remedy = "name a SOURCE with contexts, questions and answers"
+        raise UsageError(f"There is no built-in text for train.task = {recipe.train.task!r}", remedy)
     recipe = replace(with_absolute_paths(recipe.resolved()), origin=OriginSection())
     # A tokenizer that extends the run's, where one is named, decides how many rows the model has.
     return (
@@ -173,17 +179,17 @@ def _with_initial(recipe: Recipe) -> tuple[Recipe, StoredRun | None, Tokenizer |
         if recipe.tokenizer.path is not None and given is not None and given.fingerprint != own.fingerprint:
             problem = f"{named} is not the tokenizer of the run {initial.directory.path}, nor extends it"
             raise UsageError(problem, "leave tokenizer.path out, or make one with 'tfcli tokenize train --from RUN'")
-        require_same_model(model, initial)
+        require_same_model(model, initial, recipe.train.task)
         path = str(initial.directory.tokenizer)
         return replace(recipe, tokenizer=replace(recipe.tokenizer, path=path)), initial, None
-    if recipe.train.adapter:
-        problem = f"{named} has tokens that {initial.directory.path} lacks, and adapters train no embeddings"
-        raise UsageError(problem, "leave train.adapter out")
+    if recipe.train.adapter or recipe.train.task or initial.config.model.labels:
+        problem = f"{named} has tokens that {initial.directory.path} lacks, and only language modelling teaches them"
+        raise UsageError(problem, "begin with a run that predicts tokens, without train.adapter and train.task")
     needed = max(rows, given.vocab_size)
     if (model.vocab_size or needed) < needed and model.vocab_size != rows:
         problem = f"model.vocab_size = {model.vocab_size}, and the run and the tokenizer that extends its need {needed}"
         raise UsageError(problem, "leave model.vocab_size out")
-    require_same_model(replace(model, vocab_size=None), initial)
+    require_same_model(replace(model, vocab_size=None), initial, None)
     wider = replace(model, vocab_size=max(needed, model.vocab_size or 0))
     extended = given.with_roles(initial.config.roles).of_model(wider.vocab_size or 0)
     recipe = replace(recipe, model=wider, tokenizer=replace(recipe.tokenizer, path=str(named)))

@@ -93,6 +93,8 @@ def _planned(terminal: Terminal, compose: "Compose", minutes: float) -> "tuple[P
 
     plain = compose({})
     require_head(plain.model)
+    if plain.train.task is not None:
+        raise UsageError("A plan is for a training that predicts tokens", "leave train.task out; its passes are few")
     resolve_for_machine(plain)  # a device that is not there is refused before any work
     began = time.perf_counter()
     first = _first_documents(plain)
@@ -215,6 +217,7 @@ def show_plan(
     from tfcli.planning.plan import outline
     from tfcli.planning.view import OutlineView
     from tfcli.recipe.loading import to_toml
+    from tfcli.recipe.recipe import SPAN_LABELS
     from tfcli.training.job import resolve_for_machine, with_batches
 
     tokenizer = require_trainable(recipe, out, init)
@@ -224,7 +227,8 @@ def show_plan(
     # A tokenizer that is yet to be trained may come out smaller than asked for; this is the most it can be.
     ids = recipe.tokenizer.vocab_size if tokenizer is None else tokenizer.vocab_size
     wanted = max(recipe.model.vocab_size or ids, ids if init is not None else 0)  # a longer vocabulary: more rows
-    model = replace(recipe.model, vocab_size=wanted)
+    labels = recipe.model.labels or (SPAN_LABELS if recipe.train.task else None)  # two of them stand for any number
+    model = replace(recipe.model, vocab_size=wanted, labels=labels)
     decided = resolve_for_machine(replace(recipe, model=model))
     at_most = tokenizer is None and recipe.model.vocab_size is None
     result = outline(decided, vocab_size_is_most=at_most, roles=tokenizer.roles if tokenizer else None)

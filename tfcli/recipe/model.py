@@ -197,6 +197,10 @@ class ModelSection(Section):
     head_bias: bool = False
     """A bias for every logit."""
 
+    labels: tuple[str, ...] | None = None
+    """What a task head tells apart (train.task): a row of its matrix each. None: the labels of the training part, in
+    the order of their names."""
+
     dropout: Annotated[float, Ge(0), Lt(1), Unit("share")] = 0.0
     """Applied to each sublayer's output (residual dropout), in training alone."""
 
@@ -221,6 +225,16 @@ class ModelSection(Section):
         for rules in (_heads, _scores, _positions, _embeddings, _norms, _sides):
             for problem, remedy in rules(self):
                 raise UsageError(problem, remedy)
+
+    @property
+    def outputs(self) -> int:
+        """Logits of the head at a position: one a label, or one an id; the vocabulary is decided."""
+        return len(self.labels or range(self.vocab_size or 0))
+
+    @property
+    def predicts_tokens(self) -> bool:
+        """Whether its head gives a logit for every token."""
+        return self.head != "none" and not self.labels
 
     @property
     def decoder_layers(self) -> int:
@@ -418,6 +432,12 @@ def _embeddings(model: "ModelSection") -> Iterator[Refusal]:
     if model.head == "none" and model.architecture != "encoder":
         problem = f"model.head = 'none' leaves a {model.architecture} without predictions to generate from"
         yield problem, "choose 'linear' or 'transform'"
+    if model.labels is not None:
+        if len(set(model.labels)) != max(2, len(model.labels)):
+            yield "model.labels must be two names or more, each once", "leave it out: the data has them"
+        if model.tie_embeddings or model.head != "linear" or model.architecture == "encoder-decoder":
+            problem = "model.labels is for a matrix of its own on an encoder or a decoder"
+            yield problem, "set model.head = 'linear' and model.tie_embeddings = false, or leave it out"
     if model.head == "none" and (model.head_bias or model.scale_logits):
         yield "model.head = 'none' has no logits", "leave model.head_bias and model.scale_logits out"
 

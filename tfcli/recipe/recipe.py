@@ -259,6 +259,9 @@ class GenerateSection(Section):
     """Penalty of diverse beam search: what a token's score loses for every earlier group that chose it at the same
     step."""
 
+    question: str = ""
+    """What a run of train.task = "span" is asked of every prompt."""
+
     joint: bool = False
     """An encoder fills the mask first that it is surest of, and reads the result before it fills the next. Otherwise it
     fills each mask on its own."""
@@ -390,7 +393,10 @@ class Recipe(Section):
         self._require_objective()
         if train.windows is not None and self.reads_pairs:
             reader = "an encoder-decoder" if not train.completion_only else "a decoder with train.completion_only"
-            problem = f"train.windows = {train.windows!r} says how text is cut, and {reader} reads pairs"
+            reads = (
+                f"{reader} reads pairs" if train.task is None else f"train.task = {train.task!r} reads one at a time"
+            )
+            problem = f"train.windows = {train.windows!r} says how text is cut, and {reads}"
             raise UsageError(problem, "leave train.windows out")
         if train.document_masking and self.objective not in ("clm", "mlm"):
             problem = "train.document_masking = true is for windows that hold several documents"
@@ -429,19 +435,44 @@ class Recipe(Section):
             if reader and reader != architecture:
                 problem = f"{key} is for the architecture {reader!r}, and this one is {architecture!r}"
                 raise UsageError(problem, f"set model.architecture = {reader!r}, or leave it out")
+        if train.task is not None:
+            self._require_task()
+        elif train.class_weights:
+            raise UsageError("train.class_weights is for a task head, and there is none", "set train.task, too")
         if train.completion_only and train.objective is not None:
             problem = f"train.objective = {train.objective!r} reads text, and train.completion_only pairs"
             raise UsageError(problem, "leave one of the two out")
 
+    def _require_task(self) -> None:
+        """Refuse what does not go with a task head."""
+        train, task = self.train, self.train.task
+        if self.model.architecture == "encoder-decoder":
+            problem = f"train.task = {task!r} is for an encoder or a decoder, and this is an encoder-decoder"
+            raise UsageError(problem, "set model.architecture = 'encoder', or begin with an encoder: --init RUN")
+        asked = {
+            f"train.objective = {train.objective!r}": train.objective,
+            "train.whole_words = true": train.whole_words,
+            "train.completion_only = true": train.completion_only,
+            "data.sources": self.data.sources,
+            "train.class_weights, which weighs labels,": task == "span" and train.class_weights,
+            "train.label_smoothing, which spreads over labels,": task == "span" and train.label_smoothing,
+            "model.labels": task == "span" and self.model.labels not in (None, SPAN_LABELS),
+        }
+        for key, given in asked.items():
+            if given:
+                raise UsageError(f"{key} has no meaning with train.task = {task!r}", "leave one of the two out")
+
     @property
     def objective(self) -> str:
-        """What is minimised: clm, mlm or seq2seq, as the architecture has it; "completion", or `train.objective`."""
-        return self.train.objective or ("completion" if self.train.completion_only else self.model.objective)
+        """What is minimised: clm, mlm or seq2seq, as the architecture has it; "completion", or what `train.objective`
+        or `train.task` names."""
+        train = self.train
+        return train.task or train.objective or ("completion" if train.completion_only else self.model.objective)
 
     @property
     def reads_pairs(self) -> bool:
-        """Whether it is trained on pairs, and not on text."""
-        return self.objective in ("seq2seq", "completion")
+        """Whether it is trained on pairs, or on labelled texts, and not on text."""
+        return self.train.task is not None or self.objective in ("seq2seq", "completion")
 
     @property
     def context(self) -> int:
@@ -461,9 +492,19 @@ class Recipe(Section):
         usual = 0.1 if self.objective == "seq2seq" else 0.0
         smoothing = usual if self.train.label_smoothing is None else self.train.label_smoothing
         own = None if self.data.sources else "builtin:pt-en" if self.reads_pairs else "builtin:stories"
+        own = own if self.train.task is None else _OWN_OF_TASK[self.train.task]
         data = replace(self.data, source=self.data.source or own)
         train = replace(self.train, context=self.context, label_smoothing=smoothing)
-        return replace(self, name=self.name or self.model.architecture, data=data, train=train)
+        model = self.model
+        if self.train.task is not None:  # one matrix of its own, with a bias a label
+            model = replace(model, head="linear", head_bias=True, tie_embeddings=False, scale_logits=False)
+        return replace(self, name=self.name or self.model.architecture, data=data, model=model, train=train)
+
+
+SPAN_LABELS = ("first", "last")
+"""What the head for spans tells apart."""
+
+_OWN_OF_TASK = {"classify": "builtin:bank", "tag": "builtin:word-classes", "span": None}
 
 
 SECTIONS: dict[str, type] = {name: type(one) for name, one in vars(Recipe()).items() if isinstance(one, Section)}
@@ -476,7 +517,12 @@ def known_keys() -> list[str]:
 
 
 _OF_TRAINING = "windows batch_size batch_tokens evaluate_tokens device precision attention compile threads"
-DECIDED_BY_THE_RUN = ("tokenizer.path", "model.vocab_size", *(f"train.{name}" for name in _OF_TRAINING.split()))
+DECIDED_BY_THE_RUN = (
+    "tokenizer.path",
+    "model.vocab_size",
+    "model.labels",
+    *(f"train.{name}" for name in _OF_TRAINING.split()),
+)
 """Settings that a recipe may leave open, and a run decides once and records."""
 
 DECISIVE = ("tokenizer", "data", "model", "train")

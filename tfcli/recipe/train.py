@@ -14,6 +14,7 @@ Precision = Literal["auto", "float32", "bfloat16"]
 Windows = Literal["documents", "stream"]
 Denoising = Literal["span-corruption", "infilling"]
 Objective = Literal["span-corruption", "infilling", "prefix"]
+Task = Literal["classify", "tag", "span"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
 AttentionPath = Literal["auto", "fused", "rows"]
 Compile = Literal["auto", "on", "off"]
@@ -136,6 +137,14 @@ class TrainSection(Section):
 
     completion_only: bool = False
     """A decoder reads pairs of prompt and answer, and only the answer and its end are scored."""
+
+    task: Task | None = None
+    """A task head in the place of the one that predicts tokens, on an encoder or a decoder. classify: a label for each
+    text. tag: a label for each word. span: the first and the last token of an answer. None: tokens are predicted."""
+
+    class_weights: Literal["balanced"] | None = None
+    """Class weights in the loss of classify and tag. balanced: all labels weigh the same in sum, however often each
+    occurs in the training part. None: every text, or word, weighs the same."""
 
     evaluate_every: Annotated[int, Ge(0), Unit("steps")] = 250
     """Steps between evaluations; 0: only at the end."""

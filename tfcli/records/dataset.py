@@ -101,7 +101,7 @@ class DatasetRecord:
     """A prepared dataset in numbers."""
 
     path: str
-    kind: Literal["text", "pairs"]
+    kind: Literal["text", "pairs", "classify", "tag", "span"]
     sources: tuple[str, ...]
     split: str
     fingerprint: str
@@ -111,6 +111,7 @@ class DatasetRecord:
     validation: PartCounts
     reused: bool = False
     only: Literal["whole", "validation"] | None = None  # what both parts are of their source, where both are the same
+    labels: tuple[str, ...] = ()  # of labelled texts
     mixture: tuple[MixedSource, ...] = ()  # the sources of the training part, where they have weights
     skipped: SkippedRecords = NONE_SKIPPED
     copies: int = 0  # validation documents that stand in training, too

@@ -25,6 +25,9 @@ class Intervals:
     bleu: Interval | None = None
     chrf: Interval | None = None
     exact_match: Interval | None = None
+    macro_f1: Interval | None = None
+    entity_f1: Interval | None = None
+    span_f1: Interval | None = None
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,9 @@ class Scores:
     no windows, or they must not). `precision` is that of the weights. `text_start` are the tokens that stood before
     each text, and `unscored` counts first tokens that nothing stood before: they are in no score.
     `pseudo_perplexity` is that of `pseudo_tokens` tokens, each masked alone.
+
+    Of a task head, `tokens` are labels, and accuracy is beside `chance`, that of whoever always says the most frequent
+    one. `confusion` counts how often each of the `labels`, by row, was taken for each, by column.
     """
 
     run: str
@@ -124,3 +130,9 @@ class Scores:
     buckets: tuple[Bucket, ...] = ()
     part: Literal["whole", "validation"] = "validation"  # what was scored of the sources
     comparison: Comparison | None = None
+    macro_f1: float | None = None
+    entity_f1: float | None = None
+    span_f1: float | None = None
+    chance: float | None = None
+    labels: tuple[str, ...] = ()
+    confusion: tuple[tuple[int, ...], ...] = ()

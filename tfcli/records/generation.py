@@ -44,6 +44,53 @@ class Filled:
 
 
 @dataclass(frozen=True)
+class LabelProbability:
+    """A label and its probability, 0 to 1."""
+
+    label: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class Classified:
+    """A text's label, its probability, 0 to 1, and those of all labels, the likeliest first."""
+
+    prompt: str
+    label: str
+    probability: float
+    labels: tuple[LabelProbability, ...]
+
+
+@dataclass(frozen=True)
+class TaggedWord:
+    """A word's tag and its probability, 0 to 1; None where the tokenizer keeps nothing of the word."""
+
+    word: str
+    tag: str | None
+    probability: float | None
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """A text's words, each with its tag."""
+
+    prompt: str
+    words: tuple[TaggedWord, ...]
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The answer to a question, which stands in the text from character `start` on, and its probability among all
+    spans, 0 to 1."""
+
+    prompt: str
+    question: str
+    answer: str
+    start: int
+    probability: float
+
+
+@dataclass(frozen=True)
 class Option:
     """A token that could come next: `probability` under the model itself, and `chance` in the draw, after temperature,
     penalties and filters (0: ruled out; greedy: 1 for the best)."""

@@ -94,7 +94,8 @@ class StepsDone(_Event):
 
 @dataclass(frozen=True)
 class Evaluated(_Event):
-    """The validation part was scored. `of_step`: the step that the weights are of, where it is not `step`."""
+    """The validation part was scored. `of_step`: the step that the weights are of, where it is not `step`. `f1` is that
+    of a task head: of entities or spans, else macro-F1."""
 
     event = "evaluated"
     step: int
@@ -106,6 +107,7 @@ class Evaluated(_Event):
     of: Scored = "weights"
     part: Scope = "whole"
     of_step: int | None = None
+    f1: float | None = None
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
+from tfcli.errors import shortened
 from tfcli.interop import Exportable
 from tfcli.recipe.model import ModelSection
 from tfcli.recipe.recipe import Recipe
@@ -17,6 +18,8 @@ _USE = {
     "encoder-decoder": ('tfcli generate . "SENTENCE"', 'tfcli inspect attention . "SENTENCE" --kind cross'),
     "span-corruption": ('tfcli generate . "One <extra_id_0> day"', 'tfcli inspect tokens . "One day"'),
     "infilling": ('tfcli generate . "One {mask} day"', 'tfcli inspect tokens . "One day"'),
+    **dict.fromkeys(("classify", "tag"), ('tfcli generate . "One day"', 'tfcli inspect attention . "One day"')),
+    "span": ('tfcli generate . "One day" --question "When?"', 'tfcli inspect attention . "One day"'),
 }
 """Of an objective, else of an architecture."""
 _ARTICLE = {"decoder": "A", "encoder": "An", "encoder-decoder": "An"}
@@ -39,6 +42,8 @@ def run_card(recipe: Recipe, finished: TrainingFinished, exportable: Exportable,
         "best validation loss": best,
         "exports as": str(exportable),
     }
+    if recipe.train.task is not None:
+        facts["task"] = f"{recipe.train.task}: {shortened(', '.join(recipe.model.labels or ()))}"
     about = recipe.description or f"{_ARTICLE[model.architecture]} {model.architecture} trained with tfcli."
     again = "`recipe.toml` is the whole recipe: `tfcli run recipe.toml --out ../again` repeats it."
     after = f"{_END[finished.reason]}. {again}"

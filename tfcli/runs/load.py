@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tfcli.errors import BrokenInputError, Remark, UsageError, shortened
-from tfcli.layers.lora import Merged
+from tfcli.layers.lora import FACTORS, Merged
 from tfcli.models.build import uninitialized_model
 from tfcli.models.device import prepare_for_inference
 from tfcli.models.transformer import Decoder, Transformer
@@ -57,11 +57,15 @@ class StoredRun(_Run):
     weights: Path
     tensors: Mapping[str, Tensor]
 
-    def fill(self, model: Transformer, only: Mapping[str, Tensor] | None = None) -> None:
-        """Copy the weights into a model, or those that are named; a `BrokenInputError` where they are damaged, or those
-        of another model."""
+    def fill(self, model: Transformer, *, headless: bool = False) -> None:
+        """Copy the weights into a model, but for adapters, and for the head where it is `headless`; a
+        `BrokenInputError` where they are damaged, or those of another model."""
+
+        def skips(name: str) -> bool:
+            return name.endswith(FACTORS) or (headless and name.startswith("head."))
+
         narrow = (torch.bfloat16, torch.float16) if self.recipe.is_imported else ()
-        fill_model(model, self.tensors, self.weights, (torch.float32, *narrow), only)
+        fill_model(model, self.tensors, self.weights, (torch.float32, *narrow), skips)
 
 
 def load_run(

@@ -35,6 +35,8 @@ def append_metrics(path: Path, event: StepsDone | Evaluated | SettingChanged) ->
     fields = {name.rstrip("_"): value for name, value in asdict(event).items()}  # Python has a word "from" of its own
     if isinstance(event, SettingChanged) and event.rate_after is None:
         del fields["rate_before"], fields["rate_after"]
+    if isinstance(event, Evaluated) and event.f1 is None:
+        del fields["f1"]
     finite = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in fields.items()}
     line = json.dumps({"event": event.event, **finite}, allow_nan=False) + "\n"
     try:

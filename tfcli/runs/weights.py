@@ -9,7 +9,7 @@ import math
 import os
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import combinations, pairwise, starmap
 from pathlib import Path
@@ -152,21 +152,21 @@ def fill_model(
     tensors: Mapping[str, Tensor],
     path: Path,
     stored: Sequence[torch.dtype] = (),
-    only: Mapping[str, Tensor] | None = None,
+    skips: Callable[[str], bool] = lambda _: False,
 ) -> None:
     """Copy tensors into a model's parameters, all of which stay where one is refused: one that is left over, or by
     `require_tensors`.
 
     Args:
         stored: the types that they may have, the usual one first; none: the model's.
-        only: of the model's parameters, those to fill; None: all.
+        skips: whether the parameter of a name, and the tensor, are left as they are.
     """
-    parameters = {name: own for name, own in model_tensors(model).items() if only is None or name in only}
+    parameters = {name: own for name, own in model_tensors(model).items() if not skips(name)}
     for name, parameter in parameters.items():
         found = {name: tensors[name]} if name in tensors else {}
         kinds = [tensor.dtype for tensor in found.values() if tensor.dtype in stored] or stored[:1]
         require_tensors(found, {name: parameter.to("meta", kinds[0]) if kinds else parameter}, path)
-    for name in tensors.keys() - parameters.keys():
+    for name in (one for one in tensors.keys() - parameters.keys() if not skips(one)):
         remedy = "the file belongs to another run: restore the run's own"
         raise BrokenInputError(f"{path} has a tensor {name!r} that the model does not", remedy)
     with torch.no_grad():

@@ -5,12 +5,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from tfcli.data.batch import Batch
 from tfcli.data.dataset import PreparedDataset
+from tfcli.data.labelled import class_weights, numbers_of
 from tfcli.data.loader import Batches, build_batches
 from tfcli.errors import BrokenInputError, UsageError
 from tfcli.files import digest, replacing_folder, require_writable, write_text
@@ -69,15 +72,20 @@ class Assembly(NamedTuple):
     device: torch.device
 
 
-def assemble(model: ModelSection, train: TrainSection, workers: Workers = SINGLE_PROCESS) -> Assembly:
+def assemble(
+    model: ModelSection,
+    train: TrainSection,
+    workers: Workers = SINGLE_PROCESS,
+    weights: NDArray[np.float64] | None = None,
+) -> Assembly:
     """Build everything from sections that are decided; sets this process's threads and seed. More workers than devices
-    are refused."""
+    are refused. `weights` are those of the labels, (C,)."""
     torch.set_num_threads(workers.threads(train.threads))
     device = choose_device(train.device)
     workers.require_device(device)
     built = build_model(model, train.seed)
     if train.adapter:
-        adapt(built, train.adapter_rank, train.adapter_factor, train.seed)
+        adapt(built, train.adapter_rank, train.adapter_factor, train.seed, new_head=bool(model.labels))
     if device.type == "cpu":
         keep_freed_memory()
     built.use_in_training("rows" if train.attention == "rows" else "fused")
@@ -86,18 +94,26 @@ def assemble(model: ModelSection, train: TrainSection, workers: Workers = SINGLE
     if train.activation_checkpointing:
         built.use_gradient_checkpointing()
     torch.manual_seed(workers.seed(train.seed))  # dropout draws from here
-    objective = parallelized(TrainingLoss(built, train), train, workers, device)
+    of_classes = None if weights is None else torch.tensor(weights, dtype=torch.float32, device=device)
+    objective = parallelized(TrainingLoss(built, train, of_classes), train, workers, device)
     return Assembly(built, objective, build_optimizers(built, train), device)
 
 
-def require_same_model(model: ModelSection, initial: StoredRun) -> None:
+def needs_new_head(ours: ModelSection, theirs: ModelSection, task: str | None) -> bool:
+    """Whether a head begins afresh beside the weights of another run: that one has none, or one for something else."""
+    wanted = ours.labels if task else None  # not known yet, before the data is
+    return theirs.head == "none" or theirs.labels != wanted or (task is not None and not theirs.labels)
+
+
+def require_same_model(model: ModelSection, initial: StoredRun, task: str | None) -> None:
     """Refuse, before any work, to begin a model with the weights of another one, naming the first setting that differs.
     A vocabulary that is still open is the tokenizer's."""
     ours, theirs = _computed(model), _computed(initial.config.model)
     if ours.vocab_size is None:
         ours = replace(ours, vocab_size=theirs.vocab_size)
-    if theirs.head == "none":
-        ours = replace(ours, head="none", head_bias=False, scale_logits=False, tie_embeddings=theirs.tie_embeddings)
+    if needs_new_head(ours, theirs, task):
+        own = ("head", "head_bias", "scale_logits", "tie_embeddings", "labels")
+        ours = replace(ours, **{name: getattr(theirs, name) for name in own})
     for name in (setting.name for setting in fields(ModelSection)):
         here, there, run = getattr(ours, name), getattr(theirs, name), initial.directory
         if here != there:
@@ -109,7 +125,7 @@ def require_adaptable(train: TrainSection, initial: StoredRun) -> None:
     """Refuse, before any work, adapters of a rank that a matrix does not have, or beside a head that has learned
     nothing."""
     adapt(meta_model(initial.config.model), train.adapter_rank, train.adapter_factor)
-    if initial.config.model.head == "none":
+    if initial.config.model.head == "none" and not train.task:
         problem = f"The run {initial.directory.path} has no head, and train.adapter leaves it as it is"
         raise UsageError(problem, "train one first, without train.adapter")
 
@@ -253,6 +269,13 @@ def decide(recipe: Recipe, tokenizer: Tokenizer, data: PreparedDataset) -> Recip
             "leave model.vocab_size out",
         )
     model = replace(recipe.model, vocab_size=wanted or tokenizer.vocab_size)
+    if recipe.train.task is not None:
+        labels = model.labels or data.manifest.labels
+        if len(labels) < 2:
+            named = f"{len(labels)} label{'s' * (len(labels) != 1)} {', '.join(labels)}"
+            problem = f"{', '.join(data.manifest.sources)} has {named.strip()}, and there is nothing to tell apart"
+            raise UsageError(problem, "give texts of two labels or more")
+        model = replace(model, labels=labels)
     sample = EVALUATE_TOKENS if recipe.train.evaluate_tokens is None else recipe.train.evaluate_tokens
     train = replace(with_batches(recipe, data, tokenizer.roles), evaluate_tokens=sample)
     return resolve_for_machine(replace(recipe, model=model, train=train))
@@ -303,8 +326,13 @@ def _assemble(
     extended: Tokenizer | None = None,
 ) -> TrainingJob:
     data.compare_first_shards()
+    weights = None
+    if recipe.train.class_weights:
+        labels = config.model.labels or ()
+        numbers = numbers_of(data.manifest, labels)
+        weights = class_weights(data.pairs("train"), numbers, len(labels), recipe.objective)
     train, record, roles = recipe.train, data.record(), config.roles
-    parts = assemble(config.model, replace(train, device=device or train.device), workers)
+    parts = assemble(config.model, replace(train, device=device or train.device), workers, weights)
     training, sample = build_batches(recipe, data, "train", roles), train.evaluate_tokens or 0
     extension = None
     if initial is not None and extended is not None:
@@ -315,9 +343,8 @@ def _assemble(
             raise UsageError(
                 f"The run {where.path} has another tokenizer", f"use its own: --set tokenizer.path={where.tokenizer}"
             )
-        require_same_model(config.model, initial)
-        # To a run without a head, the model may have one, which then begins afresh.
-        initial.fill(parts.model, only=model_tensors(meta_model(initial.config.model)))
+        require_same_model(config.model, initial, train.task)
+        initial.fill(parts.model, headless=needs_new_head(config.model, initial.config.model, train.task))
     return TrainingJob(
         run=run,
         recipe=recipe,

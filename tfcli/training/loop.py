@@ -374,7 +374,8 @@ def _scored(job: TrainingJob, meter: Meter, of: Scored | None = None, part: Scop
     batches = job.sample if part == "sample" and job.sample is not None else job.validation
     began = time.perf_counter()
     with gathered(job.objective):
-        totals = total_loss(job.model, job.workers.shares(batches.whole()), job.device, job.workers.sum)
+        shares, task = job.workers.shares(batches.whole()), job.recipe.train.task
+        totals = total_loss(job.model, shares, job.device, job.workers.sum, task)
     seconds = time.perf_counter() - began
     if part == "sample":
         meter.evaluation = seconds
@@ -383,6 +384,7 @@ def _scored(job: TrainingJob, meter: Meter, of: Scored | None = None, part: Scop
         tokens=totals.tokens,
         loss=totals.loss,
         accuracy=totals.accuracy,
+        f1=totals.f1,
         best=False,
         seconds=seconds,
         of=of or ("moving_average" if job.average else "weights"),

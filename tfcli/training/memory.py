@@ -65,6 +65,9 @@ def synthetic_batch(
     pair the whole target, of `target_length` tokens (None: as many as the source)."""
     assert model.vocab_size is not None, "the vocabulary is not decided"
     inputs = draw.integers(model.vocab_size, size=(sequences, length))
+    if model.labels:  # one place of each sequence
+        told = draw.integers(len(model.labels), size=(sequences, 1))
+        return Batch(inputs, np.where(np.arange(length) > 0, IGNORED, told))
     if model.objective == "clm":
         return Batch(inputs, draw.integers(model.vocab_size, size=inputs.shape))
     if model.objective == "mlm":
@@ -128,7 +131,7 @@ def _traced(recipe: Recipe, sequences: int) -> Counter[str]:
             with torch.device(train.device):
                 model = ARCHITECTURES[section.architecture](section).train()
                 if train.adapter:
-                    adapt(model, train.adapter_rank, train.adapter_factor)
+                    adapt(model, train.adapter_rank, train.adapter_factor, new_head=bool(recipe.model.labels))
             ledger.name([*model.parameters(), *model.buffers()], "weights")
             model.use_in_training("rows" if train.attention == "rows" else "fused")
             if train.activation_checkpointing:
@@ -241,7 +244,7 @@ def count_parameters(recipe: Recipe) -> tuple[int, int]:
     model, train = meta_model(recipe.model), recipe.train
     own = model.num_parameters()
     if train.adapter:
-        adapt(model, train.adapter_rank, train.adapter_factor)
+        adapt(model, train.adapter_rank, train.adapter_factor, new_head=bool(recipe.model.labels))
     return own, num_trained(model)
 
 

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from tfcli.data.batch import IGNORED, Batch
 from tfcli.layers.kernels import for_products
 from tfcli.models.head import Head
-from tfcli.models.objective import labelled_hidden
+from tfcli.models.objective import labelled_hidden, targets_of
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.train import TrainSection
 
@@ -194,10 +194,11 @@ def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 class TrainingLoss(nn.Module):
     """The cross-entropy of a batch, summed over its target tokens, and the same with label smoothing, to be minimised;
-    the model runs in the precision of the recipe."""
+    the model runs in the precision of the recipe. `class_weights` weigh what is minimised by label, (C,)."""
 
-    def __init__(self, model: Transformer, train: TrainSection) -> None:
+    def __init__(self, model: Transformer, train: TrainSection, class_weights: Tensor | None = None) -> None:
         super().__init__()
+        self.register_buffer("class_weights", class_weights, persistent=False)
         self.model = model
         self.label_smoothing = train.label_smoothing or 0.0
         self.autocasts, self.compiled = train.precision == "bfloat16", train.compile == "on"
@@ -209,6 +210,8 @@ class TrainingLoss(nn.Module):
             returns: (2,), float32
         """
         device = self.model.device
+        if self.model.section.labels:
+            return self._of_labels(batch, device)
         head = self.model.head
         assert isinstance(head, Head), "a model without a head is refused before training"
         with torch.autocast(device.type, torch.bfloat16, enabled=self.autocasts):
@@ -217,4 +220,14 @@ class TrainingLoss(nn.Module):
         minimised, plain = linear_cross_entropy(
             vectors, head.weight, head.bias, labels, self.label_smoothing, compiled=self.compiled
         )
+        return torch.stack((plain, minimised))
+
+    def _of_labels(self, batch: Batch, device: torch.device) -> Tensor:
+        """As `forward`, of a task head, whose logits are few."""
+        with torch.autocast(device.type, torch.bfloat16, enabled=self.autocasts):
+            logits, labels = map(torch.cat, zip(*targets_of(self.model, batch, device), strict=True))
+        weights, scores = self.get_buffer("class_weights"), logits.float()
+        plain = F.cross_entropy(scores.detach(), labels, reduction="sum")
+        smoothing = self.label_smoothing
+        minimised = F.cross_entropy(scores, labels, weights, reduction="sum", label_smoothing=smoothing)
         return torch.stack((plain, minimised))

@@ -200,7 +200,8 @@ def event_line(event: TrainingEvent) -> str:
             )
         case Evaluated():
             told = (f"{event.step:>7}", f"loss {event.loss:8.4f}", f"accuracy {percent(event.accuracy)}")
-            of = [_SCORED[event.of]] if event.of in _SCORED else []
+            of = [] if event.f1 is None else [f"F1 {percent(event.f1)}"]
+            of += [_SCORED[event.of]] if event.of in _SCORED else []
             of += [f"weights of step {event.of_step}"] if event.of_step is not None else []
             of += ["sample"] if event.part == "sample" else []
             return _columns("evaluate", *told, *of, *(["best"] if event.best else []))

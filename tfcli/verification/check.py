@@ -201,7 +201,7 @@ class VerifiedRun:
 
     def require_head(self) -> None:
         """Skip a check of a run that predicts nothing."""
-        if self.run.config.model.head == "none":
+        if not self.run.config.model.predicts_tokens:
             raise Skipped("the run has no head that predicts tokens")
 
     def recipe(self, data: PreparedDataset) -> Recipe:
@@ -274,7 +274,8 @@ class VerifiedRun:
         if self.data is None:
             return self._made_up(1)
         if self.run.recipe.reads_pairs:
-            return self._joined(self.data.pairs("validation").target)
+            pairs = self.data.pairs("validation")
+            return self._joined(pairs.target if self.run.recipe.train.task is None else pairs.source)
         view = self.data.text("validation")
         return view.padded(np.array([0]), np.array([min(len(view), _ENOUGH)]), self.roles.pad)[0]
 

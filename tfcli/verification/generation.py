@@ -11,7 +11,7 @@ from tfcli.generation.decoding import Continuation
 from tfcli.generation.generate import generate, stream
 from tfcli.models.transformer import Decoder
 from tfcli.recipe.recipe import GenerateSection
-from tfcli.records.generation import Filled, Generated
+from tfcli.records.generation import Generated
 from tfcli.verification.cache import require_generation
 from tfcli.verification.check import Finding, Skipped, VerifiedRun, at_most, proof, ragged
 
@@ -109,7 +109,7 @@ def streaming(subject: VerifiedRun) -> Iterator[Finding]:
                 continue
             *pieces, streamed = stream(run, prompt, settings, sample=True)
             made = generate(run, prompt, settings, sample=True)
-            assert isinstance(streamed, Generated) and not isinstance(made, Filled)
+            assert isinstance(streamed, Generated) and isinstance(made, list)
             printed = "".join(piece for piece in pieces if isinstance(piece, str))
             for text, ids in ((printed, streamed.token_ids), (made[0].text, made[0].token_ids)):
                 whole = _text_behind(subject, prompt, ids)

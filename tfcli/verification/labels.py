@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tfcli.data.batch import IGNORED, Batch
 from tfcli.data.dataset import PairsView, PreparedDataset
-from tfcli.data.loader import Batches, CausalBatches, CompletionBatches, MaskedBatches, PairBatches, build_batches
+from tfcli.data.loader import Batches, CausalBatches, FittingPairs, MaskedBatches, PairBatches, build_batches
 from tfcli.evaluation.measure import Totals, total_loss
 from tfcli.verification.check import RELATIVE, ROWS, Finding, ModelInputs, Skipped, VerifiedRun, at_most, predict, proof
 
@@ -75,7 +75,7 @@ def _validation_batches(
 def _texts(data: PreparedDataset, batches: Batches) -> Iterator[list[NDArray[np.int64]]]:
     """The ids of each row's window in the dataset, a batch after the other; for next tokens with the one behind it.
     Of pairs, nothing."""
-    if isinstance(batches, PairBatches | CompletionBatches):
+    if isinstance(batches, FittingPairs):
         return
     view, behind = data.text("validation"), int(isinstance(batches, CausalBatches))
     for spans in batches.spans():

@@ -241,7 +241,7 @@ def inspect_attention(run: LoadedRun, text: str, choice: AttentionChoice, checkp
         return found
     whole, [row] = records[-1], found.records
     at = whole.query_words[row.rows[0]].places[-1] if choice.words else row.rows[0]
-    predicts = whole.kind != "encoder_self" and run.config.model.head != "none"
+    predicts = whole.kind != "encoder_self" and run.config.model.predicts_tokens
     predicted = tuple(candidates_at(run, inputs, at)) if predicts else ()
     return AttentionQuery(found.records, choice.layer, choice.head, predicted=predicted)
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from tfcli.corpora import Kind
 from tfcli.records.dataset import NONE_SKIPPED, SkippedRecords
 
 
@@ -62,7 +63,7 @@ class CorpusReport:
     """
 
     json_keys: ClassVar[tuple[Any, ...]] = (..., "bytes_per_token")
-    kind: Literal["text", "pairs"]
+    kind: Kind
     documents: int
     characters: int
     bytes: int

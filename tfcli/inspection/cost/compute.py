@@ -117,7 +117,7 @@ def _numbers_made(section: ModelSection, length: int) -> dict[str, int]:
     tokens, attentions, sides = (layers + decoder) * length, layers + 2 * decoder, 2 if decoder else 1
     heads, of_keys = section.num_heads * section.size_per_head, section.kv_heads * section.size_per_head
     projected = section.attention_score != "parameter_free"
-    logits = section.vocab_size + (section.d_model if section.head == "transform" else 0)
+    logits = section.outputs + (section.d_model if section.head == "transform" else 0)
     return {
         "embeddings": sides * length * section.d_model,
         "projections": attentions * length * (heads + 2 * of_keys) if projected else 0,

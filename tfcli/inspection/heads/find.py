@@ -98,6 +98,11 @@ def sampled(run: LoadedRun, data: PreparedDataset, part: str) -> Material:
         read = [Inputs(*(tuple(side.sequence(n)[:longest].tolist()) for side in sides)) for n in chosen]
         total, noun = len(view), "pairs"
         aligned = _aligned(run, read) if labelled else {}
+    elif run.recipe.train.task is not None:
+        side = data.pairs("validation").source
+        some = _within(draw.permutation(len(side)), side.lengths, longest)
+        read = [_inputs(run, tuple(side.sequence(number)[:longest].tolist())) for number in some]
+        total, noun, aligned = len(side), "texts", {}
     else:
         text = data.text("validation")
         starts, lengths = document_windows(text.documents, 0, longest)

@@ -1,0 +1,265 @@
+"""Labelled texts for classification, tagging (CoNLL) and span extraction (SQuAD): read from tables, or built in."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from typing import Any
+
+from tfcli.corpora import Document, Kind, Labelled, Source, is_blank
+from tfcli.corpora.reading import BadLine, BadRecords, Report, StoredFile, read_lines
+from tfcli.corpora.stories import FORMAT_VERSION, TOLD_BY, bank_sentences, stories
+from tfcli.corpora.tables import columnar_records, json_lines, numbered_rows
+from tfcli.errors import BrokenInputError, UsageError, shortened
+from tfcli.files import digest
+
+Record = Mapping[str, Any]
+Records = Callable[[Report], Iterator[tuple[str, Record]]]
+"""Each record with its place: "Line 7 of a.tsv"."""
+
+_COLUMNS: dict[Kind, tuple[tuple[str, ...], ...]] = {
+    "classify": (("text", "label"), ("sentence", "label")),
+    "tag": (("words", "tags"), ("tokens", "tags"), ("tokens", "ner_tags")),
+    "span": (("context", "question", "answer"), ("context", "question", "answers")),
+}
+"""What the columns of each task are called, the usual names first. Where an answer stands may be told by "start"."""
+
+_WORDS = re.compile(r"\w+(?:[-'’.]\w+)*|[^\w\s]")
+
+
+def words_of(text: str) -> list[str]:
+    """The words that are tagged in a text: punctuation is apart, but for signs inside a word.
+
+    >>> words_of("Ann's boat sank, said Tom.")
+    ["Ann's", 'boat', 'sank', ',', 'said', 'Tom', '.']
+    """
+    return _WORDS.findall(text)
+
+
+def classified(text: str, label: str, place: str) -> Labelled:
+    """A text with one label."""
+    return Labelled(text, label, ((0, len(text), label),), place)
+
+
+def tagged(words: Sequence[str], tags: Sequence[str], place: str) -> Labelled:
+    """Words, a blank between them, with a tag each."""
+    spans, at = [], 0
+    for word, tag in zip(words, tags, strict=True):
+        spans.append((at, at + len(word), tag))
+        at += len(word) + 1
+    return Labelled(" ".join(words), " ".join(tags), tuple(spans), place)
+
+
+def asked(question: str, context: str) -> tuple[str, int]:
+    r"""What is read where a question is asked of a text: both, the question in a line before it; and where the text
+    begins in it.
+
+    >>> asked("Who ran?", "Tom ran.")
+    ('Who ran?\nTom ran.', 9)
+    """
+    before = " ".join(question.split()) + "\n"
+    return before + context, len(before)
+
+
+def open_built_in(name: str, kind: Kind, seed: int) -> Source:
+    """The labelled texts that are built in by that name."""
+    made = _BUILT_IN[name]
+    return Source((name,), kind, lambda: made(seed), lambda: digest(name, FORMAT_VERSION, seed))
+
+
+def labelled_texts(
+    file: StoredFile, kind: Kind, wanted: Sequence[str] | None, bad: BadRecords
+) -> Callable[[], Iterator[Document]]:
+    """The labelled texts of a file, afresh at each call. Errors name file and line.
+
+    Raises:
+        UsageError: it lacks a column.
+    """
+    if kind == "tag" and file.suffix in (".txt", ".tsv"):
+        return lambda: _conll(file, bad.reading())
+    chosen, records = _table(file, kind, wanted, bad)
+    readers: dict[Kind, Callable[..., Labelled]] = {"classify": _classified, "tag": _tagged, "span": _answered}
+    read = readers[kind]
+
+    def documents() -> Iterator[Document]:
+        report = bad.reading()
+        for place, record in records(report):
+            try:
+                if missing := [name for name in chosen if record.get(name) is None]:
+                    raise BrokenInputError(f"{place} has no {missing[0]!r}", "give every record the same columns")
+                found = read(place, *(record[name] for name in chosen), start=record.get("start"))
+            except BrokenInputError as error:
+                report(error)
+            else:
+                yield found
+
+    return documents
+
+
+def _table(
+    file: StoredFile, kind: Kind, wanted: Sequence[str] | None, bad: BadRecords
+) -> tuple[tuple[str, ...], Records]:
+    """The columns to read, and the records."""
+    usual = _COLUMNS[kind] if wanted is None else (tuple(wanted),)
+    if len(usual[0]) != len(_COLUMNS[kind][0]):
+        needed = ", ".join(_COLUMNS[kind][0])
+        raise UsageError(f"data.columns names {len(usual[0])} columns", f"name those for {needed}")
+    first: Sequence[str]
+    if file.suffix in (".csv", ".tsv"):
+        first = next((row for _, row in numbered_rows(file, bad.reading())), [])
+        bare = (
+            kind == "classify" and len(first) == 2 and wanted is None and not any(set(u) <= set(first) for u in usual)
+        )
+        names = usual[0] if bare else first
+
+        def records(report: Report) -> Iterator[tuple[str, Record]]:
+            for number, row in islice(numbered_rows(file, report), 0 if bare else 1, None):
+                place = f"Line {number} of {file.label}"
+                if len(row) != len(names):
+                    problem = f"{place} has {len(row)} fields, where the first has {len(names)}"
+                    report(BrokenInputError(problem, "correct the line; in .csv, quote fields with commas"))
+                    continue
+                yield place, dict(zip(names, row, strict=True))
+
+        first = names
+    elif file.suffix in (".jsonl", ".parquet", ".arrow"):
+        stored = json_lines(file) if file.suffix == ".jsonl" else columnar_records(file)
+        first = [*next((record for _, record in stored((), bad.reading())), {})]
+
+        def records(report: Report) -> Iterator[tuple[str, Record]]:
+            outer = (*chosen, *({"start"} & set(first)))
+            return ((f"{place} of {file.label}", record) for place, record in stored(outer, report))
+
+    else:
+        remedy = f"give .jsonl, .csv, .tsv or .parquet{' or .txt (CoNLL)' if kind == 'tag' else ''}"
+        raise UsageError(f"{file.label} is no table of labelled texts", remedy)
+    found = [columns for columns in usual if set(columns) <= set(first)]
+    if not found:
+        listed = ", ".join(map(repr, first[:8]))
+        problem = f"{file.label} has the columns {shortened(listed)}, and {kind} needs {', '.join(usual[0])}"
+        raise UsageError(problem, "rename them, or name them in this order: --set 'data.columns=[…]'")
+    chosen = found[0]
+    return chosen, records
+
+
+def _classified(place: str, text: Any, label: Any, start: Any = None) -> Labelled:
+    return classified(_text(place, text, "text"), _label(place, label), place)
+
+
+def _tagged(place: str, words: Any, tags: Any, start: Any = None) -> Labelled:
+    sides = [side.split() if isinstance(side, str) else side for side in (words, tags)]
+    if not all(isinstance(side, list) for side in sides) or not sides[0]:
+        raise BrokenInputError(f"{place} has no list of words and no list of tags", "give a tag for each word")
+    words, tags = sides
+    if len(words) != len(tags):
+        problem = f"{place} does not have as many tags ({len(tags)}) as words ({len(words)})"
+        raise BrokenInputError(problem, "give a tag for each word")
+    for word in words:
+        if not isinstance(word, str) or word.split() != [word]:
+            raise BrokenInputError(f"{place} has the word {shortened(repr(word))}", "give words without blanks in them")
+    return tagged(words, [_label(place, tag) for tag in tags], place)
+
+
+def _answered(place: str, context: Any, question: Any, answer: Any, start: Any = None) -> Labelled:
+    if isinstance(answer, Mapping):  # as SQuAD has it on the hub: the first of several
+        starts, found = answer.get("answer_start") or [None], answer.get("text") or [""]
+        answer, start = found[0], starts[0]
+    context, question, answer = (
+        _text(place, text, name) for text, name in ((context, "context"), (question, "question"), (answer, "answer"))
+    )
+    at = context.find(answer) if start is None else start
+    if not isinstance(at, int) and not str(at).isdecimal():
+        raise BrokenInputError(f"{place} has the start {shortened(repr(at))}", "count characters of the context from 0")
+    at = int(at)
+    if at < 0 or context[at : at + len(answer)] != answer:
+        where = "" if start is None else f" at character {at}"
+        problem = f"{place} has the answer {shortened(repr(answer))}, which is not in its context{where}"
+        raise BrokenInputError(problem, "give an answer that stands there word for word")
+    text, begin = asked(question, context)
+    return Labelled(text, answer, ((begin + at, begin + at + len(answer), answer),), place)
+
+
+def _text(place: str, text: Any, name: str) -> str:
+    if not isinstance(text, str) or is_blank(text):
+        given = "a blank" if isinstance(text, str) else shortened(repr(text))
+        raise BrokenInputError(f"{place} has {given} as its {name}", "give it some text, or remove it")
+    try:
+        text.isascii() or text.encode()
+    except UnicodeEncodeError as error:  # JSON can spell half a surrogate pair, UTF-8 cannot
+        raise BrokenInputError(f"{place} has half a surrogate pair in its {name}", "give whole characters") from error
+    return text
+
+
+def _label(place: str, label: Any) -> str:
+    """A label's name; whole numbers and truth values are spelled."""
+    if isinstance(label, int):
+        return str(label).lower()
+    if not isinstance(label, str) or not label.strip():
+        given = "no label" if label in (None, "") or isinstance(label, str) else f"the label {shortened(repr(label))}"
+        raise BrokenInputError(f"{place} has {given}", "give it the name of one, or a whole number")
+    return label.strip()
+
+
+def _conll(file: StoredFile, report: Report) -> Iterator[Document]:
+    """Sentences with blank lines between them: a word and its tag a line, with a tab between them; or several columns
+    with blanks, of which the first and the last are read (CoNLL 2003; Tjong Kim Sang and De Meulder 2003). A bad line
+    takes its sentence with it."""
+    words: list[str] = []
+    tags: list[str] = []
+    begin, is_bad = 1, False
+    for number, line in enumerate(chain(read_lines(file, report), [""]), 1):
+        fields = line.strip("\r\n").split("\t") if "\t" in line else line.split()
+        if not line.strip() or fields[0] == "-DOCSTART-":
+            if words and not is_bad:
+                yield tagged(words, tags, f"The sentence from line {begin} of {file.label} on")
+            words, tags, begin, is_bad = [], [], number + 1, False
+            continue
+        is_bad |= isinstance(line, BadLine)
+        place = f"Line {number} of {file.label}"
+        try:
+            if (len(fields) < 2 or fields[0].split() != [fields[0]]) and not isinstance(line, BadLine):
+                problem = f"{place} is no word with a tag: {shortened(repr(line.strip()))}"
+                raise BrokenInputError(problem, "write word, tab, tag; and a blank line between sentences")
+            words.append(fields[0])
+            tags.append(fields[-1] if is_bad else _label(place, fields[-1]))
+        except BrokenInputError as error:
+            report(error)
+            is_bad = True
+
+
+BANKS, SENTENCES = 4000, 4000
+"""Texts of the built-in tasks."""
+
+
+def _banks(seed: int) -> Iterator[Document]:
+    """Sentences with "bank", each with the sense that a word in it decides; each sentence once."""
+    seen: set[str] = set()
+    for story in stories(seed):
+        for one in bank_sentences(story):
+            begin = len(one.text) - len(one.sentence)
+            if one.words[one.deciding][0] >= begin and one.sentence not in seen:
+                seen.add(one.sentence)
+                yield classified(one.sentence, one.sense, f"Sentence {len(seen)} of builtin:bank")
+            if len(seen) == BANKS:
+                return
+
+
+_CLASSES = {"who acts": "WHO", "verb": "VERB", "where": "WHERE", "thing": "THING"}
+_SENTENCE = re.compile(r"[^.!?]+[.!?]\"?")
+
+
+def _word_classes(seed: int) -> Iterator[Document]:
+    """Sentences of stories, each word with what the grammar has it for: WHO acts, VERB, WHERE, THING, or O."""
+    sentences = (match[0].strip() for story in stories(seed) for match in _SENTENCE.finditer(story))
+    for number, sentence in enumerate(islice(sentences, SENTENCES), 1):
+        known: dict[int, str] = {}
+        for name, pattern in TOLD_BY.items():
+            known |= {match.start(): _CLASSES[name] for match in pattern.finditer(sentence)}
+        words = [(match.start(), match[0]) for match in _WORDS.finditer(sentence)]
+        tags = [known.get(start, "O") for start, _ in words]
+        yield tagged([word for _, word in words], tags, f"Sentence {number} of builtin:word-classes")
+
+
+_BUILT_IN: dict[str, Callable[[int], Iterator[Document]]] = {
+    "builtin:bank": _banks,
+    "builtin:word-classes": _word_classes,
+}

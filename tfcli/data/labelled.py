@@ -1,0 +1,164 @@
+"""Labelled texts as token ids: classification, token classification and span extraction (SQuAD), in batches.
+
+Beside each token stands a number. classify: that of the text's label. tag: that of a word's tag at the first piece of
+the word (Devlin et al. 2019, section 5.3), which alone is scored. span: 1 at every token of the context; 2 at the first
+one of the answer, 3 at the last, 4 where both are one. 0: nothing. Labels are numbered from 1 in the order of their
+names.
+
+Shape legend: B texts, S tokens of the longest, C labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfcli.corpora import PARTS, Labelled
+from tfcli.corpora.cleaning import document_key
+from tfcli.data.batch import IGNORED
+from tfcli.data.chunks import BATCH_CHARACTERS, skipped_records
+from tfcli.data.dataset import PairsView
+from tfcli.data.shards import SHARD_TOKENS, SIDES, Manifest, PartManifest, PartWriter, token_dtype, write_manifest
+from tfcli.errors import BrokenInputError, UsageError, shortened
+from tfcli.recipe.recipe import SPAN_LABELS
+from tfcli.records.dataset import PartCounts
+
+if TYPE_CHECKING:
+    from tfcli.corpora.split import TrainValidationSplit
+    from tfcli.tokenization.tokenizer import Tokenizer
+
+Spans = list[tuple[int, int]]
+CONTEXT, FIRST, LAST, BOTH = 1, 2, 3, 4
+
+
+def pieces_of(spans: Spans, start: int, end: int) -> list[int]:
+    """The places of the tokens that have a part in characters from `start` up to `end`.
+
+    >>> pieces_of([(0, 3), (3, 7), (7, 9)], 4, 8)
+    [1, 2]
+    """
+    return [place for place, (begin, stop) in enumerate(spans) if begin < end and stop > start]
+
+
+def write_labelled(division: TrainValidationSplit, tokenizer: Tokenizer, folder: Path, fingerprint: str) -> Manifest:
+    """Encode labelled texts into `folder`, as ``<s> ids </s>`` and a number beside each token. The labels are those of
+    the training part.
+
+    Raises:
+        UsageError: a part holds nothing.
+        BrokenInputError: a label of the validation part is not in the training part, or no token is of an answer.
+    """
+    kind = division.source.kind
+    documents = (one for part, one in division.parts() if part == "train" and isinstance(one, Labelled))
+    found = SPAN_LABELS if kind == "span" else sorted({label for one in documents for *_, label in one.spans})
+    number = {label: place for place, label in enumerate(found, 1)}
+    copies, keys = 0, set[int]()
+    dtype = token_dtype(max(tokenizer.vocab_size, len(found) + 3))
+    parts: dict[str, PartManifest] = {}
+    for part in PARTS:
+        with PartWriter(folder, part, SIDES[kind], dtype, SHARD_TOKENS) as writer:
+            sums = np.zeros(5, np.int64)
+            for batch in _batched(one for its, one in division.parts() if its == part and isinstance(one, Labelled)):
+                for one, (ids, spans) in zip(batch, tokenizer.encode_spans([one.source for one in batch]), strict=True):
+                    beside = _numbers(one, spans, kind, number)
+                    around = len(tokenizer.roles.text_prefix), len(tokenizer.roles.end)
+                    filling = beside[0] if kind == "classify" and beside else 0
+                    row = [filling] * around[0] + beside + [filling] * around[1]
+                    read = tokenizer.roles.text(ids)
+                    sides = {"source": np.array(read, dtype), "target": np.array(row, dtype)}
+                    writer.write({side: (values, np.array([len(values)])) for side, values in sides.items()})
+                    before = sum(len(tokenizer.roles.stored_start(side)) for side in sides)
+                    text = one.source
+                    unknown = tokenizer.count_unknown(ids)
+                    if division.may_overlap:
+                        key = document_key(one)
+                        copies += part == "validation" and key in keys
+                        keys |= {key} if part == "train" else set()
+                    sums += (1, 2 * len(read) - before, len(text.encode()), len(text), unknown)
+            writer.finish_shard()
+            parts[part] = PartManifest(PartCounts(*sums.tolist()), tuple(writer.shards))
+    tokenizer.save(folder / "tokenizer.json")
+    manifest = Manifest(
+        kind=kind,
+        sources=tuple(division.source.names),
+        split=division.split,
+        fingerprint=fingerprint,
+        tokenizer_fingerprint=tokenizer.fingerprint,
+        vocab_size=tokenizer.vocab_size,
+        roles=tokenizer.roles,
+        train=parts["train"],
+        validation=parts["validation"],
+        labels=tuple(found),
+        skipped=skipped_records(division),
+        copies=copies,
+        removed=division.removed,
+    )
+    write_manifest(folder, manifest)
+    return manifest
+
+
+def _batched(documents: Iterable[Labelled]) -> Iterator[list[Labelled]]:
+    batch: list[Labelled] = []
+    for one in documents:
+        batch.append(one)
+        if sum(len(held.source) for held in batch[-1:]) + len(batch) * 64 >= BATCH_CHARACTERS:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _numbers(one: Labelled, spans: Spans, kind: str, number: dict[str, int]) -> list[int]:
+    """What stands beside each token of a text."""
+    if kind == "span":
+        [(start, end, answer)] = one.spans
+        begin = one.source.index("\n") + 1
+        beside = [CONTEXT if stop > begin else 0 for _, stop in spans]
+        pieces = pieces_of(spans, start, end)
+        if not pieces:
+            problem = f"{one.place} has the answer {shortened(repr(answer))}, of which the tokenizer keeps nothing"
+            raise BrokenInputError(problem, "use a tokenizer that knows these characters")
+        beside[pieces[0]], beside[pieces[-1]] = FIRST, LAST
+        if len(pieces) == 1:
+            beside[pieces[0]] = BOTH
+        return beside
+    beside = [0] * len(spans)
+    for start, end, label in one.spans:
+        if label not in number:
+            problem = f"{one.place} has the label {shortened(repr(label))}, which the training part never has"
+            raise BrokenInputError(problem, "give training texts with it, or another data.split")
+        if kind == "classify":
+            return [number[label]] * len(spans)
+        for piece in pieces_of(spans, start, end)[:1]:
+            beside[piece] = number[label]
+    return beside
+
+
+def numbers_of(manifest: Manifest, labels: tuple[str, ...]) -> NDArray[np.int64]:
+    """By what a dataset stores, the number of the label among `labels`. A UsageError names one that is not there."""
+    for label in manifest.labels:
+        if label not in labels:
+            known = shortened(", ".join(labels))
+            problem = (
+                f"{', '.join(manifest.sources)} has the label {shortened(repr(label))}, and the model tells {known}"
+            )
+            raise UsageError(problem, "train a model that tells it, or rename the label")
+    return np.array([IGNORED, *(labels.index(label) for label in manifest.labels)])
+
+
+def class_weights(view: PairsView, numbers: NDArray[np.int64], labels: int, task: str) -> NDArray[np.float64]:
+    """Balanced class weights N / (C · n), n the labels of a class among all N (King and Zeng 2001): all classes weigh
+    the same, and a label weighs 1 on average. A class that never occurs weighs 0.
+
+    Shape:
+        returns: (C,)
+    """
+    counts = np.zeros(labels, np.int64)
+    for text in range(len(view)):
+        found = numbers[view.target.sequence(text)[:1] if task == "classify" else view.target.sequence(text)]
+        counts += np.bincount(found[found != IGNORED], minlength=labels)
+    return np.where(counts, counts.sum() / (max(1, np.count_nonzero(counts)) * np.maximum(counts, 1)), 0.0)

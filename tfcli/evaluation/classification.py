@@ -1,0 +1,180 @@
+"""Scores of task heads: macro-F1 and the confusion of labels, entity F1, exact match and F1 of spans.
+
+Every score is a function of sums over texts, so that it can be resampled. Macro-F1 is the mean of the labels' own
+F1 = 2 tp / (predicted + true), over those that are predicted or true somewhere. Entity F1 counts an entity as right
+where its type and both its ends are (Tjong Kim Sang and De Meulder 2003, section 2.3); F1 of spans is that of their
+tokens, and exact match the share of spans with both ends right (Rajpurkar et al. 2016, section 6.1).
+
+Shape legend: R texts, N labels of a batch, C labels that are told apart, K sums.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn import functional as F
+
+from tfcli.data.batch import IGNORED, Batch
+from tfcli.evaluation.bootstrap import Array, Score
+from tfcli.evaluation.windows import scoring
+from tfcli.models.objective import best_spans, targets_of
+from tfcli.models.transformer import Transformer
+
+Entity = tuple[str, int, int]
+"""Its type, its first word, and the one behind its last."""
+
+COUNTED = 3
+"""Sums that every task has first: nats, labels, and those that were right."""
+
+
+class Judged(NamedTuple):
+    """The labels of a batch: the number of their row, the true one, the predicted one, and −log p of the true one.
+
+    Shape: each (N,)
+    """
+
+    rows: NDArray[np.int64]
+    gold: NDArray[np.int64]
+    predicted: NDArray[np.int64]
+    nats: NDArray[np.float64]
+
+
+def judged(model: Transformer, batch: Batch, device: torch.device) -> Judged:
+    """What a task head makes of a batch, in float32. Of spans, the last token is not before the first."""
+    logits, labels = map(torch.cat, zip(*targets_of(model, batch, device), strict=True))
+    logits, kept = logits.float(), labels != IGNORED
+    predicted = logits.argmax(-1) if batch.answerable is None else best_spans(logits)[0].flatten()
+    nats = F.cross_entropy(logits, labels, reduction="none")
+    rows = np.nonzero(batch.labels != IGNORED)[0]
+    gold, guessed, lost = (one[kept].cpu().numpy() for one in (labels, predicted, nats.double()))
+    return Judged(rows, gold, guessed, lost)
+
+
+def is_bio(labels: Sequence[str]) -> bool:
+    """Whether labels are B-TYPE, I-TYPE and O."""
+    return all(re.fullmatch(r"O|[BI]-.+", one) for one in labels) and any(one.startswith("B-") for one in labels)
+
+
+def entities(tags: Sequence[str]) -> set[Entity]:
+    """The entities that BIO tags spell; an I- that goes on with nothing begins one, as in conlleval.
+
+    >>> sorted(entities(["B-PER", "I-PER", "O", "I-LOC", "B-LOC"]))
+    [('LOC', 3, 4), ('LOC', 4, 5), ('PER', 0, 2)]
+    """
+    found, begin, kind = set(), 0, ""
+    for place, tag in enumerate([*tags, "O"]):
+        own = tag[2:]
+        if kind and not (tag.startswith("I-") and own == kind):
+            found.add((kind, begin, place))
+            kind = ""
+        if own and not kind:
+            begin, kind = place, own
+    return found
+
+
+class TaskScores:
+    """The sums of a text under a task, and the scores that they give, by name."""
+
+    def __init__(self, task: str, labels: Sequence[str]) -> None:
+        self.task, self.labels = task, labels
+        self.entities = task == "tag" and is_bio(labels)
+        columns = 2 if task == "span" else 3 * len(labels) + 3 * self.entities
+        self.width = COUNTED + columns
+        classes = slice(COUNTED, COUNTED + 3 * len(labels))
+        self.scores: dict[str, Score] = {"macro_f1": lambda sums: macro_f1(sums[..., classes])}
+        if self.entities:
+            self.scores["entity_f1"] = lambda sums: _f1(sums[..., -3], sums[..., -2:].sum(-1))
+        if task == "span":
+            self.scores = {
+                name: partial(_mean, column=COUNTED + n) for n, name in enumerate(("exact_match", "span_f1"))
+            }
+
+    @property
+    def headline(self) -> str:
+        """The score that says most: that of entities or spans, else macro-F1."""
+        return [*self.scores][-1]
+
+    def sums(self, found: Judged, rows: int) -> Array:
+        """Of each text of a batch. Shape: (R, K)."""
+        sums = np.zeros((rows, self.width))
+        counts = np.bincount(found.rows, minlength=rows)
+        for column, values in enumerate((found.nats, None, found.gold == found.predicted)):
+            sums[:, column] = np.bincount(found.rows, values, rows)
+        if self.task == "span":
+            for row, (gold, guess) in enumerate(zip(*(one.reshape(-1, 2) for one in found[1:3]), strict=True)):
+                sums[row, COUNTED:] = (gold == guess).all(), span_f1(gold, guess)
+            return sums
+        classes = len(self.labels)
+        for column, values in enumerate((found.gold[found.gold == found.predicted], found.predicted, found.gold)):
+            where = found.rows[found.gold == found.predicted] if column == 0 else found.rows
+            np.add.at(sums, (where, COUNTED + column * classes + values), 1)
+        if self.entities:
+            ends = np.cumsum(counts)[:-1]
+            pairs = zip(*(np.split(one, ends) for one in (found.gold, found.predicted)), strict=True)
+            for row, sides in enumerate(pairs):
+                true, told = (entities([self.labels[label] for label in side]) for side in sides)
+                sums[row, -3:] = len(true & told), len(told), len(true)
+        return sums
+
+    def chance(self, total: Array) -> float | None:
+        """The accuracy of whoever always says the most frequent label."""
+        if self.task == "span":
+            return None
+        true = total[COUNTED + 2 * len(self.labels) : COUNTED + 3 * len(self.labels)]
+        return float(true.max() / true.sum())
+
+
+def macro_f1(sums: Array) -> Array:
+    """From right ones, predicted ones and true ones of each label. Shape: (…, 3C) → (…)."""
+    right, told, true = np.split(sums, 3, axis=-1)
+    each = _f1(right, told + true)
+    present = told + true > 0
+    mean: Array = np.where(present, each, 0).sum(-1) / present.sum(-1)
+    return mean
+
+
+def span_f1(gold: Sequence[int], guess: Sequence[int]) -> float:
+    """F1 of the tokens of two spans, each from its first token to its last.
+
+    >>> span_f1((3, 5), (5, 5)), span_f1((3, 4), (5, 6))
+    (0.5, 0.0)
+    """
+    common = max(0, min(gold[1], guess[1]) - max(gold[0], guess[0]) + 1)
+    return 2 * common / (gold[1] - gold[0] + guess[1] - guess[0] + 2)
+
+
+def _f1(right: Array, told_and_true: Array) -> Array:
+    """2 tp / (predicted + true); 0 where there is neither."""
+    return 2 * right / np.maximum(told_and_true, 1)
+
+
+def _mean(sums: Array, column: int) -> Array:
+    """A sum of texts over their number: each has two labels."""
+    mean: Array = sums[..., column] / (sums[..., 1] / 2)
+    return mean
+
+
+class Told(NamedTuple):
+    """The sums of every text, (R, K), in the order of the batches, and how often each label, by row, was taken for
+    each, by column, (C, C); of spans empty."""
+
+    sums: Array
+    confusion: NDArray[np.int64]
+
+
+@torch.inference_mode()
+def told(model: Transformer, batches: Iterable[Batch], scores: TaskScores, device: torch.device) -> Told:
+    """Judge all labels once, without dropout."""
+    classes = 0 if scores.task == "span" else len(scores.labels)
+    found, confusion = [np.zeros((0, scores.width))], np.zeros((classes, classes), np.int64)
+    with scoring(model):
+        for batch in batches:
+            one = judged(model, batch, device)
+            if classes:
+                np.add.at(confusion, (one.gold, one.predicted), 1)
+            found.append(scores.sums(one, len(batch.input_ids)))
+    return Told(np.concatenate(found), confusion)
