@@ -19,10 +19,9 @@ AttentionKind = Literal["encoder_self", "decoder_self", "cross"]
 
 @dataclass(frozen=True)
 class AttentionRecord:
-    """One kind of attention of one text.
+    """One kind of attention of one text: `weights` after the softmax, of which each row over the keys sums to 1.
 
     Attributes:
-        weights: after the softmax: each row over the keys sums to 1.
         focus: the layer and the head to look at first.
         scores: before the softmax and the mask, so that hidden keys have one too; with `bias`, what positions add to
             them. None: not kept, or nothing is added.
@@ -147,15 +146,10 @@ class AttentionEdges:
 
 @dataclass(frozen=True)
 class AttentionDifference:
-    """One attention against another: `weights` − `other_weights`, query by query and key by key.
+    """One attention against another: `weights` − `other_weights`, query by query and key by key, each (T, S).
 
-    Attributes:
-        place: what both are: "layer 1, head 0"; "" where the names say it.
-        mask: True where a query may look on at least one side.
-        largest: (row, column) of the differences furthest from 0, the first first.
-
-    Shape:
-        weights, other_weights, mask: (T, S)
+    `place` is what both are, "layer 1, head 0"; "" where the names say it. `mask` (T, S) is True where a query may look
+    on at least one side. `largest` are (row, column) of the differences furthest from 0, the first first.
     """
 
     kind: AttentionKind
@@ -203,11 +197,8 @@ class AttentionStep:
 
 @dataclass(frozen=True)
 class AttentionEvolution:
-    """One head on one text, at every checkpoint that the run keeps; `mask` is True where a query may look.
-
-    Shape:
-        weights: (steps, T, S); mask: (T, S)
-    """
+    """One head on one text, at every checkpoint that the run keeps: `weights` (steps, T, S); `mask` (T, S) is True
+    where a query may look."""
 
     kind: AttentionKind
     layer: int

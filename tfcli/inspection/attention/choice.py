@@ -91,9 +91,8 @@ def row_of(record: AttentionRecord, name: str) -> int:
 def _named(record: AttentionRecord, name: str) -> list[int]:
     if name in MASK_NAMES and name not in record.query_tokens:
         name = next((one for one in MASK_NAMES if one in record.query_tokens), name)
-    tokens = [
-        at for at, token in enumerate(record.query_tokens) if name in (token, token.strip(), token.replace(" ", "·"))
-    ]
+    spelled = [(token, token.strip(), token.replace(" ", "·")) for token in record.query_tokens]
+    tokens = [at for at, spellings in enumerate(spelled) if name in spellings]
     return tokens or [word.places[-1] for word in record.query_words if word.text == name]
 
 
@@ -233,11 +232,7 @@ class AttentionChoice:
         return {field.name: value for field, value in every if value != field.default}
 
     def options(self) -> list[str]:
-        """The words of a command line that ask for it.
-
-        >>> AttentionChoice(layer=1, head=0, scores=True).options()
-        ['--layer', '1', '--head', '0', '--scores']
-        """
+        """The words of a command line that ask for it."""
         given = self.given().items()
         return [word for name, value in given for word in (_option(name), *([] if value is True else [str(value)]))]
 

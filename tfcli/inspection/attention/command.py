@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tfcli.console.options import Kind, Outputs, Run, Weights, command, present
+from tfcli.console.options import Kind, Outputs, Run, Weights, argument, command, present
 from tfcli.console.settings import OUTPUT
 from tfcli.console.terminal import Terminal
 
@@ -20,6 +20,9 @@ _what = partial(typer.Option, rich_help_panel="What")
 _which = partial(typer.Option, rich_help_panel="Which head")
 _against = partial(typer.Option, rich_help_panel="Against what", show_default=False)
 _output = partial(typer.Option, rich_help_panel=OUTPUT)
+_FOLLOWED = "Follow the best text of so many beams: as the target, or behind a decoder's text."
+_LOOKS = "Where one word or token looks, and what is predicted behind it; WORD:2 is its second."
+_LISTED = "A list of the N strongest weights, or of the N largest differences."
 
 
 @command
@@ -28,35 +31,18 @@ def attention(
     outputs: Outputs,
     *,
     run: Run,
-    text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="The text to read; - for stdin.", show_default=False)
-    ] = None,
+    text: Annotated[str | None, argument(metavar="TEXT", help="The text to read; - for stdin.")] = None,
     target: Annotated[
         str | None, _what(metavar="TEXT", help="Target of an encoder-decoder.", show_default="its translation")
     ] = None,
-    beam: Annotated[
-        int | None,
-        _what(
-            min=1,
-            max=1_000,
-            help="Follow the best text of so many beams: as the target, or behind a decoder's text.",
-            show_default=False,
-        ),
-    ] = None,
+    beam: Annotated[int | None, _what(min=1, max=1_000, help=_FOLLOWED, show_default=False)] = None,
     max_new_tokens: Annotated[
         int | None, _what(min=1, help="Stop after this many tokens, with --beam.", show_default="the run's own")
     ] = None,
     rows: Annotated[str | None, _what(metavar="A:B", help="Queries from A up to B.", show_default="all")] = None,
     columns: Annotated[str | None, _what(metavar="A:B", help="Keys from A up to B.", show_default="all")] = None,
     first: Annotated[int, _what(min=0, help="Keep the first N keys in sight, whatever is left out.")] = 0,
-    query: Annotated[
-        str | None,
-        _what(
-            metavar="WORD",
-            help="Where one word or token looks, and what is predicted behind it; WORD:2 is its second.",
-            show_default=False,
-        ),
-    ] = None,
+    query: Annotated[str | None, _what(metavar="WORD", help=_LOOKS, show_default=False)] = None,
     words: Annotated[bool, _what("--words", help="Merge the pieces of each word into one.")] = False,
     kind: Annotated[
         Kind | None,
@@ -76,14 +62,7 @@ def attention(
         bool, _which("--rollout", help="Attention rollout: every layer's mean head, multiplied through the layers.")
     ] = False,
     scores: Annotated[bool, _which("--scores", help="The scores before the softmax, beside the weights.")] = False,
-    top_k: Annotated[
-        int | None,
-        _which(
-            min=1,
-            help="A list of the N strongest weights, or of the N largest differences.",
-            show_default="no list; 8 differences",
-        ),
-    ] = None,
+    top_k: Annotated[int | None, _which(min=1, help=_LISTED, show_default="no list; 8 differences")] = None,
     against_head: Annotated[str | None, _against(metavar="L.H", help="Subtract another head's weights.")] = None,
     against_text: Annotated[
         str | None, _against(metavar="TEXT", help="Subtract the weights on another text of as many tokens.")
@@ -150,10 +129,9 @@ def attention(
     found = inspect_attention(loaded, text, choice if npz is None else replace(choice, top_k=None), weights.checkpoint)
     listed = None
     if npz is not None and isinstance(found, AttentionHeads):
-        records = found.records
-        listed = _write_npz(npz, records)
+        listed = _write_npz(npz, found.records)
         if top_k is not None:
-            found = strongest_edges(records[-1], top_k)
+            found = strongest_edges(found.records[-1], top_k)
     forms = AttentionForms(found, first, scale)
     as_json = AttentionForms.json if listed is None else lambda forms: listed
     if top_k is None:

@@ -122,12 +122,8 @@ def difference(
     largest: int = LARGEST,
 ) -> AttentionDifference:
     """The weights of a layer and head of `record` less those of a layer and head of `other`, cell by cell; a UsageError
-    where the two do not have as many queries and keys.
-
-    Args:
-        places: the layer and head of each side. names: what the two sides are called.
-        largest: list so many differences that are not 0, the one furthest from 0 first.
-    """
+    where the two do not have as many queries and keys. `places` are the layer and head of each side, `names` what they
+    are called; so many `largest` differences that are not 0 are listed, the one furthest from 0 first."""
     if record.weights.shape[2:] != other.weights.shape[2:]:
         remedy = "choose texts of equally many tokens"
         if record.kind == "cross":
@@ -216,16 +212,11 @@ def _step(step: int, weights: NDArray[np.float32], telling: NDArray[np.bool_]) -
 
 
 def inspect_attention(run: LoadedRun, text: str, choice: AttentionChoice, checkpoint: str = "best") -> AttentionFound:
-    """What is asked of a text's attention: heads, one query's row, the strongest weights, a difference, an evolution.
+    """What is asked of a text's attention: heads, one query's row, the strongest weights, a difference, an evolution; a
+    UsageError where that is not there, or what is compared does not have the same tokens.
 
     Row t of a decoder's weights is what it looks at to predict the token after t. Of several kinds, a comparison is of
-    the last one: of an encoder-decoder, its cross-attention.
-
-    Args:
-        checkpoint: which weights of the run are loaded, to call them by in a comparison.
-
-    Raises:
-        UsageError: what `choice` asks for is not there, or what is compared does not have the same tokens.
+    the last one: of an encoder-decoder, its cross-attention. The run's weights are those of `checkpoint`.
     """
     chosen_kinds(run, choice.kind)  # refused before anything is translated
     inputs = choice.read(run, text)

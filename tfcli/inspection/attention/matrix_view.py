@@ -106,7 +106,6 @@ class Matrix:
         note: the lines under the title.
         values: (T, S); NaN is no value, which `empty` explains.
         queries, keys: labels, safe to print. rows, columns: their positions in the text.
-        signed: centred on 0.
         sums: one a row; () for none.
         kept: so many first keys stand apart and are never made smaller.
         one_text: whether queries and keys are tokens of the same text.
@@ -121,18 +120,17 @@ class Matrix:
     columns: tuple[int, ...]
     meaning: str
     empty: str
-    signed: bool = False
+    signed: bool = False  # centred on 0
     sums: tuple[float, ...] = ()
     kept: int = 0
     one_text: bool = True
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield from [Text(words, style) for words, style in ((self.title, "bold"), (self.note, "dim")) if words]
-        header = self._header(options.max_width)
-        if header is None:
-            yield from self._map(options.max_width)
-        else:
+        if header := self._header(options.max_width):
             yield from self._numbers(*header, brush_for(console, self.colormap), options.max_width)
+        else:
+            yield from self._map(options.max_width)
 
     @property
     def colormap(self) -> Colormap:
@@ -162,16 +160,11 @@ class Matrix:
         """What stands before the colour scale."""
         return self.text(self.scale[0]) if self.signed else "0"
 
-    def numbers_width(self, most: int) -> int | None:
-        """Columns that the numbers take of `most`; None where they do not fit."""
-        header = self._header(most)
-        return None if header is None else self._gutter(most) + sum(header[0]) + self._margin
-
     def _header(self, width: int) -> tuple[list[int], list[str]] | None:
         """The width of each column, and the lines above them: wide enough for every label; else narrow, with labels
         downwards; None when numbers do not fit."""
         keys, kept, narrowest = self.keys, self.kept, 6 if self.signed else 4  # "+.25 " and ".87 "
-        room = width - self._gutter(width) - self._margin
+        room = width - self._gutter(width) - (_SUM if self.sums else 0) - (len(_GAP) if kept else 0)
         if self.cropped:
             narrowest = max(narrowest, len(str(max(self.columns, default=0))) + 1)
         if narrowest * len(keys) > room:
@@ -185,11 +178,6 @@ class Matrix:
             if kept:
                 lines = beside(vertical(keys[:kept], narrowest), lines, narrowest * kept, len(_GAP))
         return widths, [*lines, self._joined(map(str, self.columns), widths)] if self.cropped else lines
-
-    @property
-    def _margin(self) -> int:
-        """Beside the numbers: the sums, and the gap behind the first keys."""
-        return (_SUM if self.sums else 0) + (len(_GAP) if self.kept else 0)
 
     def _row_labels(self, width: int, *, numbered: bool) -> tuple[str, ...]:
         """Labels of queries, cut where they take more than a fifth of the width, with their positions."""
@@ -261,9 +249,7 @@ def weights_matrix(record: AttentionRecord, kept: int = 0) -> Matrix:
     )
 
 
-def scores_matrix(
-    record: AttentionRecord, kept: int, values: NDArray[np.float32], *, title: str, meaning: str
-) -> Matrix:
+def scores_matrix(record: AttentionRecord, kept: int, values: NDArray[np.float32], title: str, meaning: str) -> Matrix:
     """Scores of the head in focus, or what positions add to them, `values` (L, H, T, S), without those of masked cells,
     which the softmax never sees."""
     visible = np.where(record.hidden(*record.focus), np.float32(np.nan), values[record.focus])
@@ -312,7 +298,7 @@ def paired(tokens: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
 
 def _kept(kept: int, columns: tuple[int, ...]) -> int:
     """Those of the first keys that are in sight; 0 where they are all there is."""
-    return min(kept, len(columns)) if kept < len(columns) else 0
+    return kept if kept < len(columns) else 0
 
 
 def pooled(matrix: Matrix, factor: int) -> Matrix:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console, ConsoleOptions, Group, RenderResult
-from rich.table import Column, Table
 from rich.text import Text
 
 from tfcli.draw import View
@@ -133,9 +132,8 @@ class AttentionEdgeList(View[AttentionEdges]):
 
 def edges_table(edges: AttentionEdges) -> CsvTable:
     """A row an edge, strongest first."""
-    names = ("query", "key", "query_token", "key_token", "weight")
-    rows = [(edges.kind, edges.place, *(getattr(one, name) for name in names)) for one in edges.edges]
-    return CsvTable(("kind", "place", *names), rows)
+    table = CsvTable.of(edges.edges, "query", "key", "query_token", "key_token", "weight")
+    return CsvTable(("kind", "place", *table.columns), ((edges.kind, edges.place, *row) for row in table.rows))
 
 
 @dataclass(frozen=True)
@@ -204,40 +202,30 @@ def evolution_view(one: AttentionEvolution) -> Group:
 
 def evolution_table(evolution: AttentionEvolution) -> CsvTable:
     """A row a step and cell."""
-    one = evolution
+    one, head = evolution, (evolution.kind, evolution.layer, evolution.head)
     rows = (
-        (
-            *(one.kind, one.layer, one.head, one.steps[index].step, row, column),
-            *(one.query_tokens[row], one.key_tokens[column], float(str(value))),
-        )
-        for (index, row, column), value in np.ndenumerate(one.weights)
+        (*head, one.steps[at].step, row, column, one.query_tokens[row], one.key_tokens[column], float(str(value)))
+        for (at, row, column), value in np.ndenumerate(one.weights)
     )
     return CsvTable(["kind", "layer", "head", "step", "query", "key", "query_token", "key_token", "weight"], rows)
 
 
 SOFTMAX = "weights = softmax of each row's scores, masked cells left out"
-_SPACE = 3
-_NARROWEST_MAP = 60
-_LEGEND = 50  # cells that a legend wants
 
 
 @dataclass(frozen=True)
 class AttentionScores:
-    """Scores, what positions added to them where they did, and weights: side by side where they fit."""
+    """Scores, what positions added to them where they did, and weights, one under the other."""
 
     record: AttentionRecord
     kept: int = 0
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield from heading(*self._about)
-        matrices = self._matrices()
-        if widths := _side_by_side(matrices, options.max_width):
-            row = Table.grid(*(Column(width=width) for width in widths), padding=(0, _SPACE, 0, 0))
-            row.add_row(*matrices)
-        yield from [row] if widths else matrices
+        yield from self._matrices()
 
     def svg(self) -> str:
-        """The same tables as an SVG document, one under the other."""
+        """The same as an SVG document."""
         return matrices_svg(self._matrices(), *self._about)
 
     @property
@@ -249,20 +237,8 @@ class AttentionScores:
     def _matrices(self) -> list[Matrix]:
         record, kept = self.record, self.kept
         every = (("Scores", "score", record.scores), ("of which position bias", "position bias", record.bias))
-        scores = [(title, meaning, values) for title, meaning, values in every if values is not None]
-        found = [scores_matrix(record, kept, values, title=title, meaning=meaning) for title, meaning, values in scores]
+        found = [scores_matrix(record, kept, values, *words) for *words, values in every if values is not None]
         return [*found, replace(weights_matrix(record, kept), title="Weights", note="")]
-
-
-def _side_by_side(matrices: list[Matrix], width: int) -> list[int] | None:
-    """A width each: as numbers where all of them fit in one line, as maps where those stay wide; else None."""
-    most = width - _SPACE * (len(matrices) - 1)
-    known = [one for matrix in matrices if (one := matrix.numbers_width(most)) is not None]
-    if len(known) == len(matrices) and sum(known) <= most:
-        roomy = [max(one, _LEGEND) for one in known]
-        return roomy if sum(roomy) <= most else known
-    share = most // len(matrices)
-    return [share] * len(matrices) if not known and share >= _NARROWEST_MAP else None
 
 
 def attention_table(records: Sequence[AttentionRecord], first: tuple[int, int] = (0, 0)) -> CsvTable:
@@ -271,12 +247,11 @@ def attention_table(records: Sequence[AttentionRecord], first: tuple[int, int] =
     def rows() -> Iterator[tuple[object, ...]]:
         for record in records:
             queries, keys = record.rows, record.columns
-            for index, value in np.ndenumerate(record.weights):
-                layer, head, query, key = index
+            for (layer, head, query, key), value in np.ndenumerate(record.weights):
                 where = (record.names[layer], "") if record.names else (layer + first[0], head + first[1])
                 names = (record.query_tokens[query], record.key_tokens[key])
                 # As text, a float32 has as many digits as name it exactly.
-                score = () if record.scores is None else (str(record.scores[index]),)
+                score = () if record.scores is None else (str(record.scores[layer, head, query, key]),)
                 yield (record.kind, *where, queries[query], keys[key], *names, str(value), *score)
 
     columns = ["kind", "layer", "head", "query", "key", "query_token", "key_token", "weight"]
