@@ -44,7 +44,7 @@ def test_requirements_line_by_line() -> None:
 
 
 def test_requirements_as_csv() -> None:
-    assert to_csv(requirements_table([FOUND])).splitlines()[:2] == [
+    assert to_csv(requirements_table([(comparison()[0][0], FOUND)])).splitlines()[:2] == [
         "encoding,origin,joins,requirement,met,value,measured",
         'alibi,formula,"added to the scores, every layer",bounded,False,319.5,largest |value|',
     ]

@@ -25,7 +25,7 @@ class PositionsRecord:
     a key that stands k = `first` + r tokens before its query, and after it where k < 0, of which there are length − 1.
 
     Args:
-        base: L of the wavelengths; None: there are none. length: positions.
+        base: L of the wavelengths; None: there are none.
         layout: which dimensions share a wavelength; None: none do. A rotary table is the same for both.
         scaling: what positions are divided by; where not all are, that of `stretching`, the kind of a run's rotary
             positions (`model.position_scaling_kind`).

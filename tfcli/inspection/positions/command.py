@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tfcli.console.options import Outputs, command, first_given, present
+from tfcli.console.options import Outputs, argument, command, first_given, present
 from tfcli.console.terminal import Terminal
 from tfcli.errors import TfcliError, UsageError
 from tfcli.inspection.positions import HEADS, SIZE
@@ -20,8 +20,7 @@ def positions(
     terminal: Terminal,
     outputs: Outputs,
     runs: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="RUN", help="A run, to see its own; several with --compare.", show_default=False),
+        list[Path] | None, argument(metavar="RUN", help="A run, to see its own; several with --compare.")
     ] = None,
     encoding: Annotated[
         Literal["sinusoidal", "rotary", "alibi", "learned", "t5", "none"] | None,
@@ -82,7 +81,6 @@ def positions(
     from rich.console import Group
     from rich.text import Text
 
-    from tfcli.draw.tables import to_json
     from tfcli.inspection.positions import view
     from tfcli.inspection.positions.comparison import compared, formula
     from tfcli.inspection.positions.compute import shift as compute
@@ -98,12 +96,8 @@ def positions(
         _require_unset(unused, "--compare shows every encoding", "or leave --compare out")
         described = [_of_run(terminal, run, length, None, k, loss=loss)[0] for run in named]
         every = compared(described, length, d_model, heads=heads, base=base, k=k)
-        drawn, rows = view.PositionComparisonView(every), [found for _, found in every]
-
-        def as_json(_: Any) -> Any:
-            return {"encodings": [to_json(record) | to_json(found) for record, found in every]}
-
-        present(terminal, outputs, drawn, rows, view.requirements_table, json=as_json)
+        drawn, as_json = view.PositionComparisonView(every), view.comparison_json
+        present(terminal, outputs, drawn, every, view.requirements_table, json=as_json)
         return
     if len(named) > 1:
         raise UsageError(f"{len(named)} runs are shown side by side with --compare", "add it, or name one run")
@@ -128,11 +122,8 @@ def positions(
         table = view.shift_table(carried)
     if beyond is not None:
         parts += [Text(), view.BeyondContextView(beyond)]
-
-    def json(_: Any) -> Any:
-        return view.positions_json(record, found, carried, beyond)
-
-    present(terminal, outputs, Group(*parts), record, lambda _: table, json=json)
+    shown = record, found, carried, beyond
+    present(terminal, outputs, Group(*parts), shown, lambda _: table, json=lambda every: view.positions_json(*every))
 
 
 def _of_run(

@@ -12,7 +12,7 @@ from torch import Tensor
 from tfcli.data.batch import Batch
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.loader import are_news
-from tfcli.errors import UsageError, shortened
+from tfcli.errors import UsageError
 from tfcli.inspection.positions import BeyondContext, LossBand, PositionsRecord, ShiftRecord
 from tfcli.layers.alibi import alibi_bias, alibi_slopes
 from tfcli.layers.positions import sinusoidal_encoding
@@ -40,28 +40,23 @@ def positions_table(
     scaling: float = 1.0,
     offset: int = 0,
 ) -> PositionsRecord:
-    """The table of a formula, or a UsageError where the encoding is none, or the sizes make no table.
+    """The table of a formula; a UsageError where the encoding has none, or `size` dimensions make no pairs.
 
-    sinusoidal: what is joined to the embeddings. rotary: the cosine of the angle by which pair i is turned in column
-    2i, its sine in column 2i + 1, whichever dimensions the layout pairs. alibi: what head h adds to the score of a key
-    at distance k, in row k and column h.
-
-    Args:
-        size: D of sinusoidal, Dh of rotary, H of alibi.
-        layout: None for the usual one: interleaved for sinusoidal, halves for rotary.
-        scaling: what positions are divided by; not of alibi.
-        offset: number of the first position, of sinusoidal alone.
+    sinusoidal, of D = `size`: what is joined to the embeddings. rotary, of Dh: the cosine of the angle by which pair i
+    is turned in column 2i, its sine in column 2i + 1, whichever dimensions the layout pairs. alibi, of H: what head h
+    adds to the score of a key at distance k, in row k and column h. Without a `layout`, sinusoidal is interleaved and
+    rotary has halves. Positions are divided by `scaling`, and begin at `offset`: of sinusoidal alone.
     """
-    _require_formula(encoding)
-    columns = "heads" if encoding == "alibi" else "dimensions"
-    if length < 1 or size < 1:
-        raise UsageError(f"A table of {length} positions × {size} {columns} is empty", "choose sizes of 1 or more")
+    if encoding == "none":
+        problem = "Without positions there is nothing to show"
+        raise UsageError(problem, f"choose {', '.join(FORMULAS)} or a run with some")
+    if encoding not in FORMULAS:
+        problem = f"Positions that are learned ({encoding}) have no formula"
+        raise UsageError(problem, "name a run that was trained with them")
     if encoding == "alibi":
         # The last of `length` queries sees the keys at the distances length − 1 … 0; + 0.0 makes −0 a 0.
         bias = alibi_bias(1, length, alibi_slopes(size))[0, :, 0].T.flip(0) + 0.0
         return _biases("alibi", length, bias)
-    if not base > 1:
-        raise UsageError(f"A base of {base:g} gives no growing wavelengths", "choose a base above 1")
     if encoding == "rotary":
         if size % 2:
             raise UsageError(f"Rotary positions turn pairs of dimensions, and {size} is odd", "choose an even size")
@@ -78,7 +73,7 @@ def positions_table(
 def run_positions(model: Transformer, length: int | None = None, side: Side | None = None) -> PositionsRecord:
     """The table that a trained model uses, of its whole context or of the first `length` positions; where the sides of
     an encoder-decoder have learned a table each, that of the source, or of `side`. A UsageError where it has no
-    positions or no such side, and of a `length` below 1 or beyond a learned table."""
+    positions or no such side, and of a `length` beyond a learned table."""
     section = model.section
     length = section.max_seq_len if length is None else length
     has_sides = section.architecture == "encoder-decoder"
@@ -87,7 +82,7 @@ def run_positions(model: Transformer, length: int | None = None, side: Side | No
     if section.positions in ("learned", "t5"):
         side = (side or "source") if has_sides else None
         return (_learned if section.positions == "learned" else _relative)(model, length, side)
-    if section.positions == "rotary" and length > 0:
+    if section.positions == "rotary":
         return _rotary(section, length)
     record = positions_table(
         section.positions,
@@ -112,17 +107,6 @@ def similarity_by_distance(table: NDArray[Any]) -> NDArray[np.float64]:
     return sums / np.arange(len(rows), 0, -1)
 
 
-def _require_formula(encoding: str) -> None:
-    known = f"choose {', '.join(FORMULAS)}"
-    if encoding == "none":
-        raise UsageError("Without positions there is nothing to show", f"{known} or a run with some")
-    if encoding in ("learned", "t5"):
-        problem = f"Positions that are learned ({encoding}) have no formula"
-        raise UsageError(problem, "name a run that was trained with them")
-    if encoding not in FORMULAS:
-        raise UsageError(f"There is no positional encoding {shortened(encoding)!r}", f"{known} or a run")
-
-
 def _rotary(section: ModelSection, length: int) -> PositionsRecord:
     frequencies = rotary_frequencies(section, length)
     by = rotation(torch.arange(length), frequencies, section.layout, section.rotary_gain)
@@ -142,7 +126,7 @@ def _rotary(section: ModelSection, length: int) -> PositionsRecord:
 
 def _learned(model: Transformer, length: int, side: Side | None) -> PositionsRecord:
     section = model.section
-    if not 1 <= length <= section.max_seq_len:
+    if length > section.max_seq_len:
         problem = f"The run has learned {section.max_seq_len} positions, and --length is {length}"
         raise UsageError(problem, f"choose 1 to {section.max_seq_len}")
     embedding = "target_embedding" if side == "target" else "embedding"
@@ -155,8 +139,6 @@ def _learned(model: Transformer, length: int, side: Side | None) -> PositionsRec
 def _relative(model: Transformer, length: int, side: Side | None) -> PositionsRecord:
     """T5's bias, whose buckets are written out as the distances they hold."""
     section = model.section
-    if length < 1:
-        raise UsageError(f"A table of {length} positions is empty", "choose 1 or more")
     both_ways = section.architecture == "encoder" or side == "source"
     first = 1 - length if both_ways else 0
     weight = relative_weight(model, side)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console, ConsoleOptions, Group, RenderResult
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from tfcli.draw import View
@@ -248,9 +248,7 @@ class PositionComparisonView(View[Sequence[Described]]):
         across = max(1, min(3, options.max_width // _PANEL))
         panels = [_panel(*both) for both in self.record]
         for start in range(0, len(panels), across):
-            grid = Table.grid(padding=(0, 2, 0, 0), expand=True)
-            for _ in range(across):
-                grid.add_column(ratio=1)
+            grid = Table.grid(*(Column(ratio=1) for _ in range(across)), padding=(0, 2, 0, 0), expand=True)
             grid.add_row(*panels[start : start + across])
             yield Text()
             yield grid
@@ -261,10 +259,8 @@ class PositionComparisonView(View[Sequence[Described]]):
         yield Plot(_told_apart(curves, 0, console), "distance k")
         yield from heading(f"\n{_WISHES}")
         wishes = [*zip(*(one.requirements for one in found), strict=True)]
-        table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", show_edge=False)
-        table.add_column("")
-        for of in found:
-            table.add_column(of.encoding, no_wrap=True)
+        heads = (Column(of.encoding, no_wrap=True) for of in found)
+        table = Table("", *heads, box=None, padding=(0, 1, 0, 0), header_style="bold", show_edge=False)
         for row in wishes:
             cells = (Text.assemble(_verdict(one), "\n", (_number(one), "bold")) for one in row)
             table.add_row(Text(row[0].name), *cells)
@@ -290,12 +286,17 @@ def _panel(record: PositionsRecord, found: PositionRequirements) -> Group:
     return Group(title, VectorMap(record, 16, "") if record.columns == "dimension" else BiasMap(record, ""))
 
 
-def requirements_table(found: Sequence[PositionRequirements]) -> CsvTable:
+def requirements_table(every: Sequence[Described]) -> CsvTable:
     """A line a requirement of each encoding."""
     return CsvTable(
         ("encoding", "origin", "joins", "requirement", "met", "value", "measured"),
-        ((of.encoding, of.origin, of.joins, *vars(one).values()) for of in found for one in of.requirements),
+        ((of.encoding, of.origin, of.joins, *vars(one).values()) for _, of in every for one in of.requirements),
     )
+
+
+def comparison_json(every: Sequence[Described]) -> dict[str, Any]:
+    """Every encoding with its table."""
+    return {"encodings": [to_json(record) | to_json(found) for record, found in every]}
 
 
 def _verdict(one: Requirement) -> Text:
