@@ -12,7 +12,7 @@ from tfcli.errors import UsageError
 from tfcli.inspection.explain import Explanation, Matrix, Measure, NotationName, Step
 from tfcli.inspection.explain.positions import entrance
 from tfcli.inspection.explain.scoring import masking, of_heads, projection, projections, score_formula, scoring, split
-from tfcli.inspection.explain.subject import PAIRS, Notation, Subject, notation
+from tfcli.inspection.explain.subject import EXAMPLE, PAIRS, Notation, Subject, notation
 from tfcli.inspection.passes import record_attention
 from tfcli.layers.attention import causal_mask, dot_scores, explicit_attention
 
@@ -80,11 +80,9 @@ def beside_scaled_dot(subject: Subject, n: Notation, heads: Sequence[int]) -> St
         for head in heads
         for quantity, values in (("weights", passed.weights), ("weights_beside", weights[0]))
     ]
-    score = subject.section.attention_score
-    note = {
-        "additive": "Additive scores stay within the sum of |u| of their head; scaled dot products have no bound.",
-        "dot": "Without the division scores are larger, and their weights nearer to 0 and 1.",
-    }[score]
+    note = "Without the division scores are larger, and their weights nearer to 0 and 1."
+    if subject.section.attention_score == "additive":
+        note = "Additive scores stay within the sum of |u| of their head; scaled dot products have no bound."
     formula = f"{score_formula(subject, n)}   beside   {n.scores['scaled_dot']}"
     return Step("Beside scaled dot product", formula, tuple(matrices), note=note)
 
@@ -110,8 +108,7 @@ def _attend(subject: Subject, factor: float) -> Tensor:
     """The attention of X times a factor, without what its output projection adds: (T, D)."""
     passed = subject.attention_pass
     memory = passed.memory[None] * factor if subject.is_cross else None
-    added = subject.signal.added
-    x = passed.x if added is None else passed.value_source
+    x = passed.x if subject.signal.added is None else passed.value_source
     output = record_attention(subject.attention, x[None] * factor, memory, subject.signal).output
     bias = getattr(subject.attention.output, "bias", None)
     return output if bias is None else output - bias
@@ -183,18 +180,16 @@ def in_parallel(subject: Subject, n: Notation) -> list[Step]:
     return [Step("All rows at once", formula, (matrix,), measures, note)]
 
 
-LECTURE_TOKENS = ("Lucas", "will", "travel")
 LECTURE_SCORES = ((31.0, 27.0, 22.0), (27.0, 42.0, 31.0), (22.0, 31.0, 37.0))
 LECTURE_HEAD_DIM = 3
 LECTURE_WEIGHTS = ((0.1, 0.0, 0.0), (0.3, 0.7, 0.0), (0.3, 0.3, 0.4))
 """INF721, lecture 17: Q Kᵀ, d_k, and the weights that it prints behind them."""
-
 _TITLE = "Causal masking, step by step"
 
 
 def explain_lecture_masking(name: NotationName = "inf721") -> Explanation:
     """INF721's integer scores, worked through with the project's own attention."""
-    n, tokens, printed = notation(name), LECTURE_TOKENS, torch.tensor(LECTURE_WEIGHTS)
+    n, tokens, printed = notation(name), EXAMPLE.split(), torch.tensor(LECTURE_WEIGHTS)
     with torch.inference_mode():
         raw = torch.tensor(LECTURE_SCORES)[None]
         scaled = raw / LECTURE_HEAD_DIM**0.5

@@ -1,5 +1,6 @@
 """``tfcli explain``: attention, a layer, the causal mask, positions and decoding, of a toy or of a run."""
 
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import inf, isfinite
@@ -24,19 +25,15 @@ def _text(default: str | bool, about: str = "The text to read") -> Any:
     return typer.Argument(metavar="TEXT", help=f"{about}; - for stdin.", show_default=default)
 
 
+def _usual(default: str, about: str, **limits: Any) -> Any:
+    return typer.Option(help=about, show_default=default, **limits)
+
+
 Text = Annotated[str | None, _text("Lucas will travel")]
-OfRun = Annotated[
-    Path | None, typer.Option("--run", metavar="RUN", help="A run, to see a real layer of it.", show_default="a toy")
-]
-Head = Annotated[int | None, typer.Option(min=0, help="Head, from 0.", show_default="all of a toy, 0 of a run")]
-NotationOption = Annotated[
-    NotationName, typer.Option("--notation", help="Whose symbols to use. In udl, tokens are columns.")
-]
-ToySeed = Annotated[int | None, typer.Option("--seed", min=0, help="Seed of a toy's weights.", show_default="0")]
-
-
-def _size(default: int) -> Any:
-    return typer.Option("--d-model", min=1, max=512, help="Size of a toy's vectors.", show_default=str(default))
+OfRun = Annotated[Path | None, _usual("a toy", "A run, to see a real layer of it.", metavar="RUN")]
+NotationOption = Annotated[NotationName, typer.Option(help="Whose symbols to use. In udl, tokens are columns.")]
+ToySeed = Annotated[int | None, _usual("0", "Seed of a toy's weights.", min=0)]
+_SIZE = functools.partial(_usual, about="Size of a toy's vectors.", min=1, max=512)
 
 
 _OF_LAYER = ("layer", "kind", "target")
@@ -49,27 +46,22 @@ class Reading:
 
     text: Text = None
     run: OfRun = None
-    layer: Annotated[int | None, typer.Option(min=0, help="Layer of a run, from 0.", show_default="0")] = None
+    layer: Annotated[int | None, _usual("0", "Layer of a run, from 0.", min=0)] = None
     kind: Annotated[
-        Kind | None,
-        typer.Option(metavar="KIND", help="In a run: encoder_self, decoder_self or cross.", show_default="its own"),
+        Kind | None, _usual("its own", "In a run: encoder_self, decoder_self or cross.", metavar="KIND")
     ] = None
     target: Target = None
-    head: Head = None
-    d_model: Annotated[int | None, _size(9)] = None
-    heads: Annotated[
-        int | None, typer.Option(min=1, max=64, help="Heads of a toy, which share d_model.", show_default="3")
-    ] = None
+    head: Annotated[int | None, _usual("all of a toy, 0 of a run", "Head, from 0.", min=0)] = None
+    d_model: Annotated[int | None, _SIZE("9")] = None
+    heads: Annotated[int | None, _usual("3", "Heads of a toy, which share d_model.", min=1, max=64)] = None
     score: Annotated[
-        Literal["scaled_dot", "dot", "additive"] | None,
-        typer.Option(help="How queries and keys meet in a toy.", show_default="scaled_dot"),
+        Literal["scaled_dot", "dot", "additive"] | None, _usual("scaled_dot", "How queries and keys meet in a toy.")
     ] = None
     projection: Annotated[
         Literal["none"] | None, typer.Option(help="In a toy, none computes softmax(X Xᵀ) X.", show_default=False)
     ] = None
     norm_placement: Annotated[
-        Literal["pre", "post"] | None,
-        typer.Option(help="In a toy: norms before or behind each sublayer.", show_default="post"),
+        Literal["pre", "post"] | None, _usual("post", "In a toy: norms before or behind each sublayer.")
     ] = None
     seed: ToySeed = None
 
@@ -203,19 +195,14 @@ def masking(
     present_steps(terminal, outputs, explanation)
 
 
-_SIZE = 4
-
-
 @command
 def positions(
     terminal: Terminal,
     outputs: Outputs,
     text: Text = None,
     run: OfRun = None,
-    d_model: Annotated[int | None, _size(_SIZE)] = None,
-    length: Annotated[
-        int | None, typer.Option(min=1, max=10_000, help="Positions of the table.", show_default="the text's")
-    ] = None,
+    d_model: Annotated[int | None, _SIZE("4")] = None,
+    length: Annotated[int | None, _usual("the text's", "Positions of the table.", min=1, max=10_000)] = None,
     base: Annotated[float, typer.Option(help="Base L of the wavelengths.")] = 10_000.0,
     notation: NotationOption = "bishop",
     seed: ToySeed = None,
@@ -244,22 +231,21 @@ def positions(
     if not read.strip():
         raise UsageError("The text is empty", "give a few words")
     if run is None:
-        embedded = toy_embeddings(read, d_model or _SIZE, seed or 0)
+        embedded = toy_embeddings(read, d_model or 4, seed or 0)
     elif option := first_given({"--d-model": d_model, "--seed": seed}):
         raise UsageError(f"The run {run} has its own sizes and weights", f"leave {option} out, or --run")
     else:
         embedded = embedded_by_run(load_run(run, checkpoint), read)
     record = explain_positions(embedded, notation, base=base, length=length)
-    view = PositionExplanationView(record)
-    present(terminal, outputs, view, record, lambda _: explanation_table(record.explanation))
+    table = explanation_table(record.explanation)
+    present(terminal, outputs, PositionExplanationView(record), record, lambda _: table)
 
 
 _OF_DRAWN_TOY = {"temperature": 0.5, "top_k": 3, "top_p": 0.9, "beam": 2, "seed": 0}
 
 
 def _of_draw(name: str, about: str, **limits: Any) -> Any:
-    default = f"the run's own; a toy: {_OF_DRAWN_TOY[name]}"
-    return typer.Option(f"--{name.replace('_', '-')}", help=about, show_default=default, **limits)
+    return _usual(f"the run's own; a toy: {_OF_DRAWN_TOY[name]}", about, **limits)
 
 
 @command
@@ -267,16 +253,14 @@ def decoding(
     terminal: Terminal,
     outputs: Outputs,
     text: Annotated[str | None, _text(False, "What a run goes on from")] = None,
-    run: Annotated[
-        Path | None, typer.Option("--run", metavar="RUN", help="A trained model.", show_default="a toy language")
-    ] = None,
+    run: Annotated[Path | None, _usual("a toy language", "A trained model.", metavar="RUN")] = None,
     temperature: Annotated[float | None, _of_draw("temperature", "Divides the logits; 0: greedy.", min=0)] = None,
     top_k: Annotated[int | None, _of_draw("top_k", "Draw from the k best alone; 0: all.", min=0)] = None,
     top_p: Annotated[
         float | None, _of_draw("top_p", "Draw from the fewest best that hold this probability.", min=0, max=1)
     ] = None,
     beam: Annotated[int | None, _of_draw("beam", "Beams beside greedy decoding.", min=2, max=1_000)] = None,
-    steps: Annotated[int, typer.Option("--steps", min=1, help="Tokens at most.")] = 4,
+    steps: Annotated[int, typer.Option(min=1, help="Tokens at most.")] = 4,
     seed: Annotated[int | None, _of_draw("seed", "Seed of the draw.", min=0, max=2**63 - 1)] = None,
     *,
     weights: Weights,

@@ -61,8 +61,7 @@ class ToyState:
         self.logits, self.limits = self.logits[rows], [self.limits[row] for row in rows]
 
 
-CANDIDATES = 8
-"""Shown at every step."""
+CANDIDATES = 8  # shown at every step
 
 
 def run_settings(run: LoadedRun, given: Mapping[str, Any]) -> GenerateSection:
@@ -142,8 +141,7 @@ _SETTINGS = ("repetition_penalty", "no_repeat_ngram", "temperature", "top_k", "t
 
 
 def _path(name: str, text: Continuation, labels: Labels) -> DecodedPath:
-    probabilities = tuple(math.exp(one) for one in text.log_probabilities)
-    return DecodedPath(name, tuple(labels(text.token_ids)), probabilities, text.score)
+    return DecodedPath(name, tuple(labels(text.token_ids)), tuple(map(math.exp, text.log_probabilities)), text.score)
 
 
 def _step(stages: DecodingStages, labels: Labels, before: tuple[str, ...]) -> DecodingStep:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
+from operator import itemgetter
 from typing import TypeVar
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -16,7 +17,7 @@ from tfcli.draw.numbers import exact, plural
 from tfcli.draw.safe import fit, printable, token_label, widest
 from tfcli.draw.tables import CsvTable, bar, columns, heading
 from tfcli.generation.view import BeamTreeView
-from tfcli.inspection.explain import DecodedPath, DecodingRecord, DecodingStep
+from tfcli.inspection.explain import DecodingRecord, DecodingStep
 
 _PAPERS = ("#1f4e79", "#5b3a72", "#2f5d46", "#7a4a12")
 _ROOMY, _WIDE = 76, 100
@@ -153,8 +154,12 @@ def _unit_line(step: DecodingStep, width: int, in_color: bool) -> Iterator[Segme
 
 def _searches(record: DecodingRecord) -> Iterator[Text]:
     yield Text("Greedy decoding and beam search, without a draw", style="bold")
+    label = max(len(record.greedy.name), len(record.beam.name))
     for path in (record.greedy, record.beam):
-        yield _worked(path, max(len(record.greedy.name), len(record.beam.name)))
+        line = Text(f"{path.name:<{label}}  ")
+        for number, (token, share) in enumerate(zip(path.tokens, path.probabilities, strict=True)):
+            line.append(" × " if number else "").append(f"{share:.3g} ").append(token_label(token), "bold")
+        yield line.append(f" = {math.exp(path.log_probability):.4g}   ln p = {path.log_probability:.3f}")
     gain = record.beam.log_probability - record.greedy.log_probability
     said = "The beam's text is no likelier: a beam, too, may let go of the beginning of the best text."
     if record.greedy.tokens == record.beam.tokens:
@@ -167,26 +172,13 @@ def _searches(record: DecodingRecord) -> Iterator[Text]:
     yield Text(said, "dim")
 
 
-def _worked(path: DecodedPath, label: int) -> Text:
-    """The product of a text's probabilities."""
-    line = Text(f"{path.name:<{label}}  ")
-    for number, (token, share) in enumerate(zip(path.tokens, path.probabilities, strict=True)):
-        line.append(" × " if number else "").append(f"{share:.3g} ").append(token_label(token), "bold")
-    return line.append(f" = {math.exp(path.log_probability):.4g}   ln p = {path.log_probability:.3f}")
-
-
 def decoding_table(record: DecodingRecord) -> CsvTable:
     """A row a candidate of every step."""
     names = ["token", "token_id", "logit", "scaled", "probability", "tempered", "after_top_k", "after_top_p", "chance"]
     names += ["begin", "end", "adjusted"]
     names += [key for step in record.steps[:1] for key in step.candidates[0].after if key not in names]
     rows = (
-        (
-            number,
-            step.uniform,
-            int(one.token_id == step.token_id),
-            *({**vars(one), **one.after}[name] for name in names),
-        )
+        (number, step.uniform, int(one.token_id == step.token_id), *itemgetter(*names)({**vars(one), **one.after}))
         for number, step in enumerate(record.steps, start=1)
         for one in step.candidates
     )

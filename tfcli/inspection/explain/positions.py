@@ -32,8 +32,7 @@ def worked(name: NotationName, n: int, i: int, size: int, base: float) -> str:
     """
     pair, is_odd = divmod(i, 2)
     angle = n / base ** (2 * pair / size)
-    wave = "cos" if is_odd else "sin"
-    value = np.cos(angle) if is_odd else np.sin(angle)
+    wave, value = ("cos", math.cos(angle)) if is_odd else ("sin", math.sin(angle))
     exponent = f"2·{pair}/{size}" if name == "inf721" else f"{2 * pair}/{size}"
     cell = {"bishop": f"r_{n},{i}", "udl": f"π_{i},{n}", "cs224n": f"p_{n},{i}", "inf721": f"PE_({n},{i})"}[name]
     return f"{cell} = {wave}({n} / {base:g}^({exponent})) = {wave} {angle:.4f} = {value:.4f}"
@@ -59,11 +58,7 @@ def slips(size: int, base: float) -> tuple[str, ...]:
 
 
 def undefined_dimensions(size: int) -> list[int]:
-    """Dimensions without a formula where INF721's "if i is even" is taken of the pair index.
-
-    >>> undefined_dimensions(8)
-    [1, 2, 5, 6]
-    """
+    """Dimensions without a formula where INF721's "if i is even" is taken of the pair index."""
     defined = {2 * pair + pair % 2 for pair in range((size + 1) // 2)}
     return [i for i in range(size) if i not in defined]
 
@@ -132,18 +127,14 @@ def _wavelengths(size: int, base: float) -> Step:
 def _angles(n: Notation, rows: int, size: int, base: float) -> Step:
     even = torch.arange(size) // 2 * 2
     matrix = n.vectors("angles", torch.arange(rows)[:, None] / base ** (even.double() / size), numbered(rows))
-    return Step(
-        "Angles: position times speed", "n ω_j", (matrix,), (), "Both dimensions of a pair have the same angle."
-    )
+    note = "Both dimensions of a pair have the same angle."
+    return Step("Angles: position times speed", "n ω_j", (matrix,), note=note)
 
 
 def _table(n: Notation, name: NotationName, table: Tensor, base: float) -> Step:
     rows, size = table.shape
-    if rows * size <= _WORKED:
-        cells = [(row, i) for row in range(rows) for i in range(size)]
-    else:
-        cells = [(min(1, rows - 1), i) for i in range(min(size, 4))]
-    lines = "\n".join(worked(name, row, i, size, base) for row, i in cells)
+    shown = np.ndindex(rows, size) if rows * size <= _WORKED else ((min(1, rows - 1), i) for i in range(min(size, 4)))
+    lines = "\n".join(worked(name, row, i, size, base) for row, i in shown)
     return Step(
         "Sine in even dimensions, cosine in odd ones",
         f"{n.symbol('positions')}: the sine or the cosine of each angle",
@@ -176,7 +167,7 @@ def _concatenated(n: Notation, tokens: Sequence[str], embedded: Tensor, base: fl
         "Or concatenated",
         f"({n.symbol('embedded')}, {n.symbol('positions')}): {size} + {part} numbers a token",
         (matrix,),
-        (Measure("difference", _largest(joined @ weight - apart), meaning),),
+        (_largest("difference", joined @ weight - apart, meaning),),
         "Nothing is overlaid, and every matrix behind it has more rows (model.position_merge = 'concat').",
     )
 
@@ -193,33 +184,26 @@ def _into_queries_and_keys(n: Notation, embedded: Tensor, added: Tensor) -> Step
 
     x, p, query, key, values = (n.symbol(name) for name in ("embedded", "positions", "query", "key", "value"))
     shape = " × ".join(str(size) for size in embedded.shape[:: -1 if n.columns_are_tokens else 1])
-    note = (
-        "What is mixed is then free of positions; which tokens are mixed is not (model.position_merge = 'query_key')."
-    )
-    measures = []
+    note = "What is mixed is then free of positions; which tokens are mixed is not "
+    note += "(model.position_merge = 'query_key')."
+    moved, both = added.roll(1, dims=0), value(embedded + added)  # every token takes the place of the one before it
+    told = f"change of {values} when the positions of the tokens change"
+    apart = f"the same: {values} is projected from {x}, without {p}"
+    behind = f"difference in {values} of adding {p} there and before it"
+    measures = [
+        _largest("added to all", value(embedded + moved) - both, told),
+        _largest("queries and keys alone", value(embedded, moved) - value(embedded, added), apart),
+        _largest("after the projection", value(embedded) + added - both, behind),
+    ]
     if len(embedded) < 2:
+        measures = measures[2:]
         note += f"\nChanges of {values} with the places of tokens take two tokens at least: this text has one."
-    else:
-        moved = added.roll(1, dims=0)  # every token takes the place of the one before it
-        to_all = value(embedded + moved) - value(embedded + added)
-        to_two = value(embedded, moved) - value(embedded, added)
-        about = f"change of {values} when the positions of the tokens change"
-        measures.append(Measure("added to all", _largest(to_all), about))
-        about = f"the same: {values} is projected from {x}, without {p}"
-        measures.append(Measure("queries and keys alone", _largest(to_two), about))
-    after = value(embedded) + added - value(embedded + added)
-    about = f"difference in {values} of adding {p} there and before it"
-    return Step(
-        "Or into queries and keys alone",
-        f"{query} and {key} from {x} + {p}, {values} from {x}, in every layer; each {shape}",
-        (),
-        (*measures, Measure("after the projection", _largest(after), about)),
-        note,
-    )
+    formula = f"{query} and {key} from {x} + {p}, {values} from {x}, in every layer; each {shape}"
+    return Step("Or into queries and keys alone", formula, measures=tuple(measures), note=note)
 
 
-def _largest(x: Tensor) -> float:
-    return float(x.abs().max())
+def _largest(name: str, x: Tensor, about: str) -> Measure:
+    return Measure(name, float(x.abs().max()), about)
 
 
 def _weights(rows: int, columns: int) -> Tensor:

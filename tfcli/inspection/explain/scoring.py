@@ -15,16 +15,15 @@ QUANTITIES = ("query", "key", "value")
 
 def projections(subject: Subject, n: Notation) -> Step:
     """W^q, W^k, W^v, and Q, K, V of all heads side by side."""
-    matrices: list[Matrix] = []
+    learned, made = list[Matrix](), list[Matrix]()
     for quantity in QUANTITIES:
         axes = ("model", joined_axis(subject, quantity))
-        matrices += projection(n, quantity, getattr(subject.attention, quantity), axes)
-    for quantity in QUANTITIES:
+        learned += projection(n, quantity, getattr(subject.attention, quantity), axes)
         joined = getattr(subject.attention_pass, quantity).transpose(0, 1).flatten(1)
-        matrices.append(n.vectors(quantity, joined, _tokens(subject, quantity), ("tokens", "joined")))
+        made.append(n.vectors(quantity, joined, _tokens(subject, quantity), ("tokens", "joined")))
     x, m = n.symbol("input"), n.symbol("memory" if subject.is_cross else "input")
     formula = n.formulas["project"].format(x=x, m=m, v=m)
-    return Step("Queries, keys and values", formula, tuple(matrices), note=_note(subject, n))
+    return Step("Queries, keys and values", formula, (*learned, *made), note=_note(subject, n))
 
 
 def projection(n: Notation, quantity: str, module: nn.Module, axes: Axes) -> list[Matrix]:
@@ -44,11 +43,9 @@ def transposed(n: Notation, quantity: str, module: nn.Linear, axes: Axes) -> Mat
 def split(subject: Subject, n: Notation, heads: Sequence[int]) -> Step:
     """Each head's part of Q, K and V."""
     axes, passed = ("tokens", "head"), subject.attention_pass
-    matrices = [
-        part
-        for quantity in QUANTITIES
-        for part in of_heads(subject, n, quantity, getattr(passed, quantity), heads, axes=axes, alone=False)
-    ]
+    matrices = list[Matrix]()
+    for quantity in QUANTITIES:
+        matrices += of_heads(subject, n, quantity, getattr(passed, quantity), heads, axes=axes, alone=False)
     size, total, model = subject.attention.head_dim, subject.attention.num_heads, subject.section.d_model
     note = f"{n.axes['head']} = {model} / {total} = {size}: " if total * size == model else ""
     note += f"head 0 takes columns 0 to {size - 1} of each, head 1 the next {size}, and so on."
@@ -157,13 +154,17 @@ def _scores(subject: Subject, n: Notation, heads: Sequence[int]) -> list[Step]:
     if score == "dot":
         note += f"\nNot divided by {n.root}: these go into the softmax as they are."
     first = Step("Scores", formula, matrices, note=note)
-    capped = subject.section.attention_softcap is not None
-    if score != "scaled_dot" and not capped:
+    words, notes = list[str](), _cap(subject)
+    if score == "scaled_dot":
+        size, total, model = subject.attention.head_dim, subject.attention.num_heads, subject.section.d_model
+        of = f": the size of one head, not of the model (√{model} = {model**0.5:.4g})" if total > 1 else ""
+        words, notes = ["scaled"], [f"Divided by {n.root} = √{size} = {size**0.5:.4g}{of}.", *notes]
+    words += ["capped"] * (subject.section.attention_softcap is not None)
+    if not words:
         return [first]
-    scaled = subject.attention.score(passed.query[None], passed.key[None])[0]
+    scaled = of_heads(subject, n, "scaled", subject.attention.score(passed.query[None], passed.key[None])[0], heads)
     formula = n.formulas["scaled"].format(scores=score_formula(subject, n))
-    title = " and ".join([*["scaled"] * (score == "scaled_dot"), *["capped"] * capped]).capitalize()
-    return [first, Step(title, formula, of_heads(subject, n, "scaled", scaled, heads), note=_divisor(subject, n))]
+    return [first, Step(" and ".join(words).capitalize(), formula, scaled, note="\n".join(notes))]
 
 
 def score_formula(subject: Subject, n: Notation) -> str:
@@ -183,15 +184,6 @@ def _additive(subject: Subject, n: Notation, heads: Sequence[int]) -> Step:
     formula = n.formulas["scaled"].format(scores=score_formula(subject, n))
     note = f"{n.symbol('score_vector')} holds a vector a head. Nothing to divide by: |tanh| stays below 1."
     return Step("Additive scores", formula, matrices, note="\n".join([note, *_cap(subject)]))
-
-
-def _divisor(subject: Subject, n: Notation) -> str:
-    size, total, model = subject.attention.head_dim, subject.attention.num_heads, subject.section.d_model
-    notes = []
-    if subject.section.attention_score == "scaled_dot":
-        of = f": the size of one head, not of the model (√{model} = {model**0.5:.4g})" if total > 1 else ""
-        notes.append(f"Divided by {n.root} = √{size} = {size**0.5:.4g}{of}.")
-    return "\n".join(notes + _cap(subject))
 
 
 def _cap(subject: Subject) -> list[str]:

@@ -98,10 +98,8 @@ class Subject:
 
 EXAMPLE = "Lucas will travel"
 """INF721's own, with d_model = 9 and three heads."""
-
 MOST_WORDS = 64
-_SPREAD = 2.0
-"""Standard deviation of the weights times √D: scores then differ enough for a softmax that prefers something."""
+_SPREAD = 2.0  # of the weights, times √D: scores then differ enough for a softmax that prefers something
 
 
 def toy(

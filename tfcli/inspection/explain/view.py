@@ -25,9 +25,7 @@ from tfcli.inspection.explain import Explanation, Matrix, MatrixKind, PositionEx
 
 Kept = list[int | None]
 """Indices in their order; None: a gap."""
-
-_GAP = 2
-"""Cells of the "…" that stands for columns left out."""
+_GAP = 2  # cells of the "…" that stands for columns left out
 
 
 def kept_columns(widths: Sequence[int], room: int) -> Kept:
@@ -47,12 +45,7 @@ HIDDEN = "−∞"
 
 def formatter(values: NDArray[np.float32], kind: MatrixKind) -> Callable[[float], str]:
     """How a matrix writes its numbers: whole ones without decimals, shares of 1 without the leading 0 and "·" where
-    they are exactly 0, others with two decimals, or with more where all of them are small.
-
-    >>> signed = formatter(np.array([[-0.456, 12.0]]), "signed")
-    >>> signed(-0.456), signed(12.0), formatter(np.array([[0.0002, 0.9998]]), "weights")(0.0002)
-    ('-0.46', '12.00', '.0002')
-    """
+    they are exactly 0, others with two decimals, or with more where all of them are small."""
     finite = values[np.isfinite(values)]
     if kind == "weights":
         digits = 4 if finite.min(initial=1.0, where=finite > 0) < 0.0005 else 3
@@ -78,11 +71,9 @@ def _signed(value: float, digits: int) -> str:
 
 
 _LONGEST_LABEL = 12
-_MOST_ROWS, _SHOWN_ROWS = 12, 6
-"""Lines of a matrix that is shown whole, and of one with more."""
+_MOST_ROWS, _SHOWN_ROWS = 12, 6  # lines of a matrix that is shown whole, and of one with more
 _SUM = 6
-_LEAST_COLUMN = 2
-"""Cells of a column at least: a digit and a space."""
+_LEAST_COLUMN = 2  # cells: a digit and a space
 _BOLD, _DIM = Style(bold=True), Style(dim=True)
 
 
@@ -113,7 +104,8 @@ def _drawn(matrix: Matrix, brush: Brush, furthest: float, room: int, *, labelled
         widths = [max(widths)] * len(widths)
     across = kept_columns(widths, room - gutter - _SUM * sums_right)
     scale = (0.0, 1.0) if matrix.kind == "weights" else (-furthest, furthest)
-    painted = levels(_colored(matrix, values), *scale).tolist()
+    colorless = values == 0 if matrix.kind == "weights" else ~np.isfinite(values) | (matrix.kind == "mask")
+    painted = levels(np.where(colorless, np.nan, values), *scale).tolist()
 
     def lead(label: str) -> str:
         return fit(label, gutter - 1, "right") + " " if gutter else ""
@@ -123,15 +115,14 @@ def _drawn(matrix: Matrix, brush: Brush, furthest: float, room: int, *, labelled
         return [Segment(lead(label) + "".join(cells) + total, _DIM)]
 
     name, shape = _caption(matrix)
-    lines: list[Line] = [[Segment(name, _BOLD), Segment(shape, _DIM)]]
-    lines.append(beside("", heads, "sum".rjust(_SUM) if sums_right else ""))
+    head = beside("", heads, "sum".rjust(_SUM) if sums_right else "")
+    lines: list[Line] = [[Segment(name, _BOLD), Segment(shape, _DIM)], head]
     for row in down:
         if row is None:
             lines.append([Segment(" " * gutter + "⋮".rjust(widths[0]), _DIM)])
             continue
-        cells = [
-            ("…", NO_VALUE, _GAP) if at is None else (texts[row][at], painted[row][at], widths[at]) for at in across
-        ]
+        gap = ("…", NO_VALUE, _GAP)
+        cells = [gap if at is None else (texts[row][at], painted[row][at], widths[at]) for at in across]
         words, colors, kept = zip(*cells, strict=True)
         lines.append(labelled_row(lead(labels[row]), words, colors, kept, brush, faint=(HIDDEN, "·", "…")))
         if sums_right:
@@ -139,13 +130,6 @@ def _drawn(matrix: Matrix, brush: Brush, furthest: float, room: int, *, labelled
     if sums_below:
         lines.append(beside("sum", [f"{total:.2f}" for total in values.sum(axis=0, dtype=np.float64).tolist()]))
     return Segment.set_shape(lines, Segment.get_shape(lines)[0])
-
-
-def _colored(matrix: Matrix, values: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Without what has no colour."""
-    if matrix.kind == "mask":
-        return np.full_like(values, np.nan)
-    return np.where(values == 0 if matrix.kind == "weights" else ~np.isfinite(values), np.nan, values)
 
 
 _BETWEEN = 3
@@ -244,8 +228,7 @@ class ExplanationView(View[Explanation]):
             yield Text()
             yield StepView(step, number)
         if self.record.slips:
-            yield Text()
-            yield Text("What the lecture prints otherwise", style="bold")
+            yield Text("\nWhat the lecture prints otherwise", style="bold")
             yield _bullets(self.record.slips)
 
 
