@@ -64,8 +64,7 @@ def _embedded(embedding: TokenEmbedding, token_id: int, position: int) -> Summan
 def _through_layer(summands: Summands, layer: TransformerLayer, one: LayerPass, number: int, position: int) -> Summands:
     heads = _heads(layer.attention, one.attention, "head", number, position)
     summands = _added(summands, heads, layer.attention_residual, number)
-    if one.cross is not None:
-        assert layer.cross_attention is not None and layer.cross_attention_residual is not None
+    if one.cross is not None and layer.cross_attention is not None and layer.cross_attention_residual is not None:
         heads = _heads(layer.cross_attention, one.cross, "cross_head", number, position)
         summands = _added(summands, heads, layer.cross_attention_residual, number)
     output, bias = _exact(one.feed_forward[position]), layer.feed_forward.output.bias
@@ -176,6 +175,5 @@ def contributions(head: Head, summands: Summands, token: int, against: int | Non
     direction = less(head.weight)
     values = {part: float(row @ direction) for part, row in summands.items()}
     if head.bias is not None:
-        outside = Part("bias")
-        values[outside] = values.get(outside, 0.0) + float(less(head.bias))
+        values[Part("bias")] = values.get(Part("bias"), 0.0) + float(less(head.bias))
     return tuple(Contribution(part, value) for part, value in values.items())

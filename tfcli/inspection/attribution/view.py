@@ -40,8 +40,7 @@ class AttributionView(View[Attribution]):
         yield from heading("\noutside the layers")
         for one in (one for one in record.parts if one.part.layer is None):
             level = levels(np.array([one.value], np.float32), -highest, highest).tolist()
-            name = f"{_OUTSIDE[one.part.kind]:<16}"
-            yield from labelled_row(name, [_signed(one.value)], level, [8], brush, before=1)
+            yield from labelled_row(f"{part_name(one.part):<16}", [_signed(one.value)], level, [8], brush, before=1)
             yield Segment.line()
         yield Text("")
         cell = 1 + max(len(_signed(value)) for value in (*np.nansum(grid, 1).tolist(), highest, -highest))
@@ -75,16 +74,14 @@ def _extremes(record: Attribution) -> str:
 
 def _grid(record: Attribution) -> tuple[NDArray[np.float32], tuple[str, ...]]:
     """Layers × columns, NaN where a layer has no such part, and the names of the columns."""
-    inside = [one for one in record.parts if one.part.layer is not None]
-    heads = max((one.part.head for one in inside if one.part.head is not None), default=-1) + 1
-    crossed = heads if any(one.part.kind == "cross_head" for one in inside) else 0
-    columns = [*(f"head {head}" for head in range(heads)), *(f"cross {head}" for head in range(crossed)), "MLP", "bias"]
-    grid = np.full((1 + max(one.part.layer or 0 for one in inside), len(columns)), np.nan, np.float32)
-    first = {"head": 0, "cross_head": heads, "feed_forward": heads + crossed, "bias": heads + crossed + 1}
-    for one in inside:
-        grid[one.part.layer, first[one.part.kind] + (one.part.head or 0)] = one.value
-    used = np.asarray(~np.isnan(grid).all(0))
-    return grid[:, used], tuple(name for name, kept in zip(columns, used, strict=True) if kept)
+    words = {"head": "head {}", "cross_head": "cross {}", "feed_forward": "MLP", "bias": "bias"}
+    inside = [(one.part, one.value) for one in record.parts if one.part.layer is not None]
+    order = list(words)
+    columns = sorted({(part.kind, part.head or 0) for part, _ in inside}, key=lambda one: (order.index(one[0]), one[1]))
+    grid = np.full((1 + max(part.layer or 0 for part, _ in inside), len(columns)), np.nan, np.float32)
+    for part, value in inside:
+        grid[part.layer, columns.index((part.kind, part.head or 0))] = value
+    return grid, tuple(words[kind].format(head) for kind, head in columns)
 
 
 def _numbers(
@@ -139,11 +136,7 @@ def _ranked(record: Attribution, options: ConsoleOptions) -> Iterator[Text]:
 
 
 def part_name(part: Part) -> str:
-    """A part in words.
-
-    >>> part_name(Part("head", 2, 3)), part_name(Part("bias"))
-    ('layer 2 head 3', 'other biases')
-    """
+    """A part in words."""
     if part.layer is None:
         return _OUTSIDE[part.kind]
     inside = {"head": f"head {part.head}", "cross_head": f"cross head {part.head}", "feed_forward": "MLP"}

@@ -56,15 +56,11 @@ class Asked:
 def ask(
     run: LoadedRun, text: str, target: str | None = None, position: int | None = None, *, words: bool = False
 ) -> Asked:
-    """Read a text, and the true target or the model's own.
+    """Read a text, and the true target or the model's own. A UsageError where the model has no head or no such
+    position, or where `read_text` raises one.
 
-    Args:
-        position: from 0; None: that of the token which comes next, of the first mask, or of the last token that the
-            model has translated.
-        words: show a position a word, where its first piece is predicted, or the first one of the next word.
-
-    Raises:
-        UsageError: the model has no head or no such position, or what `read_text` refuses.
+    A `position` of None is that of the token which comes next, of the first mask, or of the last token that the model
+    has translated. With `words` a position is a word, whose first piece is predicted, or the first one of the next.
     """
     require_head(run.config.model)
     inputs, roles, masked = read_text(run, text, target), run.config.roles, run.architecture == "encoder"
@@ -190,9 +186,7 @@ def lens(
 def _streams(run: LoadedRun, inputs: list[Tensor]) -> list[Tensor]:
     """What the head would read at every depth, each (T, D)."""
     stack = record_model(run.model, inputs).last
-    norm = run.model.get_submodule(
-        "decoder.final_norm" if isinstance(run.model, EncoderDecoder) else "stack.final_norm"
-    )
+    norm = run.model.get_submodule(f"{'decoder' if isinstance(run.model, EncoderDecoder) else 'stack'}.final_norm")
     return [norm(stream) for stream in (stack.embedded, *(layer.after for layer in stack.layers))]
 
 
@@ -203,13 +197,8 @@ def _probabilities(run: LoadedRun, stream: Tensor) -> Tensor:
 
 
 def _settled(tops: Sequence[int]) -> int:
-    """The first depth from which on the likeliest token is the last one's.
-
-    >>> _settled([4, 7, 5, 7, 7])
-    3
-    """
-    changes = [depth for depth, token in enumerate(tops) if token != tops[-1]]
-    return changes[-1] + 1 if changes else 0
+    """The first depth from which on the likeliest token is the last one's."""
+    return 1 + max((depth for depth, token in enumerate(tops) if token != tops[-1]), default=-1)
 
 
 _AT_A_TIME = 2048  # tokens
@@ -221,10 +210,7 @@ def losses(run: LoadedRun, text: str, target: str | None = None, *, words: bool 
     its own translation where none is given.
 
     An encoder's are pseudo-losses: each token is masked alone and predicted from all the others (Salazar et al. 2020).
-
-    Raises:
-        UsageError: the model has no head or takes no target, there is nothing to score, or a pair is longer than the
-            context.
+    A UsageError where the model has no head or takes no target, there is nothing to score, or a pair is too long.
     """
     require_head(run.config.model)
     if target is not None and run.architecture != "encoder-decoder":
@@ -314,8 +300,7 @@ def _tokens(run: LoadedRun, passages: _Passages, scores: NDArray[np.float64]) ->
         nats, rank, _, probability = scores[:, place].tolist()
         loss = nats if np.isfinite(nats) else None
         likeliest = Candidate(best[place], probability) if rank else None
-        token = ScoredToken(place, names[place], before, text, loss=loss, rank=int(rank) or None, best=likeliest)
-        found.append(token)
+        found.append(ScoredToken(place, names[place], before, text, loss, rank=int(rank) or None, best=likeliest))
     return tuple(found)
 
 

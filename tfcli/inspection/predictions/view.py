@@ -225,13 +225,11 @@ def _layer_name(depth: int) -> str:
 def lens_table(record: Lens) -> CsvTable:
     """A row a depth and position."""
     names = ("depth", "position", "read", "answer", "top", "probability", "final_probability")
+    depths = zip(record.top, record.probabilities.tolist(), record.final.tolist(), strict=True)
     rows = (
-        (
-            *(depth, position, record.tokens[position], record.answers[position], record.top[depth][position]),
-            *(float(record.probabilities[depth, position]), float(record.final[depth, position])),
-        )
-        for depth in range(len(record.top))
-        for position in range(len(record.tokens))
+        (depth, position, *cells)
+        for depth, of in enumerate(depths)
+        for position, cells in enumerate(zip(record.tokens, record.answers, *of, strict=True))
     )
     return CsvTable(names, rows)
 
@@ -248,15 +246,15 @@ class LossesView(View[Losses]):
         about = "−ln p(token | what the model sees), in nats; 0: it was certain"
         yield from heading(f"Losses · how surprising each token is{pseudo}", about)
         yield Text("")
-        highest = max(one.loss for one in record.tokens if one.loss is not None)
         if brush.in_color:
+            highest = max(one.loss for one in record.tokens if one.loss is not None)
             yield _running_text(record.tokens, highest, brush)
-        else:
-            yield from _numbered(record.tokens, options.max_width)
-        yield Segment.line()
-        if brush.in_color:
+            yield Segment.line()
             yield from scale_bar("0", f"{highest:.1f}", brush)
             yield Segment("  nats\n\n", _DIM)
+        else:
+            yield from _numbered(record.tokens, options.max_width)
+            yield Segment.line()
         yield _facts(record)
         yield Text("")
         yield from _worst(record.tokens)
