@@ -9,7 +9,8 @@ import numpy as np
 
 from tfcli.inspection.attention import AttentionRecord
 from tfcli.inspection.attention.choice import cropped
-from tfcli.inspection.attention.page_view import attention_html, attention_svg
+from tfcli.inspection.attention.matrix_view import weights_matrix
+from tfcli.inspection.attention.page_view import attention_html, matrices_svg
 from tfcli.records.arrays import frozen
 
 NASTY = ("</script><script>alert(1)</script>", "<!-- & ' \"", "\x1b[0m\u2028")
@@ -18,7 +19,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def test_svg_has_a_rectangle_and_a_number_for_every_weight_that_is_not_zero() -> None:
-    root = ElementTree.fromstring(attention_svg(RECORD))
+    root = ElementTree.fromstring(matrices_svg([weights_matrix(RECORD)]))
     numbers = [text.text for text in root.iter(f"{SVG}text") if text.get("text-anchor") == "middle"]
     assert numbers == ["1.0", ".25", ".75", ".12", ".50", ".38"]
     assert len(list(root.iter(f"{SVG}circle"))) == 3
@@ -26,8 +27,8 @@ def test_svg_has_a_rectangle_and_a_number_for_every_weight_that_is_not_zero() ->
 
 
 def test_svg_is_the_same_every_time_and_fetches_nothing() -> None:
-    svg = attention_svg(RECORD)
-    assert svg == attention_svg(RECORD)
+    svg = matrices_svg([weights_matrix(RECORD)])
+    assert svg == matrices_svg([weights_matrix(RECORD)])
     assert re.findall(r"https?://[^'\"]*", svg) == ["http://www.w3.org/2000/svg"]
 
 

@@ -15,8 +15,8 @@ from tests.support.consoles import printed
 from tfcli.inspection.attention import AttentionEvolution, AttentionRecord, AttentionStep
 from tfcli.inspection.attention.choice import cropped, strongest_edges
 from tfcli.inspection.attention.compute import difference
-from tfcli.inspection.attention.matrix_view import attention_overview
-from tfcli.inspection.attention.page_view import attention_svg
+from tfcli.inspection.attention.matrix_view import attention_overview, weights_matrix
+from tfcli.inspection.attention.page_view import matrices_svg
 from tfcli.inspection.attention.view import (
     AttentionDifferenceView,
     AttentionEdgeList,
@@ -118,7 +118,7 @@ def test_a_map_of_long_labels_keeps_its_columns() -> None:
 @pytest.mark.parametrize("name", ["weights", "scores"])
 def test_svg_of_any_token_is_well_formed_and_harmless(name: str) -> None:
     one = record([*NASTY, "</text><script>alert(1)</script>", "&amp;"])
-    svg = attention_svg(one) if name == "weights" else AttentionScores(one).svg()
+    svg = matrices_svg([weights_matrix(one)]) if name == "weights" else AttentionScores(one).svg()
     root = ElementTree.fromstring(svg)
     texts = "".join(text.text or "" for text in root.iter("{http://www.w3.org/2000/svg}text"))
     assert not {unicodedata.category(letter) for letter in texts} & FORBIDDEN

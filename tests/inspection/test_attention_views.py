@@ -16,8 +16,8 @@ from tfcli.draw.tables import to_csv
 from tfcli.inspection.attention import AttentionEvolution, AttentionRecord, AttentionStep
 from tfcli.inspection.attention.choice import cropped, strongest_edges
 from tfcli.inspection.attention.compute import difference
-from tfcli.inspection.attention.matrix_view import difference_matrix
-from tfcli.inspection.attention.page_view import attention_svg, matrices_svg
+from tfcli.inspection.attention.matrix_view import difference_matrix, weights_matrix
+from tfcli.inspection.attention.page_view import matrices_svg
 from tfcli.inspection.attention.view import (
     AttentionDifferenceView,
     AttentionEdgeList,
@@ -255,7 +255,7 @@ def test_svg_of_scores_and_differences_holds_their_numbers() -> None:
 
 
 def test_svg_of_a_long_text_has_no_numbers_and_stays_small() -> None:
-    svg = attention_svg(long(600), 3)
+    svg = matrices_svg([weights_matrix(long(600), 3)])
     assert numbers_of(svg) == []
     assert "600 × 600 drawn as 300 × 302" in svg
     assert len(svg) < 500_000

@@ -6,13 +6,13 @@ from numpy.typing import NDArray
 
 from tfcli.errors import UsageError
 from tfcli.inspection.attention import AttentionKind, AttentionRecord
-from tfcli.inspection.attention.choice import focused, telling_head
+from tfcli.inspection.attention.choice import focused
 
 
 def telling(kind: AttentionKind, weights: NDArray[np.float32]) -> tuple[int, int]:
-    """As `telling_head` finds it among tokens that are a word each."""
+    """As `focused` finds it among tokens that are a word each."""
     tokens = ("a", "b", "c", "d")[: weights.shape[-1]]
-    return telling_head(AttentionRecord(kind, tokens, tokens, weights))
+    return focused(AttentionRecord(kind, tokens, tokens, weights)).focus
 
 
 def heads(*tables: list[list[float]]) -> NDArray[np.float32]:
@@ -48,7 +48,7 @@ def test_a_head_that_looks_at_a_comma_has_found_nothing():
     at_comma, at_words = np.zeros((2, 6, 6), np.float32)
     at_comma[4, 2] = at_comma[3, 1] = at_words[3, 1] = at_words[5, 3] = 1
     record = AttentionRecord("decoder_self", tokens, tokens, np.stack([at_comma, at_words])[None])
-    assert telling_head(record) == (0, 1)
+    assert focused(record).focus == (0, 1)
 
 
 def test_one_token_has_a_head_as_well():

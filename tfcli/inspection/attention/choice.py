@@ -105,11 +105,14 @@ def _at(items: tuple[Item, ...], positions: "range | list[int]") -> tuple[Item, 
 
 
 def focused(record: AttentionRecord, layer: int | None = None, head: int | None = None) -> AttentionRecord:
-    """The record with the layer and head to look at first: those asked for, if it has them, else a UsageError; of what
-    is left open, the telling ones."""
+    """The record with the layer and head to look at first: those asked for, if it has them, else a UsageError. Of what
+    is left open, those that say most about the text: with the largest mean (over queries) of the strongest weight where
+    weights are `telling`; in cross-attention, with the sharpest rows on words."""
     require_head(record, layer, head)
-    found = telling_head(record.narrowed(layer, head))  # from 0 among those that are left
-    return replace(record, focus=(found[0] + (layer or 0), found[1] + (head or 0)))
+    left = record.narrowed(layer, head)
+    strongest = (left.weights * left.telling).max(axis=-1).mean(axis=-1)
+    found = np.unravel_index(strongest.argmax(), strongest.shape)
+    return replace(record, focus=(int(found[0]) + (layer or 0), int(found[1]) + (head or 0)))
 
 
 def require_head(record: AttentionRecord, layer: int | None, head: int | None) -> None:
@@ -122,14 +125,6 @@ def require_place(name: str, index: int | None, count: int) -> None:
     """Refuse a layer or a head that a model with `count` of them does not have, by a UsageError."""
     if index is not None and index >= count:
         raise UsageError(f"There is no {name} {index}: the model has {count}", f"choose 0 to {count - 1}")
-
-
-def telling_head(record: AttentionRecord) -> tuple[int, int]:
-    """The layer and head that says most about a text: with the largest mean (over queries) of its strongest weight
-    where weights are `telling`; in cross-attention, with the sharpest rows on words."""
-    strongest = (record.weights * record.telling).max(axis=-1).mean(axis=-1)
-    layer, head = np.unravel_index(strongest.argmax(), strongest.shape)
-    return int(layer), int(head)
 
 
 ROLLOUT = "R₀ = I; Rₗ = Ãₗ · Rₗ₋₁, Ã = (A + I) / 2, A the mean of a layer's heads"

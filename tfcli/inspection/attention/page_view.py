@@ -16,7 +16,7 @@ from tfcli.draw.colors import NO_VALUE, VIRIDIS, WEIGHTS, hexadecimal, levels, r
 from tfcli.draw.safe import shortened, widest
 from tfcli.draw.svg import rectangle, svg_document
 from tfcli.inspection.attention import AttentionRecord
-from tfcli.inspection.attention.matrix_view import KIND_NAMES, Matrix, head_sums, labels, pooled, weights_matrix
+from tfcli.inspection.attention.matrix_view import KIND_NAMES, Matrix, head_sums, labels, pooled
 
 _CELL = 34
 _SIGNED_CELL = 48
@@ -30,14 +30,9 @@ _GAP = 6
 _SCALE_STEPS = 16
 
 
-def attention_svg(record: AttentionRecord, kept: int = 0) -> str:
-    """An SVG document of the weights in focus: queries down, keys across, the scale under them."""
-    return matrices_svg([weights_matrix(record, kept)])
-
-
 def matrices_svg(matrices: Sequence[Matrix], heading: str = "", note: str = "") -> str:
-    """An SVG document of matrices under one another, each with its title and its scale; above all of them `heading`,
-    bold, with the lines of `note` under it."""
+    """An SVG document of matrices under one another, each with its title and its scale: queries down, keys across.
+    Above all of them `heading`, bold, with the lines of `note` under it."""
     panels = [_Panel(matrix) for matrix in matrices]
     above = [line for line in (heading, *note.split("\n")) if line]
     parts = [_line(text, 24 + _LINE * n, bold=n == 0 and bool(heading)) for n, text in enumerate(above)]
@@ -141,7 +136,6 @@ def _line(text: str, y: int, *, bold: bool) -> str:
     return f"<text x='16' y='{y}' {look}>{escape(text)}</text>"
 
 
-_DECIMALS = 4
 # Its style and its script, with `__DATA__` where the weights go, `__HASH__` where the one script that may run is named.
 _PAGE = Path(__file__).with_name("page.html")
 
@@ -185,6 +179,6 @@ def _record(record: AttentionRecord) -> dict[str, Any]:
 
 def _rounded(weights: NDArray[np.float32]) -> list[list[float | None]]:
     """With four decimals; None where a query may not look, for what is merely small may round to 0."""
-    rounded = np.round(weights.astype(np.float64), _DECIMALS).astype(object)
+    rounded = np.round(weights.astype(np.float64), 4).astype(object)
     rounded[np.isnan(weights)] = None
     return rounded.tolist()

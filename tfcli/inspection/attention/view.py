@@ -40,7 +40,7 @@ from tfcli.inspection.attention.matrix_view import (
     token_at,
     weights_matrix,
 )
-from tfcli.inspection.attention.page_view import attention_html, attention_svg, matrices_svg
+from tfcli.inspection.attention.page_view import attention_html, matrices_svg
 from tfcli.inspection.predictions.view import candidate_bars
 from tfcli.records.generation import Candidate
 
@@ -314,7 +314,8 @@ class AttentionForms:
             return view.svg()
         if not isinstance(found, AttentionHeads):
             return picture_svg(view)
-        return attention_svg(found.records[-1], 0 if isinstance(found, AttentionQuery) else self.kept)
+        kept = 0 if isinstance(found, AttentionQuery) else self.kept
+        return matrices_svg([weights_matrix(found.records[-1], kept)])
 
     def html(self) -> str:
         """The page: of all heads, where there are not too many numbers."""

@@ -47,7 +47,10 @@ class AttributionView(View[Attribution]):
         if _GUTTER + cell * (len(columns) + 1) <= options.max_width:
             yield from _numbers(grid, columns, highest, brush, cell)
         else:
-            yield _map(grid, columns)
+            layers = tuple(f"layer {layer}" for layer in range(len(grid)))
+            labels = tuple(name.removeprefix("head ").replace("cross ", "×") for name in columns)
+            crossed = ", ×: cross-attention" if any(name.startswith("cross") for name in columns) else ""
+            yield HeatMap(grid, f"what the logit owes to it{crossed}", layers, labels, signed=True)
         yield from heading("\nThe largest")
         yield from _ranked(record, options)
         yield Text(_extremes(record))
@@ -99,13 +102,6 @@ def _numbers(
         yield Segment(" " * _GUTTER)
         yield from scale_bar(_signed(-highest), _signed(highest), brush)
         yield Segment("  what the logit owes to it\n", _DIM)
-
-
-def _map(grid: NDArray[np.float32], columns: tuple[str, ...]) -> HeatMap:
-    rows = tuple(f"layer {layer}" for layer in range(len(grid)))
-    labels = tuple(name.removeprefix("head ").replace("cross ", "×") for name in columns)
-    crossed = ", ×: cross-attention" if any(name.startswith("cross") for name in columns) else ""
-    return HeatMap(grid, f"what the logit owes to it{crossed}", rows, labels, signed=True)
 
 
 def _header(columns: tuple[str, ...], cell: int) -> tuple[str, str]:

@@ -60,14 +60,11 @@ def requirements(
     buckets: NDArray[np.float32] | None = None,
     beyond: BeyondContext | None = None,
 ) -> PositionRequirements:
-    """Every requirement with its number.
+    """Every requirement with its number, at distance `k`.
 
-    Args:
-        longer: makes the table with more positions; None: they end with it.
-        k: the distance of `consistent distance`.
-        biases: (H, N, N), what is added to the scores, where something is. buckets: (buckets, H), the numbers that all
-            biases are taken from, where they are so many and no more.
-        beyond: a run's loss by position, which then decides about texts beyond the length.
+    `longer` makes the table with more positions; None: they end with it. `biases` (H, N, N) are added to the scores,
+    and all taken from `buckets` (buckets, H), where they are so many and no more. `beyond` is a run's loss by position,
+    which then decides about texts beyond the length.
     """
     long = None if longer is None else longer(min(max(_TIMES * record.length, _FEWEST), _MOST))
     joined = record.merge or ("add" if record.encoding in ("sinusoidal", "learned") else record.encoding)
@@ -162,9 +159,8 @@ def formula(
     layout: PositionLayout | None = None,
     k: int = 1,
 ) -> Described:
-    """An encoding that is a formula, with its requirements; with the usual sizes where none are given. The heads of
-    rotary share d_model, or a UsageError says so; those of alibi are a column each. Raises what `positions_table`
-    raises."""
+    """An encoding that is a formula, of the usual sizes where none are given. The heads of rotary share d_model, or a
+    UsageError says so; those of alibi are a column each. Raises what `positions_table` raises."""
     size, shared = d_model or SIZE, heads or 1
     if encoding != "alibi" and size % shared:
         raise UsageError(f"--d-model {size} is not divisible by --heads {shared}", "choose a multiple")
@@ -212,7 +208,7 @@ def compared(
 ) -> list[Described]:
     """Every encoding: those of runs; for the others a formula or, where there is none, what training begins with, with
     as many positions as the first run where no `length` is given. A UsageError where two runs have one encoding."""
-    known, order = dict[str, Described](), list[Described]()
+    known = dict[str, Described]()
     for record, found in runs:
         if record.encoding in known:
             other = known[record.encoding][1].origin
@@ -225,14 +221,12 @@ def compared(
     encodings: tuple[Positions, ...] = ("sinusoidal", "learned", "rotary", "alibi", "t5")
     untrained = ModelSection(d_model=-(-d_model // heads) * heads, num_layers=1, num_heads=heads, max_seq_len=length)
     for encoding in encodings:
-        if encoding in known:
-            order.append(known[encoding])
-        elif encoding in sizes:
-            order.append(formula(encoding, length, *sizes[encoding], base=base, k=k))
-        else:
+        if encoding not in known and encoding in sizes:
+            known[encoding] = formula(encoding, length, *sizes[encoding], base=base, k=k)
+        elif encoding not in known:
             model = build_model(replace(untrained, positions=encoding, vocab_size=1))
-            order.append(of_run(model, "untrained", length, k=k))
-    return order
+            known[encoding] = of_run(model, "untrained", length, k=k)
+    return [known[encoding] for encoding in encodings]
 
 
 def _biases(model: Transformer, length: int, side: Side | None) -> NDArray[np.float32]:

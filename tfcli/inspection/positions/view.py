@@ -246,7 +246,11 @@ class PositionComparisonView(View[Sequence[Described]]):
         words = "vectors: positions down × dimensions across; biases: heads down × distances across"
         yield from heading("Positions · every encoding side by side", words)
         across = max(1, min(3, options.max_width // _PANEL))
-        panels = [_panel(*both) for both in self.record]
+        panels = []
+        for record, of in self.record:
+            title = Text(f"{record.encoding} · {printable(of.origin)}", style="bold", no_wrap=True)
+            drawn = VectorMap(record, 16, "") if record.columns == "dimension" else BiasMap(record, "")
+            panels.append(Group(title, drawn))
         for start in range(0, len(panels), across):
             grid = Table.grid(*(Column(ratio=1) for _ in range(across)), padding=(0, 2, 0, 0), expand=True)
             grid.add_row(*panels[start : start + across])
@@ -279,11 +283,6 @@ class PositionComparisonView(View[Sequence[Described]]):
             lines = [f"{', '.join(names)}: {words}" for words, names in named.items()]
             measured.add_row(Text(row[0].name), Text("\n".join(lines), "dim"))
         yield measured
-
-
-def _panel(record: PositionsRecord, found: PositionRequirements) -> Group:
-    title = Text(f"{record.encoding} · {printable(found.origin)}", style="bold", no_wrap=True)
-    return Group(title, VectorMap(record, 16, "") if record.columns == "dimension" else BiasMap(record, ""))
 
 
 def requirements_table(every: Sequence[Described]) -> CsvTable:

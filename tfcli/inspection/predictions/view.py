@@ -82,7 +82,8 @@ class PredictionsView(View[Predictions]):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record, ascii_only = self.record, options.ascii_only
-        tokens = _token_width(record, options.max_width)
+        read = tuple(token_label(token) for one in record.predictions for token in (one.read, one.answer or ""))
+        tokens = max(4, min(widest(read), 16 if options.max_width >= 100 else 8))
         room = options.max_width - _FIXED - 2 * (tokens + 1) - 1
         layout = row_layout([one.candidates for one in record.predictions], room)
         what, answer = ("next token after", "next") if record.kind == "next" else ("token that belongs at", "true")
@@ -108,20 +109,12 @@ def _row(one: Prediction, tokens: int, layout: Row, *, is_chosen: bool, ascii_on
     row.append(fit(token_label(one.read), tokens) + " ", "bold" if is_chosen else "")
     unknown = "-" if ascii_only else "–"
     row.append(fit(unknown if one.answer is None else token_label(one.answer), tokens))
-    row.append(f" {unknown if one.rank is None else _rank(one.rank):>5}")
+    rank = unknown if one.rank is None else str(one.rank) if one.rank < 100_000 else short(one.rank).replace(" ", "")
+    row.append(f" {rank:>5}")
     row.append(f" {unknown if one.probability is None else percent_in_four(one.probability):>4}")
     row.append(f" {one.entropy:4.1f}  ")
     append_candidates(row, one.candidates, one.answer, layout, ascii_only=ascii_only)
     return row
-
-
-def _rank(rank: int) -> str:
-    return str(rank) if rank < 100_000 else short(rank).replace(" ", "")
-
-
-def _token_width(record: Predictions, width: int) -> int:
-    read = (token for one in record.predictions for token in (one.read, one.answer or ""))
-    return max(4, min(max(cell_len(token_label(token)) for token in read), 16 if width >= 100 else 8))
 
 
 def _where(record: Predictions | Lens, read: str) -> str:
