@@ -149,6 +149,11 @@ def weighted_sources(sources: Sequence[str], weights: str) -> list[dict[str, Any
     return [{"source": name, "weight": one} for name, one in zip(sources, numbers, strict=True)]
 
 
+def usual(default: str, about: str, **limits: Any) -> Any:
+    """An option that is None where it is not given, with what help shows as its default."""
+    return typer.Option(help=about, show_default=default, **limits)
+
+
 def flag_of(name: str) -> str:
     """The option of a parameter."""
     return "--set" if name == "assignments" else f"--{name.replace('_', '-')}"

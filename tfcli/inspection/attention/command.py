@@ -20,6 +20,7 @@ _what = partial(typer.Option, rich_help_panel="What")
 _which = partial(typer.Option, rich_help_panel="Which head")
 _against = partial(typer.Option, rich_help_panel="Against what", show_default=False)
 _output = partial(typer.Option, rich_help_panel=OUTPUT)
+_EVERY = "all; cross for pictures of an encoder-decoder"
 _FOLLOWED = "Follow the best text of so many beams: as the target, or behind a decoder's text."
 _LOOKS = "Where one word or token looks, and what is predicted behind it; WORD:2 is its second."
 _LISTED = "A list of the N strongest weights, or of the N largest differences."
@@ -45,12 +46,7 @@ def attention(
     query: Annotated[str | None, _what(metavar="WORD", help=_LOOKS, show_default=False)] = None,
     words: Annotated[bool, _what("--words", help="Merge the pieces of each word into one.")] = False,
     kind: Annotated[
-        Kind | None,
-        _which(
-            metavar="KIND",
-            help="encoder_self, decoder_self or cross.",
-            show_default="all; cross for pictures of an encoder-decoder",
-        ),
+        Kind | None, _which(metavar="KIND", help="encoder_self, decoder_self or cross.", show_default=_EVERY)
     ] = None,
     layer: Annotated[int | None, _which(min=0, help="Layer, from 0.", show_default="all, then a telling one")] = None,
     head: Annotated[int | None, _which(min=0, help="Head, from 0.", show_default="all, then a telling one")] = None,

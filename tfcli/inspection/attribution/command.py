@@ -2,9 +2,8 @@
 
 from typing import Annotated
 
-import typer
-
 from tfcli.console.options import Outputs, Position, Run, Target, Text, Weights, command, present
+from tfcli.console.settings import usual
 from tfcli.console.stdin import read_text
 from tfcli.console.terminal import Terminal
 
@@ -18,13 +17,8 @@ def attribution(
     *,
     target: Target = None,
     position: Position = None,
-    token: Annotated[
-        str | None,
-        typer.Option(metavar="TOKEN", help="The token whose logit is explained.", show_default="the likeliest"),
-    ] = None,
-    against: Annotated[
-        str | None, typer.Option(metavar="TOKEN", help="Subtract the logit of this token.", show_default="nothing")
-    ] = None,
+    token: Annotated[str | None, usual("the likeliest", "The token whose logit is explained.", metavar="TOKEN")] = None,
+    against: Annotated[str | None, usual("nothing", "Subtract the logit of this token.", metavar="TOKEN")] = None,
     weights: Weights,
 ) -> None:
     """Show what a token's logit owes to each part of the model.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tfcli.console.options import Checkpoint, Kind, Outputs, Target, Weights, command, first_given, present, use_threads
-from tfcli.console.settings import flag_of
+from tfcli.console.settings import flag_of, usual
 from tfcli.console.stdin import read_text
 from tfcli.console.terminal import Terminal
 from tfcli.errors import UsageError
@@ -25,15 +25,11 @@ def _text(default: str | bool, about: str = "The text to read") -> Any:
     return typer.Argument(metavar="TEXT", help=f"{about}; - for stdin.", show_default=default)
 
 
-def _usual(default: str, about: str, **limits: Any) -> Any:
-    return typer.Option(help=about, show_default=default, **limits)
-
-
 Text = Annotated[str | None, _text("Lucas will travel")]
-OfRun = Annotated[Path | None, _usual("a toy", "A run, to see a real layer of it.", metavar="RUN")]
+OfRun = Annotated[Path | None, usual("a toy", "A run, to see a real layer of it.", metavar="RUN")]
 NotationOption = Annotated[NotationName, typer.Option(help="Whose symbols to use. In udl, tokens are columns.")]
-ToySeed = Annotated[int | None, _usual("0", "Seed of a toy's weights.", min=0)]
-_SIZE = functools.partial(_usual, about="Size of a toy's vectors.", min=1, max=512)
+ToySeed = Annotated[int | None, usual("0", "Seed of a toy's weights.", min=0)]
+_SIZE = functools.partial(usual, about="Size of a toy's vectors.", min=1, max=512)
 
 
 _OF_LAYER = ("layer", "kind", "target")
@@ -46,22 +42,22 @@ class Reading:
 
     text: Text = None
     run: OfRun = None
-    layer: Annotated[int | None, _usual("0", "Layer of a run, from 0.", min=0)] = None
-    kind: Annotated[
-        Kind | None, _usual("its own", "In a run: encoder_self, decoder_self or cross.", metavar="KIND")
-    ] = None
+    layer: Annotated[int | None, usual("0", "Layer of a run, from 0.", min=0)] = None
+    kind: Annotated[Kind | None, usual("its own", "In a run: encoder_self, decoder_self or cross.", metavar="KIND")] = (
+        None
+    )
     target: Target = None
-    head: Annotated[int | None, _usual("all of a toy, 0 of a run", "Head, from 0.", min=0)] = None
+    head: Annotated[int | None, usual("all of a toy, 0 of a run", "Head, from 0.", min=0)] = None
     d_model: Annotated[int | None, _SIZE("9")] = None
-    heads: Annotated[int | None, _usual("3", "Heads of a toy, which share d_model.", min=1, max=64)] = None
+    heads: Annotated[int | None, usual("3", "Heads of a toy, which share d_model.", min=1, max=64)] = None
     score: Annotated[
-        Literal["scaled_dot", "dot", "additive"] | None, _usual("scaled_dot", "How queries and keys meet in a toy.")
+        Literal["scaled_dot", "dot", "additive"] | None, usual("scaled_dot", "How queries and keys meet in a toy.")
     ] = None
     projection: Annotated[
         Literal["none"] | None, typer.Option(help="In a toy, none computes softmax(X Xᵀ) X.", show_default=False)
     ] = None
     norm_placement: Annotated[
-        Literal["pre", "post"] | None, _usual("post", "In a toy: norms before or behind each sublayer.")
+        Literal["pre", "post"] | None, usual("post", "In a toy: norms before or behind each sublayer.")
     ] = None
     seed: ToySeed = None
 
@@ -202,7 +198,7 @@ def positions(
     text: Text = None,
     run: OfRun = None,
     d_model: Annotated[int | None, _SIZE("4")] = None,
-    length: Annotated[int | None, _usual("the text's", "Positions of the table.", min=1, max=10_000)] = None,
+    length: Annotated[int | None, usual("the text's", "Positions of the table.", min=1, max=10_000)] = None,
     base: Annotated[float, typer.Option(help="Base L of the wavelengths.")] = 10_000.0,
     notation: NotationOption = "bishop",
     seed: ToySeed = None,
@@ -245,7 +241,7 @@ _OF_DRAWN_TOY = {"temperature": 0.5, "top_k": 3, "top_p": 0.9, "beam": 2, "seed"
 
 
 def _of_draw(name: str, about: str, **limits: Any) -> Any:
-    return _usual(f"the run's own; a toy: {_OF_DRAWN_TOY[name]}", about, **limits)
+    return usual(f"the run's own; a toy: {_OF_DRAWN_TOY[name]}", about, **limits)
 
 
 @command
@@ -253,7 +249,7 @@ def decoding(
     terminal: Terminal,
     outputs: Outputs,
     text: Annotated[str | None, _text(False, "What a run goes on from")] = None,
-    run: Annotated[Path | None, _usual("a toy language", "A trained model.", metavar="RUN")] = None,
+    run: Annotated[Path | None, usual("a toy language", "A trained model.", metavar="RUN")] = None,
     temperature: Annotated[float | None, _of_draw("temperature", "Divides the logits; 0: greedy.", min=0)] = None,
     top_k: Annotated[int | None, _of_draw("top_k", "Draw from the k best alone; 0: all.", min=0)] = None,
     top_p: Annotated[

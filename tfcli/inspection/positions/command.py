@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tfcli.console.options import Outputs, argument, command, first_given, present
+from tfcli.console.settings import usual
 from tfcli.console.terminal import Terminal
 from tfcli.errors import TfcliError, UsageError
 from tfcli.inspection.positions import HEADS, SIZE
@@ -24,34 +25,27 @@ def positions(
     ] = None,
     encoding: Annotated[
         Literal["sinusoidal", "rotary", "alibi", "learned", "t5", "none"] | None,
-        typer.Option(
-            help="The encoding of a formula: sinusoidal, rotary or alibi. The others need a run.",
-            show_default="sinusoidal",
-        ),
+        usual("sinusoidal", "The encoding of a formula: sinusoidal, rotary or alibi. The others need a run."),
     ] = None,
     compare: Annotated[
         bool, typer.Option("--compare", help="Show all encodings side by side, with those of the runs.")
     ] = False,
-    shift: Annotated[
-        int | None, typer.Option(metavar="K", min=1, help="Show the matrix that carries n to n + K.", show_default="1")
-    ] = None,
+    shift: Annotated[int | None, usual("1", "Show the matrix that carries n to n + K.", metavar="K", min=1)] = None,
     loss: Annotated[
         bool, typer.Option("--loss", help="Measure a decoder's loss at 1×, 2× and 4× its context.")
     ] = False,
-    length: Annotated[
-        int | None, typer.Option(min=1, max=4096, help="Positions.", show_default=f"{SIZE}, or the run's")
-    ] = None,
-    d_model: Annotated[int | None, typer.Option(min=1, max=512, help="Dimensions.", show_default=str(SIZE))] = None,
+    length: Annotated[int | None, usual(f"{SIZE}, or the run's", "Positions.", min=1, max=4096)] = None,
+    d_model: Annotated[int | None, usual(str(SIZE), "Dimensions.", min=1, max=512)] = None,
     heads: Annotated[
         int | None,
-        typer.Option(
+        usual(
+            f"{HEADS} for alibi and --compare, else 1",
+            "Heads: the columns of alibi, or the heads that share d_model in rotary.",
             min=1,
             max=128,
-            help="Heads: the columns of alibi, or the heads that share d_model in rotary.",
-            show_default=f"{HEADS} for alibi and --compare, else 1",
         ),
     ] = None,
-    base: Annotated[float | None, typer.Option(help="Base L of the wavelengths.", show_default="10000")] = None,
+    base: Annotated[float | None, usual("10000", "Base L of the wavelengths.")] = None,
     layout: Annotated[
         Literal["interleaved", "halves"] | None,
         typer.Option(

@@ -84,15 +84,10 @@ def run_positions(model: Transformer, length: int | None = None, side: Side | No
         return (_learned if section.positions == "learned" else _relative)(model, length, side)
     if section.positions == "rotary":
         return _rotary(section, length)
-    record = positions_table(
-        section.positions,
-        length,
-        section.num_heads if section.positions == "alibi" else section.position_size,
-        section.position_base,
-        layout=section.layout,
-        scaling=section.position_scaling,
-        offset=section.position_offset,
-    )
+    size = section.num_heads if section.positions == "alibi" else section.position_size
+    base, layout, scaling = section.position_base, section.layout, section.position_scaling
+    first = section.position_offset
+    record = positions_table(section.positions, length, size, base, layout=layout, scaling=scaling, offset=first)
     return replace(record, merge=_merge(section))
 
 
