@@ -13,9 +13,10 @@ from rich.console import Console
 
 from tests.support.consoles import printed
 from tests.support.run_folders import falling, write_run
-from tfcli.draw.curve import Plot, Series, curve_svg
+from tfcli.draw.curve import Plot, Series
+from tfcli.draw.svg import picture_svg
 from tfcli.records.runs import RunSummary, SettingChanged, StepsDone
-from tfcli.runs.curves_view import run_plots
+from tfcli.runs.curves_view import curves_picture
 from tfcli.runs.overview import compare, read_detail
 from tfcli.runs.view import ComparisonView, RunList, RunView, history_csv
 
@@ -191,18 +192,20 @@ def test_curves_over_steps_tokens_or_time(by, label: str, tmp_path: Path):  # ty
 
 def test_the_svg_is_the_same_every_time_and_well_formed(run: Path):
     history = read_detail(run).history
-    text = curve_svg("a <b> & c", tuple(run_plots(history)))
-    assert text == curve_svg("a <b> & c", tuple(run_plots(history)))
+    text = picture_svg(curves_picture("a <b> & c", history))
+    assert text == picture_svg(curves_picture("a <b> & c", history))
     root = ElementTree.fromstring(text)
     space = "{http://www.w3.org/2000/svg}"
-    points = [line.attrib["points"].split() for line in root.iter(f"{space}polyline")]
-    assert [len(one) for one in points] == [40, 40]  # the loss and the learning rate of 40 reports
-    assert len(list(root.iter(f"{space}circle"))) == 10 + 1  # evaluations and a spike
-    places = [tuple(map(float, point.split(","))) for one in points for point in one]
-    width, height = float(root.attrib["width"]), float(root.attrib["height"])
-    assert all(0 <= x <= width and 0 <= y <= height for x, y in places)
-    heights = [float(point.split(",")[1]) for point in points[1]]
+    assert root.findtext(f"{space}title") == "a <b> & c"
+    words = [part.text or "" for part in root.iter(f"{space}text")]
+    assert {"●", "validation", "▲", "spike"} <= set(words)
+    assert words.count("▲") == 1 + 1  # a spike, and its name
+    dots = [one for one in root.iter(f"{space}circle") if one.attrib["fill"] == "#15803d"]  # of the learning rate
+    heights = [float(one.attrib["cy"]) for one in sorted(dots, key=lambda one: float(one.attrib["cx"]))]
     assert heights == sorted(heights)  # the learning rate falls, and y grows downwards
+    width, height = float(root.attrib["width"]), float(root.attrib["height"])
+    places = [(float(one.attrib["cx"]), float(one.attrib["cy"])) for one in root.iter(f"{space}circle")]
+    assert all(0 <= x <= width and 0 <= y <= height for x, y in places)
 
 
 def test_the_csv_has_every_point(run: Path):
@@ -219,4 +222,4 @@ def test_a_run_without_curves_is_drawn(tmp_path: Path):
     text = printed(RunView(read_detail(write_run(tmp_path / "run"))), 80)
     assert "└" not in text
     assert "0 of 12 steps" in text
-    assert curve_svg("run", ()).endswith("</svg>\n")
+    assert picture_svg(curves_picture("run", read_detail(tmp_path / "run").history)).endswith("</svg>\n")

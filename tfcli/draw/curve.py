@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,6 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
-
-from tfcli.draw.svg import svg_document
 
 # The bit of each dot in a Braille cell (Unicode block U+2800), by [row][column].
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
@@ -181,9 +178,7 @@ def _digits(ticks: list[float]) -> int:
     return next((d for d in range(7) if all(abs(round(t, d) - t) < 1e-9 for t in ticks)), 7)
 
 
-def _finite(
-    series: Series, y_range: tuple[float, float] | None = None
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _finite(series: Series, y_range: tuple[float, float] | None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     xs, ys = np.array(series.xs, dtype=np.float64), np.array(series.ys, dtype=np.float64)
     known = np.isfinite(xs) & np.isfinite(ys)
     if y_range is not None:
@@ -207,59 +202,3 @@ def _scaled(values: NDArray[np.float64], low: float, high: float, size: int) -> 
 
 def _line_of(tick: float, low: float, high: float, height: int) -> int:
     return int(height * 4 - 1 - _scaled(np.array([tick]), low, high, height * 4)[0]) // 4
-
-
-_WIDTH, _LEFT, _RIGHT, _TOP = 720, 72, 24, 40
-_LINE = 20  # pixels for a line of the plot in a terminal
-_GAP = 56  # under a plot: its axis and its names
-_INKS = {"cyan": "#0e7490", "yellow": "#b45309", "green": "#15803d", "red": "#b91c1c"}
-
-
-def curve_svg(title: str, plots: Sequence[Plot]) -> str:
-    """An SVG document: the plots under each other, each with its axes and names. Without plots, the title alone."""
-    parts, top = [], _TOP
-    for plot in plots:
-        parts += _plot(plot, top)
-        top += plot.height * _LINE + _GAP
-    words = f"<text x='16' y='24' font-size='15' font-weight='bold'>{escape(title)}</text>"
-    return svg_document(title, _WIDTH, top, [words, *parts])
-
-
-def _plot(plot: Plot, top: int) -> list[str]:
-    points = [list(zip(*map(np.ndarray.tolist, _finite(series)), strict=True)) for series in plot.series]
-    ys = [y for one in points for _, y in one]
-    first, last = plot.x_range or (0.0, max(x for one in points for x, _ in one))
-    low, high = min(ys), max(ys)
-    if high == low:
-        low, high = low - 0.05, high + 0.05
-    right, height = _WIDTH - _RIGHT, plot.height * _LINE
-
-    def place(x: float, y: float) -> tuple[float, float]:
-        across = (x - first) / ((last - first) or 1.0)
-        return _LEFT + across * (right - _LEFT), top + (high - y) / (high - low) * height
-
-    parts = []
-    for tick in nice_ticks(low, high, max(2, plot.height // 2)):
-        at = place(first, tick)[1]
-        parts.append(f"<path d='M{_LEFT} {at:.1f}H{right}' stroke='#e5e5e5'/>")
-        parts.append(f"<text x='{_LEFT - 8}' y='{at + 4:.1f}' text-anchor='end' fill='#555555'>{tick:g}</text>")
-    parts.append(f"<path d='M{_LEFT} {top}V{top + height}H{right}' fill='none' stroke='#555555'/>")
-    for series, one in zip(plot.series, points, strict=True):
-        parts += _series(series, [place(x, y) for x, y in one])
-    y = top + height + 18
-    names = "".join(f"<tspan dx='24' fill='{_ink(series)}'>{escape(series.name)}</tspan>" for series in plot.series)
-    label = f"<text x='{(_LEFT + right) // 2}' y='{y}' text-anchor='middle'>{escape(plot.x_label)}{names}</text>"
-    end = f"<text x='{right}' y='{y}' text-anchor='end'>{last:,.0f}</text>"
-    return [*parts, f"<text x='{_LEFT}' y='{y}'>{first:,.0f}</text>", label, end]
-
-
-def _series(series: Series, places: Sequence[tuple[float, float]]) -> list[str]:
-    ink = _ink(series)
-    if series.marker:
-        return [f"<circle cx='{x:.1f}' cy='{y:.1f}' r='3.5' fill='{ink}'/>" for x, y in places]
-    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-    return [f"<polyline points='{line}' fill='none' stroke='{ink}' stroke-width='1.5'/>"]
-
-
-def _ink(series: Series) -> str:
-    return _INKS.get(series.style.split()[-1] if series.style else "", "#333333")

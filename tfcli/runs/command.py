@@ -76,10 +76,8 @@ def show_run(terminal: Terminal, run: Run, csv: Csv = None, svg: Svg = None, jso
       tfcli runs show runs/decoder-1
       tfcli runs show runs/decoder-1 --svg curve.svg --csv curve.csv
     """
-    from tfcli.draw.curve import curve_svg
-    from tfcli.draw.safe import printable
-    from tfcli.draw.svg import captioned
-    from tfcli.runs.curves_view import run_plots
+    from tfcli.draw.svg import captioned, picture_svg
+    from tfcli.runs.curves_view import curves_picture
     from tfcli.runs.overview import read_detail
     from tfcli.runs.view import RunView, history_csv
 
@@ -91,7 +89,7 @@ def show_run(terminal: Terminal, run: Run, csv: Csv = None, svg: Svg = None, jso
     if csv is not None:
         write_output(csv, "--csv", history_csv(detail.history))
     if svg is not None:
-        drawn = curve_svg(printable(detail.summary.name), tuple(run_plots(detail.history)))
+        drawn = picture_svg(curves_picture(detail.summary.name, detail.history))
         write_output(svg, "--svg", captioned(drawn, **about))
     if not json:
         terminal.note(_next(detail))

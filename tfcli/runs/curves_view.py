@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -62,6 +62,11 @@ def run_plots(history: History) -> Iterator[Plot]:
     rates = Series("learning rate", steps, [point.learning_rate for point in training], "green")
     yield Plot(drawn, "step", _LOSS_LINES, x_range, gutter=_GUTTER)
     yield Plot((rates,), "step", _RATE_LINES, x_range, gutter=_GUTTER)
+
+
+def curves_picture(name: str, history: History) -> Group:
+    """The run's name over its plots, as a file shows them."""
+    return Group(Text(printable(name), "bold"), *(part for plot in run_plots(history) for part in ("", plot)))
 
 
 def compared_plots(runs: Sequence[RunDetail], by: By) -> Iterator[tuple[str, Plot]]:
