@@ -109,8 +109,8 @@ def test_a_training_goes_the_same_way_without_any(monkeypatch: pytest.MonkeyPatc
     assert losses() == pytest.approx(before, rel=5e-3)
 
 
-def test_without_fake_tensors_memory_is_estimated_by_a_formula(monkeypatch: pytest.MonkeyPatch):
-    """Gradients and moments to the byte; what the backward pass needs, between half and twice as much."""
+def test_without_fake_tensors_memory_is_that_of_weights_gradients_and_moments(monkeypatch: pytest.MonkeyPatch):
+    """Gradients and moments to the byte."""
     recipe = tiny_recipe("decoder", {"model": {"vocab_size": 50, "num_layers": 3}, "train": {"device": "cpu"}})
     recipe = recipe.resolved()
     recipe = resolve_for_machine(recipe)
@@ -120,8 +120,8 @@ def test_without_fake_tensors_memory_is_estimated_by_a_formula(monkeypatch: pyte
         raise ImportError(name)
 
     monkeypatch.setattr(kernels.importlib, "import_module", gone)
-    formula = predict_memory(recipe)
-    assert (formula.optimizer, formula.gradients) == (exact.optimizer, exact.gradients)
-    assert formula.weights == pytest.approx(exact.weights, rel=0.3)
-    assert 0.5 * exact.activations <= formula.activations <= 2 * exact.activations
+    least = predict_memory(recipe)
+    assert (least.optimizer, least.gradients) == (exact.optimizer, exact.gradients)
+    assert least.weights == pytest.approx(exact.weights, rel=0.3)
+    assert least.peak <= exact.peak
     kernels.allow_recompiles(8)  # changes nothing, and raises nothing

@@ -1,7 +1,7 @@
 """Memory estimate: how much memory a training takes, and whether that fits into this machine, before it begins.
 
 PyTorch's fake tensors, which have shapes and no numbers, run the model's own code: what is counted is what autograd
-really keeps. A formula is used where this PyTorch has no fake tensors.
+really keeps.
 """
 
 import weakref
@@ -142,23 +142,10 @@ def _traced(recipe: Recipe, sequences: int) -> Counter[str]:
             with torch.no_grad():
                 scores_of_labels(model.eval(), batch, model.device)
             return ledger.totals()
-    except NotImplementedError:
-        return _by_formula(recipe, sequences)
-
-
-def _by_formula(recipe: Recipe, sequences: int) -> Counter[str]:
-    """A layer keeps T D (34 + 5 H T / D) bytes of a sequence in 16 bits (Korthikanti et al. 2022, equation 1)."""
-    section, train, length = recipe.model, recipe.train, recipe.context
-    layers = section.num_layers + (section.decoder_layers if section.architecture == "encoder-decoder" else 0)
-    layers, half = 1 if train.activation_checkpointing else layers, train.precision == "bfloat16"
-    own, of_training = count_parameters(recipe)
-    weights, gradients = 4 * (own + (of_training if train.adapter else 0)), 4 * of_training
-    kept = sequences * length * section.d_model * (34 + 5 * section.num_heads * length / section.d_model)
-    logits = 4 * min(sequences * length, MOST_TOKENS) * (section.vocab_size or 0)
-    kinds: Counter[str] = Counter(weights=weights, gradients=gradients, logits=logits)
-    kinds.update(copies=weights // 2 if half else 0, activations=round(kept * layers * (1 if half else 2)))
-    kinds["peak"] = kinds.total()
-    return kinds
+    except NotImplementedError:  # of a later PyTorch: the least that it takes
+        own, of_training = count_parameters(recipe)
+        weights, gradients = 4 * (own + (of_training if train.adapter else 0)), 4 * of_training
+        return Counter(weights=weights, gradients=gradients, peak=weights + gradients)
 
 
 class _Ledger:
