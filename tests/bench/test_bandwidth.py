@@ -19,5 +19,5 @@ def test_the_best_of_both_ways(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tfcli.bench.machine.time.perf_counter", lambda: next(clock))
     monkeypatch.setattr(machine, "_ROWS", 2)
     side = Bandwidth("cpu", 1)
-    assert side.about() == {"bytes": 32_768}
+    assert side.matrix.nbytes == 32_768
     assert side.step()["bytes_per_second"] == pytest.approx(32_768)

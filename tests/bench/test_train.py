@@ -68,11 +68,10 @@ def test_against_transformers_in_both_precisions():
 
 
 def test_a_share_is_of_the_peak_in_the_side_s_own_precision():
-    sizes = train._Sizes(tiny({"model": {"activation": "relu"}}))
     peaks = [MatrixPeak("float32", 1e6, 1, 1, 1), MatrixPeak("bfloat16", 4e6, 1, 1, 1)]
     about = {"model": "Decoder", "precision": "bfloat16", "parameters": 1}
     process: Any = SimpleNamespace(name="tfcli", about=about)
-    side = train._side(Taken(process, [2.0, 1.0, 4.0], {"memory": 1}), sizes, peaks)
+    side = train._side(Taken(process, [2.0, 1.0, 4.0], {"memory": 1}), 16, 345_600, peaks)
     assert (side.tokens_per_second, side.peak_share) == (8.0, 345_600 / 2.0 / 4e6)
 
 

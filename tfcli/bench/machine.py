@@ -4,6 +4,8 @@ import importlib.metadata
 import importlib.util
 import time
 from collections.abc import Callable, Iterable, Sequence
+from math import prod
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -69,7 +71,7 @@ def largest_products(section: ModelSection, tokens: int, labelled: int) -> list[
             shapes.add((labelled, size, vocab_size))
         elif isinstance(module, nn.Linear):
             shapes.add((tokens, module.in_features, module.out_features))
-    return sorted(shapes, key=_flops, reverse=True)[:2]
+    return sorted(shapes, key=prod, reverse=True)[:2]
 
 
 class Products(Side):
@@ -83,7 +85,7 @@ class Products(Side):
     def step(self) -> Answer:
         """The peak of each precision in this round, under "peaks"."""
         rounds = ([self._measure(shape, precision) for shape in self.shapes] for precision in self.precisions)
-        return {"peaks": [max(peaks, key=lambda peak: peak[1]) for peaks in rounds]}
+        return {"peaks": [max(peaks, key=itemgetter(1)) for peaks in rounds]}
 
     def _measure(self, shape: Shape, precision: str) -> tuple[str, float, Shape]:
         rows, inner, columns = shape
@@ -92,36 +94,33 @@ class Products(Side):
         # As the forward pass multiplies by a weight, and as the backward pass does: a library may prefer one of them.
         ways = (torch.randn(columns, inner, **kind).T, torch.randn(inner, columns, **kind))
         seconds = min(self._fastest(left, right, out) for right in ways)
-        return precision, _flops(shape) / seconds, shape
+        return precision, 2 * prod(shape) / seconds, shape
 
     def _fastest(self, left: torch.Tensor, right: torch.Tensor, out: torch.Tensor) -> float:
         at_once = 1 if self.device.type == "cpu" else _AT_ONCE
-        fastest, spent, repeats = float("inf"), 0.0, -1
-        while repeats < _FEWEST or (spent < _SECONDS and repeats < _MOST):
-            began = time.perf_counter()
+
+        def multiply() -> None:
             for _ in range(at_once):
                 torch.mm(left, right, out=out)
-            synchronize(self.device)
-            seconds = time.perf_counter() - began
-            repeats += 1
-            if repeats > 0:  # the first one prepares
-                fastest, spent = min(fastest, seconds / at_once), spent + seconds
-        return fastest
+
+        _seconds(self.device, multiply)  # the first one prepares
+        taken: list[float] = []
+        while len(taken) < _FEWEST or (sum(taken) < _SECONDS and len(taken) < _MOST):
+            taken.append(_seconds(self.device, multiply))
+        return min(taken) / at_once
+
+
+def _seconds(device: torch.device, work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    synchronize(device)
+    return time.perf_counter() - began
 
 
 def best_peaks(rounds: Iterable[Answer]) -> tuple[MatrixPeak, ...]:
     """The best of all rounds, of each precision."""
-    best: dict[str, MatrixPeak] = {}
-    for answer in rounds:
-        for precision, flops_per_second, (rows, inner, columns) in answer["peaks"]:
-            if precision not in best or flops_per_second > best[precision].flops_per_second:
-                best[precision] = MatrixPeak(precision, flops_per_second, rows, inner, columns)
-    return tuple(best.values())
-
-
-def _flops(shape: Shape) -> int:
-    rows, inner, columns = shape
-    return 2 * rows * inner * columns
+    best = (max(peaks, key=itemgetter(1)) for peaks in zip(*(answer["peaks"] for answer in rounds), strict=True))
+    return tuple(MatrixPeak(precision, flops_per_second, *shape) for precision, flops_per_second, shape in best)
 
 
 _ROWS, _COLUMNS = 32_768, 4096
@@ -138,21 +137,9 @@ class Bandwidth(Side):
         self.matrix = torch.ones(_ROWS, _COLUMNS, device=self.device)
         self.vector = torch.ones(_COLUMNS, device=self.device)
 
-    def about(self) -> Answer:
-        """How much is read."""
-        return {"bytes": self.matrix.nbytes}
-
     @torch.inference_mode()
     def step(self) -> Answer:
         """The best of this round, under "bytes_per_second"."""
-        seconds = min(self._fastest(lambda: self.matrix @ self.vector), self._fastest(self.matrix.sum))
-        return {"bytes_per_second": self.matrix.nbytes / seconds}
-
-    def _fastest(self, read: Callable[[], torch.Tensor]) -> float:
-        taken = []
-        for _ in range(_REPEATS + 1):
-            began = time.perf_counter()
-            read()
-            synchronize(self.device)
-            taken.append(time.perf_counter() - began)
-        return min(taken[1:])
+        ways = (lambda: self.matrix @ self.vector, self.matrix.sum)
+        taken = [[_seconds(self.device, way) for _ in range(_REPEATS + 1)] for way in ways]
+        return {"bytes_per_second": self.matrix.nbytes / min(min(seconds[1:]) for seconds in taken)}

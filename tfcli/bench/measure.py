@@ -139,8 +139,7 @@ def spread(values: Sequence[float]) -> Spread:
     >>> spread([4.0, 1.0, 2.0, 3.0, 5.0])
     Spread(p10=1.4, p50=3.0, p90=4.6)
     """
-    p10, p50, p90 = (float(value) for value in np.percentile(values, [10, 50, 90]))
-    return Spread(p10, p50, p90)
+    return Spread(*np.percentile(values, [10, 50, 90]).tolist())
 
 
 def ratios(ours: Sequence[float], theirs: Sequence[float]) -> dict[str, float]:

@@ -6,8 +6,6 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from statistics import median
 
-import numpy as np
-
 from tfcli.bench import MatrixPeak, TrainingSide, TrainingSpeed
 from tfcli.bench.machine import (
     SQUARES,
@@ -24,7 +22,7 @@ from tfcli.models.flops import training_flops
 from tfcli.models.head import require_head
 from tfcli.recipe.recipe import Recipe
 from tfcli.training.job import resolve_for_machine
-from tfcli.training.memory import require_memory, sequences_per_batch, synthetic_batch
+from tfcli.training.memory import require_memory, sequences_per_batch, synthetic_batches
 
 WARMUP = 3  # steps that do not count: they allocate, choose kernels and compile
 _PRECISIONS = ("float32", "bfloat16")
@@ -41,16 +39,19 @@ def bench_training(
         TfcliError: a side failed.
     """
     recipe = _decided(recipe, transformers)
+    model, train, length, sequences = recipe.model, recipe.train, recipe.context, sequences_per_batch(recipe)
+    batch = next(synthetic_batches(recipe))
+    tokens = train.grad_accumulation * batch.tokens
+    flops = train.grad_accumulation * training_flops(model, sequences, length, labelled=batch.target_tokens)
     names = ["tfcli", *(f"transformers {precision}" for precision in _PRECISIONS if transformers)]
-    sizes = _Sizes(recipe)
     with ExitStack() as stack:
 
         def start(name: str, request: Answer) -> SideProcess:
             tell(f"starting {name}")
             return stack.enter_context(SideProcess(name, request))
 
-        shapes = largest_products(recipe.model, sizes.sequences * sizes.length, sizes.labelled)
-        machine = {"device": recipe.train.device, "threads": recipe.train.threads}
+        shapes = largest_products(model, sequences * length, batch.target_tokens)
+        machine = {"device": train.device, "threads": train.threads}
         request = {"open": "products", "shapes": [*SQUARES, *shapes], "precisions": _PRECISIONS, **machine}
         products = start("matrix products", request)
         products.step()
@@ -64,19 +65,19 @@ def bench_training(
     peaks = best_peaks(products.answers)
     return TrainingSpeed(
         **describe_model(recipe),
-        length=sizes.length,
-        sequences=sizes.sequences,
-        micro_batches=recipe.train.grad_accumulation,
-        tokens_per_step=sizes.tokens,
-        flops_per_step=sizes.flops,
-        attention=recipe.train.attention,
-        compiled=recipe.train.compile == "on",
+        length=length,
+        sequences=sequences,
+        micro_batches=train.grad_accumulation,
+        tokens_per_step=tokens,
+        flops_per_step=flops,
+        attention=train.attention,
+        compiled=train.compile == "on",
         steps=steps,
         warmup=WARMUP,
-        machine=describe_machine(recipe.train.device, recipe.train.threads),
+        machine=describe_machine(train.device, train.threads),
         peaks=peaks,
-        sides=tuple(_side(taken, sizes, peaks) for taken in measured),
-        differences=opponent_of(recipe.model).differences if transformers else (),
+        sides=tuple(_side(taken, tokens, flops, peaks) for taken in measured),
+        differences=opponent_of(model).differences if transformers else (),
     )
 
 
@@ -92,29 +93,14 @@ def _decided(recipe: Recipe, transformers: bool) -> Recipe:
     return recipe
 
 
-class _Sizes:
-    """What one step of a recipe computes."""
-
-    def __init__(self, recipe: Recipe) -> None:
-        model, train = recipe.model, recipe.train
-        self.length, self.sequences = recipe.context, sequences_per_batch(recipe)
-        batch = synthetic_batch(
-            model, self.sequences, self.length, np.random.default_rng(0), mask_probability=train.mask_probability
-        )
-        self.labelled = batch.target_tokens
-        self.tokens = train.grad_accumulation * batch.tokens
-        flops = training_flops(model, self.sequences, self.length, labelled=self.labelled)
-        self.flops = train.grad_accumulation * flops
-
-
-def _side(taken: Taken, sizes: _Sizes, peaks: Sequence[MatrixPeak]) -> TrainingSide:
+def _side(taken: Taken, tokens: int, flops: int, peaks: Sequence[MatrixPeak]) -> TrainingSide:
     about, seconds = taken.side.about, median(taken.seconds)
     peak = next(peak for peak in peaks if peak.precision == about["precision"])
     return TrainingSide(
         name=taken.side.name,
         **about,
-        tokens_per_second=sizes.tokens / seconds,
+        tokens_per_second=tokens / seconds,
         step_seconds=spread(taken.seconds),
-        peak_share=sizes.flops / seconds / peak.flops_per_second,
+        peak_share=flops / seconds / peak.flops_per_second,
         **taken.beside,
     )
