@@ -37,11 +37,10 @@ class Spread:
 
 @dataclass(frozen=True)
 class TrainingSide:
-    """One way to train, measured in a process of its own.
+    """One way to train. `peak_share`: its `flops_per_step` a second as a share of the matrix peak in its precision.
 
-    `peak_share`: operations a second of `TrainingSpeed.flops_per_step` as a share of the matrix peak in its precision.
-    `memory`: the most that the process held, or PyTorch on a CUDA GPU. `ratio`: its median step over that of the first
-    side, which has None; `ratio_p10` and `ratio_p90` are over rounds, in each of which every side does one step.
+    `ratio`: its median step over that of the first side, which has None; `ratio_p10` and `ratio_p90`: over rounds, in
+    each of which every side does one step. `memory`: the most that its process held, or PyTorch on a CUDA GPU.
     """
 
     name: str
@@ -71,8 +70,7 @@ class TrainingSpeed:
     """`steps` measured steps of every side in turns, after `warmup` that do not count.
 
     A step is `micro_batches` of `sequences` of `length` random ids, `tokens_per_step` in all (of both sides of pairs).
-    `flops_per_step` are those of the recipe's matrix products forward and backward, without what a mask hides.
-    `attention` is the path of tfcli's attention; `differences` are those between the recipe's model and the other.
+    `flops_per_step`: of the recipe's matrix products forward and backward, without what a mask hides.
     """
 
     recipe: str
@@ -100,9 +98,8 @@ class TrainingSpeed:
 class GenerationSide:
     """One way to generate, as `TrainingSide`; the best text of a beam counts alone.
 
-    `prefill_seconds` go by until the first new token is there, `token_seconds` from one new token (of every text) to
-    the next. `bandwidth_share` is the time in which a token's weights can be read, in the side's precision, as a share
-    of `token_seconds`. The three are None where they mean nothing: for a corpus, and the share for several texts.
+    `prefill_seconds`: until the first new token; `token_seconds`: from one (of every text) to the next;
+    `bandwidth_share`: the time in which its weights can be read as a share of that. None where they mean nothing.
     """
 
     name: str
@@ -124,11 +121,9 @@ class GenerationSide:
 class GenerationSpeed:
     """`rounds` generations of every side in turns, after `warmup` that do not count.
 
-    A generation makes `new_tokens` tokens for each of `batch` prompts (an encoder-decoder: sources) of `prompt_tokens`
-    random ids; or for each of `sentences` sources whose mean length that is, `batch` of like length at a time.
-    `weight_bytes` are those of the matrices that one more token is multiplied with, in tfcli's precision, and
-    `read_bandwidth` is what the machine reads from memory at most, in bytes a second. `same_ids` is the share of the
-    new tokens that are the same on both sides; None where there is one side, or another model.
+    Each makes `new_tokens` for each of `batch` prompts (sources) of `prompt_tokens` random ids; or for each of
+    `sentences` sources whose mean length that is, `batch` at a time. `weight_bytes`: of the matrices that one more
+    token is multiplied with. `same_ids`: share of the new tokens that are the same on both sides, of one model.
     """
 
     recipe: str

@@ -32,10 +32,8 @@ def bench_data(
 ) -> DataSpeed:
     """Measure how fast a text becomes a dataset of token ids, every side in a process of its own and in turns.
 
-    All read the same JSON Lines file, in which a long document has several lines. Without a `tokenizer` (a file or a
-    run) one of the default size is trained first. With `transformers`, the usual way with that library is measured too.
-    A UsageError where there is no such source, tokenizer or library, or too many threads; a TfcliError where a side
-    fails.
+    Without a `tokenizer` (a file or a run) one of the default size is trained first. A UsageError where there is no
+    such source, tokenizer or library, or too many threads; a TfcliError where a side fails.
     """
     threads = threads or cores()
     require_cores(threads)

@@ -66,8 +66,7 @@ def encoded(folder: Path) -> DataWork:
 
 
 def mapped(folder: Path, context: int) -> DataWork:
-    """What the example scripts of `transformers` do: `load_dataset`, `map` with a fast tokenizer, `map` that joins the
-    ids of a batch and cuts them into windows of `context`; all of it in a cache on the disk."""
+    """What the example scripts of `transformers` do, with windows of `context`; all of it in a cache on the disk."""
     import datasets
     from transformers import PreTrainedTokenizerFast
 

@@ -1,5 +1,4 @@
-"""Generation benchmark: tokens a second, share of the memory bandwidth, peak memory; alone or against another
-library."""
+"""Generation benchmark: tokens a second, share of the memory bandwidth, peak memory; alone or against another."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -36,12 +35,8 @@ def bench_generation(
     tell: Callable[[str], None] = lambda _: None,
 ) -> GenerationSpeed:
     """Measure how fast a recipe's model (with a vocabulary) generates with random weights, every side in a process of
-    its own and in turns; with `transformers` there too, with the same weights where it has the model.
-
-    Raises:
-        UsageError: an encoder, too many threads, no such device, no `transformers`, or too large for the memory.
-        TfcliError: a side failed.
-    """
+    its own and in turns; with `transformers` there too, with the same weights where it has the model. A UsageError
+    where that cannot be or does not fit; a TfcliError where a side fails."""
     recipe = _decided(recipe, work, transformers)
     is_same = transformers and bool(exportable(recipe.model).family)
     with ExitStack() as stack:

@@ -128,8 +128,7 @@ _REPEATS = 5  # in a step, after one that prepares
 
 
 class Bandwidth(Side):
-    """Whose step reads 512 MB in two ways, several times each: as a matrix that is multiplied with a vector, which is
-    what generation does, and as a sum."""
+    """Whose step reads 512 MB several times: multiplied with a vector, as generation does, and as a sum."""
 
     def __init__(self, device: str, threads: int) -> None:
         torch.set_num_threads(threads)

@@ -45,8 +45,8 @@ default, 200, is longer than a short step. GNU's, which comes with PyTorch for L
 
 
 class SideProcess(ExitStack):
-    """Starts `tfcli.bench.worker` and talks to it, until it is closed. `name` is for errors, `request` is its "open",
-    `about` what the side says of itself, `answers` those to all steps so far."""
+    """Starts `tfcli.bench.worker` with its "open", the `request`, and talks to it until it is closed. `about` is what
+    the side says of itself, `answers` are those to all steps."""
 
     def __init__(self, name: str, request: Answer, environment: Mapping[str, str] | None = None) -> None:
         super().__init__()

@@ -47,8 +47,7 @@ class Opponent(NamedTuple):
 
 
 def opponent_of(section: ModelSection) -> Opponent:
-    """The same model in the first family that has it; else GPT-2, BERT or BART of the same sizes, and a UsageError
-    where these do not fit together there."""
+    """The same model in the first family that has it; else GPT-2, BERT or BART of the same sizes, which must fit."""
     if (config := _written(section)) is not None:
         return Opponent(config, section, ())
     family = build_recipe(preset(_FAMILIES[section.architecture]), {"model": {"d_ff": None}}).model

@@ -105,9 +105,8 @@ _GAIN = 3.0  # how much larger what a layer computes is than what it reads
 def synthetic_model(section: ModelSection, seed: int) -> Transformer:
     """A model without dropout that says something else at every step, and never ends; the same in every process.
 
-    The layers outweigh the embeddings: with the usual first weights a model repeats its last token. Logits differ by
-    about 1, so that beams have a choice. The rows of padding and end are zeros in the head: of all the others one is
-    higher.
+    Its layers outweigh the embeddings, or it would repeat its last token. Logits differ by about 1, so that beams have
+    a choice. The rows of padding and end are zeros in the head: of all the others one is higher.
     """
     model = build_model(section, seed).eval()
     generator = torch.Generator().manual_seed(seed)

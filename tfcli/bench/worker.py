@@ -1,7 +1,4 @@
-"""Benchmark worker: one side, in a process of its own: python -m tfcli.bench.worker.
-
-So that every side has its own settings, threads, allocator and peak of memory.
-"""
+"""Benchmark worker: one side in a process of its own, with its own settings, threads, allocator and peak of memory."""
 
 import json
 import os

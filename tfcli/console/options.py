@@ -327,13 +327,8 @@ def present(
     svg: Callable[[], str] | None = None,
     html: Callable[[], str] | None = None,
 ) -> None:
-    """Write the files that were asked for, then print the view, or JSON or CSV instead of it.
-
-    Args:
-        view: what rich prints; files show the same, 120 columns wide, unless `svg` or `html` draw their own.
-        table: makes the CSV table of the record.
-        json: makes the JSON values of the record, where it has a form of its own.
-    """
+    """Write the files that were asked for, then print the view, or JSON or CSV (of the `table`) instead. Files show the
+    view 120 columns wide, unless `svg` or `html` draw their own; `json` makes values of a form of their own."""
     from tfcli.draw.svg import captioned, picture_html, picture_svg
     from tfcli.draw.tables import to_csv, to_json
 

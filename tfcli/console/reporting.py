@@ -270,10 +270,9 @@ def reporting(
 ) -> Iterator[Reporter]:
     """A reporter that answers signals and leaves the terminal as it was.
 
-    Args:
-        stream: with `json`, print events and intermediate records too, one a line, named under "event".
-        again: the command that goes on with an interrupted run, once --out is added; none: `tfcli train --resume`.
-        translates: whether generated texts are translations of their prompts.
+    With `json` and `stream`, events and intermediate records are printed, too, a line each. `again` is the command that
+    goes on with an interrupted run, once --out is added; none: `tfcli train --resume`. `translates`: whether generated
+    texts are translations.
     """
     with stop_on_signals() as stop:
         reporter = Reporter(terminal, stop, json=json, stream=stream, again=again, translates=translates)

@@ -102,10 +102,7 @@ def option_parameters(names: Sequence[str]) -> list[inspect.Parameter]:
 class Asked:
     """Recipe options as they were typed. A command takes those that it names: ``Annotated[Asked, SHAPE, ("lr",)]``.
 
-    Attributes:
-        given: the options that were typed, by parameter.
-        settings: the recipe's settings that they say.
-        typed: how each recipe key was typed.
+    `given` has the options by parameter, `settings` what they say of a recipe, `typed` how each key was typed.
     """
 
     def __init__(self, **given: Any) -> None:

@@ -25,15 +25,9 @@ Require = Callable[[str], None]
 
 
 def lines_as_they_come(stream: Any, where: str) -> Iterator[Line | None]:
-    """Each line without its end, behind its place, such as "line 7 on stdin"; blank ones are passed over.
-
-    None comes wherever the next line has to be waited for, so that what came before can be dealt with. A
-    BrokenInputError tells of a line that is not valid UTF-8, or longer than `LONGEST` bytes.
-
-    Args:
-        stream: of bytes, with `read1`.
-        where: follows the number of a line: "on stdin", "of prompts.txt".
-    """
+    """Each line of a stream of bytes (with `read1`) without its end, behind its place, as "line 7 of prompts.txt", of
+    which `where` is the end; blank ones are passed over. None comes wherever the next line has to be waited for. A
+    BrokenInputError tells of a line that is not valid UTF-8, or longer than `LONGEST` bytes."""
     rest, number = b"", 0
     while chunk := stream.read1(_CHUNK):
         *whole, rest = (rest + chunk).split(b"\n")

@@ -1,7 +1,7 @@
-"""Usage errors and command groups: what typer finds wrong, said in a sentence; all of typer's private parts.
+"""Usage errors and command groups: what typer finds wrong, said in a sentence.
 
-What typer does not promise stands here alone. Each thing is asked for: where a typer has it otherwise, help takes
-longer or a sentence says less, and every command still works.
+All that typer does not promise stands here alone: where it has that otherwise, help takes longer or a sentence says
+less, and every command still works.
 """
 
 import re
@@ -42,8 +42,8 @@ class Parameter(NamedTuple):
 class Mistake(NamedTuple):
     """What typer finds wrong with a command line. What it does not tell is empty.
 
-    The message has no full stop, and is empty of a group without a command, of which help was shown; `value` is what is
-    wrong with the value of `parameter`, and `option` one that the command does not have.
+    The message has no full stop, and is empty where help was shown; `value` is what is wrong with the value of
+    `parameter`, and `option` one that the command does not have.
     """
 
     message: str

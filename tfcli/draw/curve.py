@@ -21,10 +21,8 @@ _LETTER_EVERY = 12  # cells
 
 @dataclass(frozen=True)
 class Series:
-    """Points to be joined by a line, or, with `marker`, each shown as that character.
-
-    A line with a `letter` carries it every so often, so that it is known without colour, too.
-    """
+    """Points to be joined by a line, or, with `marker`, each shown as that character. A line with a `letter` carries it
+    every so often, so that it is known without colour, too."""
 
     name: str
     xs: Sequence[float] | NDArray[Any]
@@ -38,11 +36,8 @@ class Series:
 class Plot:
     """Series over one x axis, later ones on top. Points that are not finite are left out.
 
-    Args:
-        height: lines of the plot itself, without the x axis (two, and a third where the names are long).
-        x_range: first and last x; None for those of the points.
-        y_range: lowest and highest y, what is beyond is cut off; None for those of the points.
-        gutter: cells left of the y axis at least, so that plots under each other stand in line.
+    `height` is in lines, without the x axis; ranges are those of the points where they are None, and what is beyond
+    `y_range` is cut off. `gutter`: cells left of the y axis at least, so that plots under each other stand in line.
     """
 
     series: tuple[Series, ...]

@@ -74,13 +74,10 @@ def labelled_row(
     faint: Collection[str] = (),
     gaps: Mapping[int, str] = {},
 ) -> Line:
-    """One row of a matrix as text in cells: its label, then each text on the colour of its level.
+    """One row of a matrix as text in cells: its label, then each text on its level's colour, NO_VALUE on none.
 
-    Args:
-        levels: NO_VALUE for a cell without a colour.
-        before, behind: blanks of a cell, of its width, that keep the terminal's own colour.
-        faint: texts that stand for no number.
-        gaps: what stands before a column.
+    `before` and `behind` are blanks of a cell, of its width, that keep the terminal's own colour; `faint` texts stand
+    for no number; `gaps` stand before their columns.
     """
     line = [Segment(label)] if label else []
     for column, (text, level, width) in enumerate(zip(texts, levels, widths, strict=True)):

@@ -179,8 +179,7 @@ _MOST_FACTS = len(_ROLES) + 5  # no kind has all
 
 
 class RowBars(Drawn):
-    """Where one query looks: a bar a key, in the order of the keys or with the largest first; as many as fit, the
-    cursor's among them."""
+    """Where one query looks: a bar a key, in order or with the largest first; as many as fit around the cursor."""
 
     def draw(self, scene: Scene, width: int, height: int) -> list[Line]:
         values, view, mark = scene.values, scene.view, mark_style(scene.color_system)
@@ -380,8 +379,7 @@ class Prompt(Input):
 
 
 class Panels(Vertical):
-    """Everything on the screen: the map in the middle, beside it all heads and one row, under it the tokens and the
-    plain command."""
+    """Everything on the screen: the map, beside it all heads and one row, under it the tokens and the plain command."""
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(id="panels")

@@ -84,8 +84,7 @@ class ReadText:
         return next((one for one in self.statistics if Head(one.kind, one.layer, one.head) == place), None)
 
     def first_view(self) -> View:
-        """The head that says most, of the cross-attention where there is one; the cursor on its strongest weight in
-        the last row."""
+        """The head that says most, of cross-attention if there is any; the cursor on the last row's largest."""
         record = self.records[-1]
         layer, head = record.focus
         rows = record.weights[layer, head]

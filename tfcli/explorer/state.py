@@ -21,12 +21,8 @@ T = TypeVar("T")
 class View:
     """What is looked at and how; the cursor is on a `row`, a query, and a `column`, a key.
 
-    Args:
-        scale: how a value becomes a colour; "row" gives every row the whole range.
-        marked: the head that others are compared with; `compared`: whether they are.
-        zoomed: a map that is too large is cropped around the cursor, not pooled.
-        one_scale: the small maps of all heads share a colour scale; else each head has its own.
-        sorted: the bars come with the largest first, not in the order of the keys.
+    The `marked` head is what others are `compared` with; a `zoomed` map is cropped around the cursor, not pooled; small
+    maps share `one_scale` or have their own; `sorted` bars come with the largest first.
     """
 
     place: Head

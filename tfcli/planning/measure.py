@@ -1,7 +1,5 @@
-"""Throughput and memory by a few real steps on the prepared text, in a process whose peak of memory is its own.
-
-Run as ``python -m tfcli.planning.measure DATASET SECONDS MODULE…`` with the recipe as TOML on standard input. Answers
-in JSON.
+"""Throughput and memory by a few real steps on the prepared text, in a process whose peak of memory is its own:
+``python -m tfcli.planning.measure DATASET SECONDS MODULE…`` with the recipe as TOML on stdin, and the answer in JSON.
 """
 
 import importlib

@@ -44,8 +44,7 @@ def candidates(
     compose: Compose, dataset: Path, minutes: float, sizes: Sequence[str], modules: Sequence[str]
 ) -> Iterator[Candidate]:
     """Measure one size after the other, the smallest first, up to the first that would read too little, and one more
-    after the smallest; none is begun once the probing has lasted its share of the time. Each is measured in a process
-    that has loaded the modules of a training."""
+    after the smallest; none is begun once the probing has lasted its share of the time."""
     began, found = time.perf_counter(), list[Candidate]()
     probing = max(SHORTEST_PROBING, min(LONGEST_PROBING, SHARE_OF_PROBING * 60 * minutes))
     for size in sizes:
@@ -62,8 +61,7 @@ def candidates(
 
 
 def choose(found: Sequence[Candidate]) -> list[Candidate]:
-    """The candidates with the best one marked: the largest that gets its tokens, else the smallest; none where even
-    that comes to too few steps."""
+    """The candidates, of those with enough steps the best marked: the largest that gets its tokens, else the first."""
     possible = [candidate for candidate in found if candidate.fits and candidate.steps >= FEWEST_STEPS]
     served = [c for c in possible if c.worth >= TOKENS_A_PARAMETER * c.parameters]
     best = next(iter(served[-1:] or possible[:1]), None)
