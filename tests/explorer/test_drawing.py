@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.explorer import decoder_reading
 from tfcli.draw.heatmap import Line
-from tfcli.explorer.map import MapPicture, Thumbnails, cell_number, lay_out, thumbnail_layout
+from tfcli.explorer.map import MapPicture, Thumbnails, cell_number, lay_out, thumbnail_grid
 from tfcli.explorer.panels import RowBars, TokenStrip
 from tfcli.explorer.scene import CURSOR, Scene, map_brush
 
@@ -73,10 +73,10 @@ def test_bars_are_as_long_as_their_weights():
 
 
 def test_thumbnails_that_do_not_fit_are_those_around_the_chosen_head():
-    layout = thumbnail_layout(12, 12, (20, 12), (6, 11))
+    layout = thumbnail_grid(12, 12, (20, 12), (6, 11))
     # 15 columns of 3 are 5 heads, and 10 lines of 2 are 5 layers.
-    assert (layout.side, layout.layers, layout.heads) == (2, 5, 5)
-    assert (layout.first_layer, layout.first_head) == (4, 7)
+    assert (layout.cell_width, layout.rows, layout.columns) == (3, 5, 5)
+    assert (layout.first_row, layout.first_column) == (4, 7)
     assert layout.place(4, 1) == (4, 7)
     assert layout.place(4 + 4 * 3, 1 + 4 * 2) == (8, 11)
     assert layout.place(3, 1) is None
@@ -87,9 +87,10 @@ def test_thumbnails_that_do_not_fit_are_those_around_the_chosen_head():
 def test_the_frame_is_around_the_chosen_thumbnail(color_system: str | None):
     shown = scene(3, 0, "a", "b", "c", "d", color_system=color_system)
     lines = [text(line) for line in Thumbnails(id="heads").draw(shown, 30, 12)]
-    layout = thumbnail_layout(2, 3, (30, 12), (1, 2))
-    left = 4 + 2 * (layout.side + 1) - 1
-    tall = layout.side // 2
-    assert lines[tall + 1][left : left + layout.side + 2] == "┏" + "━" * layout.side + "┓"
-    assert {line[left] + line[left + layout.side + 1] for line in lines[tall + 2 : 2 * tall + 2]} == {"┃┃"}
-    assert lines[2 * tall + 2][left : left + layout.side + 2] == "┗" + "━" * layout.side + "┛"
+    layout = thumbnail_grid(2, 3, (30, 12), (1, 2))
+    side = layout.cell_width - 1
+    left = 4 + 2 * (side + 1) - 1
+    tall = side // 2
+    assert lines[tall + 1][left : left + side + 2] == "┏" + "━" * side + "┓"
+    assert {line[left] + line[left + side + 1] for line in lines[tall + 2 : 2 * tall + 2]} == {"┃┃"}
+    assert lines[2 * tall + 2][left : left + side + 2] == "┗" + "━" * side + "┛"

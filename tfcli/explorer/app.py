@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 from textual import on, work
@@ -150,13 +151,11 @@ class Explorer(App[str]):
     def _reread(self, text: str, target: str | None) -> None:
         worker = get_current_worker()
         try:
-            reading = self._read(text, target)
+            answer = partial(self._read_on, self._read(text, target))
         except TfcliError as error:
-            if not worker.is_cancelled:
-                self.call_from_thread(self._panels.say, str(error), is_error=True)
-            return
+            answer = partial(self._panels.say, str(error), is_error=True)
         if not worker.is_cancelled:
-            self.call_from_thread(self._read_on, reading)
+            self.call_from_thread(answer)
 
     def _read_on(self, reading: ReadText) -> None:
         self._show(replace(self.scene, reading=reading, view=reading.kept_view(self.view)))

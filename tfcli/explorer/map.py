@@ -287,52 +287,35 @@ _GUTTER = 4
 _WIDEST = 12
 
 
-@dataclass(frozen=True)
-class ThumbnailGrid:
-    """Thumbnails of `side` columns and `side` / 2 lines with a gap of one around each; of the heads and layers, those
-    from `first_head` and `first_layer` on that fit."""
-
-    side: int
-    first_layer: int
-    layers: int
-    first_head: int
-    heads: int
-
-    def place(self, x: int, y: int) -> tuple[int, int] | None:
-        """The layer and the head under a point; None beside them."""
-        layer, head = (y - 1) // (self.side // 2 + 1), (x - _GUTTER) // (self.side + 1)
-        if y < 1 or x < _GUTTER or layer >= self.layers or head >= self.heads:
-            return None
-        return self.first_layer + layer, self.first_head + head
-
-
-def thumbnail_layout(layers: int, heads: int, area: tuple[int, int], chosen: tuple[int, int]) -> ThumbnailGrid:
-    """As large as fits; where even the smallest do not fit, those around the chosen head."""
+def thumbnail_grid(layers: int, heads: int, area: tuple[int, int], chosen: tuple[int, int]) -> Grid:
+    """Layers down and heads across, a thumbnail of twice as many columns as lines in each cell, with a gap of one
+    behind it; as large as fits. Where even the smallest do not fit, those around the chosen head."""
     width, height = area
     side = min(_WIDEST, (width - _GUTTER - 1) // heads - 1, 2 * ((height - 2) // layers - 1))
     side = max(2, side // 2 * 2)
     down = min(layers, max(1, (height - 2) // (side // 2 + 1)))
     across = min(heads, max(1, (width - _GUTTER - 1) // (side + 1)))
-    return ThumbnailGrid(side, around(chosen[0], down, layers), down, around(chosen[1], across, heads), across)
+    first = around(chosen[0], down, layers), around(chosen[1], across, heads)
+    return Grid(_GUTTER, 1, side + 1, side // 2 + 1, down, across, False, *first)
 
 
 class Thumbnails(Drawn):
     """The overview, with numbers of heads above and of layers on the left. A click chooses a head."""
 
-    _layout_drawn: ThumbnailGrid | None = None
+    _grid: Grid | None = None
     _record: AttentionRecord | None = None
     _pooled: dict[tuple[int, int, int], Map]  # of the record, by layer, head and size
 
     def draw(self, scene: Scene, width: int, height: int) -> list[Line]:
         layers, heads = scene.record.weights.shape[:2]
-        place = scene.view.place
-        layout = self._layout_drawn = thumbnail_layout(layers, heads, (width, height), (place.layer, place.head))
+        chosen = scene.view.place.layer, scene.view.place.head
+        grid = self._grid = thumbnail_grid(layers, heads, (width, height), chosen)
         brush = map_brush(scene.view, scene.color_system, small=True)
         most = float(scene.record.weights.max()) if scene.view.one_scale else None
-        shown = range(layout.first_head, layout.first_head + layout.heads)
-        lines: list[Line] = [[Segment(" " * _GUTTER), Segment("".join(f"{h:<{layout.side + 1}}" for h in shown), DIM)]]
-        for layer in range(layout.first_layer, layout.first_layer + layout.layers):
-            small = [self._small(scene, layer, head, layout.side) for head in shown]
+        shown = range(grid.first_column, grid.first_column + grid.columns)
+        lines: list[Line] = [[Segment(" " * _GUTTER), Segment("".join(f"{h:<{grid.cell_width}}" for h in shown), DIM)]]
+        for layer in range(grid.first_row, grid.first_row + grid.rows):
+            small = [self._small(scene, layer, head, grid.cell_width - 1) for head in shown]
             tops = [float(np.nan_to_num(one).max()) if most is None else most for one in small]
             drawn = [small_map(one, top, brush) for one, top in zip(small, tops, strict=True)]
             for number, parts in enumerate(zip(*drawn, strict=True)):
@@ -340,8 +323,8 @@ class Thumbnails(Drawn):
                 for part in parts:
                     line += [*part, Segment(" ")]
                 lines.append(line)
-            lines.append([Segment(" " * (_GUTTER + layout.heads * (layout.side + 1)))])
-        return _framed(lines, layout, (place.layer, place.head), scene.color_system)
+            lines.append([Segment(" " * (_GUTTER + grid.columns * grid.cell_width))])
+        return _framed(lines, grid, chosen, mark_style(scene.color_system))
 
     def _small(self, scene: Scene, layer: int, head: int, side: int) -> Map:
         """A head's weights in the size of a thumbnail, kept for as long as the text is."""
@@ -357,16 +340,15 @@ class Thumbnails(Drawn):
         return self._pooled[layer, head, size]
 
     def clicked(self, scene: Scene, x: int, y: int) -> View | None:
-        place = None if self._layout_drawn is None else self._layout_drawn.place(x, y)
+        place = None if self._grid is None else self._grid.place(x, y)
         return None if place is None else scene.view.to_layer(scene.record, place[0]).to_head(scene.record, place[1])
 
 
-def _framed(lines: list[Line], layout: ThumbnailGrid, chosen: tuple[int, int], color_system: str | None) -> list[Line]:
+def _framed(lines: list[Line], grid: Grid, chosen: tuple[int, int], style: Style) -> list[Line]:
     """A frame in the gaps around the chosen thumbnail, which leaves the line of numbers its numbers."""
-    tall, numbers, style = layout.side // 2, lines[0], mark_style(color_system)
-    top = (chosen[0] - layout.first_layer) * (tall + 1)
-    left = _GUTTER - 1 + (chosen[1] - layout.first_head) * (layout.side + 1)
-    frame(lines, top, left, width=layout.side + 2, height=tall + 2, style=style)
-    if top == 0:
-        lines[0] = changed(numbers, left + 1, layout.side, style)
+    numbers, (row, column) = lines[0], grid.point(*chosen)
+    left = _GUTTER - 1 + column * grid.cell_width
+    frame(lines, row * grid.cell_height, left, width=grid.cell_width + 1, height=grid.cell_height + 1, style=style)
+    if row == 0:
+        lines[0] = changed(numbers, left + 1, grid.cell_width - 1, style)
     return lines

@@ -287,9 +287,6 @@ class Drawn(Widget):
         return Strip(line).apply_style(style).adjust_cell_length(self.size.width, style)
 
 
-ENDINGS = ".svg .html .csv or .json"
-
-
 def export(scene: Scene, name: str) -> Path:
     """Write what is looked at, in the form that the end of the name says; a TfcliError where that cannot be."""
     try:
@@ -299,7 +296,7 @@ def export(scene: Scene, name: str) -> Path:
         require_output(path, "The file")
         text = AttentionForms(scene.reading.found(scene.view)).text(path.suffix.lower())
         if text is None:
-            raise UsageError(f"The name {name!r} does not say what to write", f"let it end in {ENDINGS}")
+            raise UsageError(f"The name {name!r} does not say what to write", "let it end in .svg .html .csv or .json")
         if path.suffix.lower() in (".svg", ".html"):
             text = captioned(text, with_tilde(plain_command(scene)), with_tilde(scene.run), scene.reading.text)
         write_output(path, "The file", text)
