@@ -132,6 +132,9 @@ def _candidate(size: str, recipe: Recipe, measured: StepMeasurement, minutes: fl
     )
 
 
+_AS_SET = ("batch_tokens", "epochs", "device", "precision", "attention", "compile", "threads")
+
+
 def outline(recipe: Recipe, *, vocab_size_is_most: bool, roles: TokenRoles | None = None) -> TrainingOutline:
     """Shapes, parameters, operations and memory of a training of full batches. The recipe is decided for the machine; a
     tokenizer that is yet to be trained may come out smaller than its vocabulary (`vocab_size_is_most`)."""
@@ -151,18 +154,12 @@ def outline(recipe: Recipe, *, vocab_size_is_most: bool, roles: TokenRoles | Non
         sequences=sequences,
         context=context,
         batch_size=train.rows,
-        batch_tokens=train.batch_tokens,
         equal_tokens=not (train.batch_tokens or train.batch_size or train.windows == "stream"),
         steps=None if train.epochs else train.steps,
-        epochs=train.epochs,
         tokens=None if train.epochs else tokens * train.steps,
         flops_per_step=flops,
         flops_per_token=round(flops / tokens),
-        device=train.device,
-        precision=train.precision,
-        attention=train.attention,
-        compile=train.compile,
-        threads=train.threads,
+        **{name: getattr(train, name) for name in _AS_SET},
         memory=predict_memory(recipe),
         exportable=exportable(model, roles),
         adapter_parameters=count_parameters(recipe)[1] if train.adapter else 0,
