@@ -112,8 +112,7 @@ def measure(
     sides: Sequence[SideProcess], rounds: int, *, warmup: int, tell: Callable[[str], None], unit: str = "round"
 ) -> list[Taken]:
     """What every side took, `in_turns`."""
-    total = warmup + rounds
-    times = in_turns(sides, rounds, warmup=warmup, done=lambda number: tell(f"{unit} {number} of {total}"))
+    times = in_turns(sides, rounds, warmup=warmup, done=lambda number: tell(f"{unit} {number} of {warmup + rounds}"))
     return [
         Taken(side, taken, {**side.stop(), **ratios(times[0], taken)}) for side, taken in zip(sides, times, strict=True)
     ]

@@ -99,9 +99,8 @@ class TransformersLoop(ModelSide):
         torch.set_num_threads(recipe.train.threads)
         self.device = choose_device(recipe.train.device)
         torch.manual_seed(recipe.train.seed)
-        opponent = opponent_of(recipe.model)
         # Training needs no cache of keys and values; the library's own Trainer makes none.
-        self.model = _new_model({**opponent.config, "use_cache": False}).to(self.device)
+        self.model = _new_model({**opponent_of(recipe.model).config, "use_cache": False}).to(self.device)
         self.parameters = _trained(self.model)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=recipe.train.learning_rate)
         self.batches = synthetic_batches(recipe)

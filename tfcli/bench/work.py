@@ -179,7 +179,5 @@ class TfcliGeneration(GenerationBench):
     def generate(self, new_tokens: int) -> list[list[int]]:  # noqa: D102
         settings = replace(self.settings, max_new_tokens=new_tokens)
         if self.work.sentences:
-            at_once = self.work.batch * self.work.beam
-            return translate(self.model, self.prompts, ROLES, settings, batch_size=at_once)
-        found = continuations(self.model, self.prompts, ROLES, settings)
-        return [list(best.token_ids) for best, *_ in found]
+            return translate(self.model, self.prompts, ROLES, settings, batch_size=self.work.batch * self.work.beam)
+        return [list(best.token_ids) for best, *_ in continuations(self.model, self.prompts, ROLES, settings)]

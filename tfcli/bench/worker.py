@@ -50,8 +50,7 @@ def open_side(request: Answer) -> Side:
     from tfcli.recipe.loading import build_recipe
 
     if kind == "products":
-        shapes = map(tuple, request["shapes"])
-        return Products(shapes, request["precisions"], request["device"], request["threads"])
+        return Products(map(tuple, request["shapes"]), request["precisions"], request["device"], request["threads"])
     if kind == "bandwidth":
         return Bandwidth(request["device"], request["threads"])
     recipe = build_recipe(request["recipe"])

@@ -16,20 +16,18 @@ from tfcli.machine import wait_asleep_if_busy
 if TYPE_CHECKING:
     from tfcli.recipe.recipe import Recipe
 
-Name = Annotated[str, argument(metavar="RECIPE", help="A name from `tfcli recipes list`, or a TOML file.")]
 Check = Annotated[
     bool, typer.Option("--check", help="Fail (exit 1) unless the limits of the recipe's check section are met.")
 ]
-Again = Annotated[bool, typer.Option("--again", help="Train anew, even if this recipe has a run already.")]
 
 
 @command
 def run(
     terminal: Terminal,
-    recipe: Name,
+    recipe: Annotated[str, argument(metavar="RECIPE", help="A name from `tfcli recipes list`, or a TOML file.")],
     asked: Annotated[Asked, ("assignments",), LENGTH, MACHINE],
     out: Out = None,
-    again: Again = False,
+    again: Annotated[bool, typer.Option("--again", help="Train anew, even if this recipe has a run already.")] = False,
     dry_run: DryRun = False,
     check: Check = False,
     log: Log = None,

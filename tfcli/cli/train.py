@@ -32,18 +32,14 @@ if TYPE_CHECKING:
 _training = partial(typer.Option, rich_help_panel=TRAINING)
 _output = partial(typer.Option, rich_help_panel=OUTPUT)
 
-Init = Annotated[Path | None, _training("--init", metavar="RUN", help="Begin with the weights of this run.")]
 _RUNS = "runs/<recipe or arch>-<n>"
 Out = Annotated[Path | None, _output(metavar="RUN", help="Where to put the run.", show_default=_RUNS)]
-Resume = Annotated[Path | None, _training(metavar="RUN", help="Go on exactly where this run was interrupted.")]
 _FROM = "With --resume: begin a new run at --out from this checkpoint."
-From = Annotated[int | None, _training("--checkpoint", metavar="STEP", min=0, help=_FROM)]
 Log = Annotated[
     Literal["tensorboard", "trackio", "wandb"] | None,
     _output("--log", help="Also log the training to this service. The run stays the same."),
 ]
 _NPROC = "How many processes train on this machine, such as one for each GPU."
-Nproc = Annotated[int, _training("--nproc", metavar="N", min=1, help=_NPROC)]
 DryRun = Annotated[bool, _output("--dry-run", help="Show the recipe and the model's shape, and train nothing.")]
 
 
@@ -51,10 +47,12 @@ DryRun = Annotated[bool, _output("--dry-run", help="Show the recipe and the mode
 def train(
     terminal: Terminal,
     asked: Annotated[Asked, ("sources", "data", "weights", "vocab_size", "task"), SHAPE, SIZES, LENGTH, PACE, MACHINE],
-    init: Init = None,
-    resume: Resume = None,
-    checkpoint: From = None,
-    nproc: Nproc = 1,
+    init: Annotated[Path | None, _training(metavar="RUN", help="Begin with the weights of this run.")] = None,
+    resume: Annotated[
+        Path | None, _training(metavar="RUN", help="Go on exactly where this run was interrupted.")
+    ] = None,
+    checkpoint: Annotated[int | None, _training(metavar="STEP", min=0, help=_FROM)] = None,
+    nproc: Annotated[int, _training(metavar="N", min=1, help=_NPROC)] = 1,
     out: Out = None,
     dry_run: DryRun = False,
     log: Log = None,

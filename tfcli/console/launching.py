@@ -24,8 +24,6 @@ RESTARTS = 3
 _ENDED = "exit-code"
 _PATIENCE = 10.0
 """Seconds for which the other workers may go on after the first one has come to its end, which is that of the run."""
-_LOOPBACK = ("lo", "lo0")
-"""What systems call the interface that no other machine reaches."""
 
 
 def launch(command: Sequence[str], processes: int) -> None:
@@ -55,7 +53,7 @@ def _died(command: Sequence[str], processes: int, folder: Path, restart: int) ->
     threads = max(1, (os.cpu_count() or 1) // processes)
     place = {"WORLD_SIZE": processes, "LOCAL_WORLD_SIZE": processes, "TORCHELASTIC_RESTART_COUNT": restart}
     shared = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", threads), LAUNCH: folder, **place}
-    interfaces = [name for _, name in socket.if_nameindex() if name in _LOOPBACK]
+    interfaces = [name for _, name in socket.if_nameindex() if name in ("lo", "lo0")]  # that no other machine reaches
     shared |= {f"{library}_SOCKET_IFNAME": name for name in interfaces for library in ("GLOO", "NCCL")}
     with ExitStack() as stack, stop_on_signals(_PassedOn(folder)) as request:
         assert isinstance(request, _PassedOn)

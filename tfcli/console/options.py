@@ -103,7 +103,6 @@ _TEXTS = ("TEXT", "PROMPT", "TOKEN", "ID")
 """Values that may be empty, by the name that help gives them. All others are paths and names."""
 _ARGUMENT = type(typer.Argument())
 _PATH = type("path", (Path,), {})  # of which help shows the name
-_LARGEST = 2**63
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
@@ -141,7 +140,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             began = time.perf_counter()
             for name, value in values.items():
                 _refuse_surrogates(value)
-                if isinstance(value, int) and abs(value) >= _LARGEST:  # fits into no machine's word
+                if isinstance(value, int) and abs(value) >= 2**63:  # fits into no machine's word
                     problem = f"{flag_of(name)} {shortened(str(value))} is out of range"
                     raise UsageError(problem, "give a number below 2^63")
             try:

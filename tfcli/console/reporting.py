@@ -175,8 +175,7 @@ class Reporter:
 
     def remedy(self, run: str) -> str:
         """How to go on with a run that was stopped."""
-        resume = ["tfcli", "train", "--resume", run, *launched_with()]
-        command = [*self.again, "--out", run] if self.again else resume
+        command = [*self.again, "--out", run] if self.again else ["tfcli", "train", "--resume", run, *launched_with()]
         return f"go on with `{shlex.join(command)}`"
 
     def hint(self, commands: Sequence[Sequence[str]] = ()) -> None:

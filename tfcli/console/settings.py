@@ -52,7 +52,6 @@ _BY_TEXT = "the recipe's; else encoder-decoder for pairs, decoder for text"
 _EPOCHS = "How long to train, in passes over the training part: train.epochs; 0.5 is half a pass."
 _LR = "Peak learning rate of AdamW: train.learning_rate. Muon has its own, train.muon_learning_rate."
 _PRECISION = "Precision of matrix products: train.precision."
-_DROPOUT = "Share dropped in training: model.dropout."
 
 _option("sources", "data.source", list[str], panel=None, help=_SOURCE, default=_BUILT_IN, metavar="SOURCE")
 _option("recipe", "", str, None, "A TOML file or a name from `tfcli recipes list`.", metavar="FILE|NAME")
@@ -67,7 +66,7 @@ _option("layers", "model.num_layers", int, MODEL, "Layers of each stack: model.n
 _option("heads", "model.num_heads", int, MODEL, "Attention heads of a layer: model.num_heads.", metavar="N", min=1)
 _option("d_model", "model.d_model", int, MODEL, "Size of a token's vector: model.d_model.", metavar="N", min=1)
 _option("context", "model.max_seq_len", int, MODEL, "Most tokens of a text: model.max_seq_len.", metavar="N", min=2)
-_option("dropout", "model.dropout", float, MODEL, _DROPOUT, metavar="SHARE", min=0)
+_option("dropout", "model.dropout", float, MODEL, "Share dropped in training: model.dropout.", metavar="SHARE", min=0)
 _TASKS = Literal["classify", "tag", "span"]
 _TASK = "A head for labelled texts, which SOURCE then holds: train.task."
 _option("task", "train.task", _TASKS, panel=TRAINING, help=_TASK, default="predict tokens", metavar="TASK")
@@ -76,8 +75,7 @@ _option("epochs", "train.epochs", float, TRAINING, _EPOCHS, metavar="N")
 _option("batch_size", "train.batch_size", int, TRAINING, "Texts of a batch: train.batch_size.", metavar="N", min=1)
 _option("lr", "train.learning_rate", float, TRAINING, _LR, metavar="RATE")
 _option("precision", "train.precision", _PRECISIONS, panel=TRAINING, help=_PRECISION, default="auto")
-_SEEDS = "train.seed generate.seed"
-_option("seed", _SEEDS, int, panel=TRAINING, help=SEED_HELP, default=SEED_USUAL, metavar="N", min=0)
+_option("seed", "train.seed generate.seed", int, TRAINING, SEED_HELP, SEED_USUAL, metavar="N", min=0)
 _option("device", "train.device", Devices, panel=TRAINING, help=DEVICE_HELP, default="auto")
 _option("threads", "train.threads", int, panel=TRAINING, help=THREADS_HELP, default="0", metavar="N", min=0, max=1024)
 

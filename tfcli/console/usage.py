@@ -62,10 +62,9 @@ def mistake(error: typer.TyperException) -> Mistake:
     """What an error of typer says."""
     context, parameter = getattr(error, "ctx", None), getattr(error, "param", None)
     message, command = getattr(error, "message", ""), getattr(context, "command", None)
-    is_value = isinstance(error, typer.BadParameter) and parameter is not None
     return Mistake(
         message=error.format_message().rstrip("."),
-        value=message if is_value else "",
+        value=message if isinstance(error, typer.BadParameter) and parameter is not None else "",
         parameter=None if parameter is None else _parameter(parameter),
         option=getattr(error, "option_name", "") if hasattr(error, "possibilities") else "",
         command=getattr(context, "command_path", ""),
@@ -200,8 +199,7 @@ def _problem_and_remedy(found: Mistake) -> tuple[str, str]:
     if found.message.startswith("Got unexpected extra argument") and (text := _text_in_words(found)):
         if is_run(Path(text[0])) and any("--run" in one.options for one in found.parameters):
             place = command_line.index(text[0])
-            rest = command_line[place + len(text) :]
-            meant = [*command_line[:place], " ".join(text[1:]), "--run", text[0], *rest]
+            meant = [*command_line[:place], " ".join(text[1:]), "--run", text[0], *command_line[place + len(text) :]]
             return f"{text[0]!r} is a run, and stands behind --run", _write(meant)
         return f"The text was read as {len(text)} words", f"quote it: {quoted(text)}"
     if found.parameter and found.parameter.metavar == "RUN" and found.message.startswith("Missing argument"):

@@ -72,8 +72,7 @@ def _torch() -> tuple[Any, tuple[Advice, ...]]:
     try:
         import torch
     except Exception as error:  # a library that it is built on is missing, say
-        problem = f"PyTorch cannot be loaded: {first_lines(error)}"
-        return None, (Advice(problem, "pip install --force-reinstall torch"),)
+        return None, (Advice(f"PyTorch cannot be loaded: {first_lines(error)}", "pip install --force-reinstall torch"),)
     return torch, ()
 
 

@@ -170,8 +170,7 @@ def beside(first: list[str], rest: list[str], width: int, gap: int) -> list[str]
     >>> beside(["0"], ["a", "b"], 2, 1)
     ['   a', '0  b']
     """
-    height = max(len(first), len(rest))
-    left, right = ([""] * (height - len(lines)) + lines for lines in (first, rest))
+    left, right = ([""] * (max(len(first), len(rest)) - len(lines)) + lines for lines in (first, rest))
     return [fit(one, width) + " " * gap + other for one, other in zip(left, right, strict=True)]
 
 

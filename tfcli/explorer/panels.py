@@ -137,9 +137,8 @@ class CommandLine(Drawn):
         lines = command_lines(scene, width)
         if len(lines) > height:
             lines = [*lines[: height - 1], f"{lines[height - 1]} …"]
-        mark = mark_style(scene.color_system)
         return [
-            [Segment("  " if number else "$ ", mark), Segment(fit(line, width - 2), BOLD)]
+            [Segment("  " if number else "$ ", mark_style(scene.color_system)), Segment(fit(line, width - 2), BOLD)]
             for number, line in enumerate(lines)
         ]
 

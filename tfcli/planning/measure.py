@@ -70,8 +70,7 @@ def _measure(recipe: Recipe, dataset: Path, seconds: float) -> dict[str, Any]:
         if len(steps) >= FEWEST_STEPS and time.perf_counter() - began > seconds:
             break
     scored, before = 0, time.perf_counter()
-    validation = build_batches(recipe, data, "validation", tokenizer.roles).whole()
-    for batch in validation:
+    for batch in build_batches(recipe, data, "validation", tokenizer.roles).whole():
         total_loss(model, [batch], device)
         scored += batch.tokens
         if time.perf_counter() - before > seconds / 4:
