@@ -2,9 +2,10 @@
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
@@ -36,56 +37,45 @@ if TYPE_CHECKING:
 
 _STAGES = {"generation": "Samples", "inspection": "Inside"}
 """What stages are called that do not have their own name."""
-_EVENTS: dict[type, str] = {
-    StageStarted: "stage",
-    TokenizerReport: "tokenizer",
-    VocabularyExtension: "extended",
-    DatasetRecord: "dataset",
-    Scores: "scores",
-    Filled: "filled",
-    AttentionRecord: "attention",
-    PositionsRecord: "positions",
-    CheckResult: "check",
+_RECORDS: dict[type, tuple[str, str]] = {
+    StageStarted: ("stage", ""),
+    TokenizerReport: ("tokenizer", "tfcli.tokenization.view:tokenizer_view"),
+    VocabularyExtension: ("extended", "tfcli.tokenization.view:extension_view"),
+    DatasetRecord: ("dataset", "tfcli.data.view:DatasetView"),
+    Scores: ("scores", "tfcli.evaluation.view:ScoresView"),
+    Filled: ("filled", "tfcli.generation.view:FilledView"),
+    AttentionRecord: ("attention", ""),
+    PositionsRecord: ("positions", "tfcli.inspection.positions.view:PositionsView"),
+    CheckResult: ("check", "tfcli.console.reporting:check_line"),
 }
-"""What JSON Lines call a record. Training events carry their own name."""
+"""What JSON Lines call a record, and what draws it. Training events carry their own name."""
 
 
 def _named(event: Any) -> dict[str, Any]:
     if isinstance(event, list):
         return {"event": "generated", "texts": to_json(event)}
-    name = _EVENTS.get(type(event))
+    name, _ = _RECORDS.get(type(event), ("", ""))
     return {"event": name, **to_json(event)} if name else to_json(event)
 
 
 def _drawn(record: Any, *, translation: bool = False) -> Any:
     """The renderable of a record; a translation stands under its source, not behind it."""
-    from tfcli.data import view as dataset
-    from tfcli.evaluation import view as scores
-    from tfcli.generation import view as texts
-    from tfcli.inspection.attention.view import AttentionEnding
-    from tfcli.inspection.positions import view as positions
-    from tfcli.inspection.words import attention_in_words
-    from tfcli.tokenization import view as tokens
-
     if isinstance(record, list):
         return Group(*(_drawn(one, translation=translation) for one in record))
     if isinstance(record, Generated):
-        return texts.GeneratedView(record, translation)
+        from tfcli.generation.view import GeneratedView
+
+        return GeneratedView(record, translation)
     if isinstance(record, AttentionRecord):
+        from tfcli.inspection.attention.view import AttentionEnding
+        from tfcli.inspection.words import attention_in_words
+
         return AttentionEnding(attention_in_words(record), is_terminal())
-    views: dict[type, Callable[[Any], Any]] = {
-        TokenizerReport: tokens.tokenizer_view,
-        VocabularyExtension: tokens.extension_view,
-        DatasetRecord: dataset.DatasetView,
-        Scores: scores.ScoresView,
-        Filled: texts.FilledView,
-        PositionsRecord: positions.PositionsView,
-        CheckResult: _check_line,
-    }
-    return views[type(record)](record)
+    module, _, view = _RECORDS[type(record)][1].partition(":")
+    return getattr(import_module(module), view)(record)
 
 
-def _check_line(result: CheckResult) -> Text:
+def check_line(result: CheckResult) -> Text:
     """The limit, the figure, and whether it is met."""
     measured = "not measured" if result.measured is None else f"{result.measured:.4g}"
     word, style = ("met", "green") if result.passed else ("missed", "bold red")

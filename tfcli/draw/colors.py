@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeVar
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,7 +107,7 @@ _ENOUGH = ("256", "truecolor")
 
 
 class Brush:
-    """Paints levels of `colormap` on one console: rich keeps a style's escape codes from its first use."""
+    """Paints levels of `colormap` on consoles of one kind: rich keeps a style's escape codes from its first use."""
 
     def __init__(self, colormap: Colormap, color_system: str | None) -> None:
         self.colormap = colormap
@@ -155,16 +155,12 @@ class Brush:
         return Color.from_rgb(*self.colormap.table[level])
 
 
-_brushes: WeakKeyDictionary[Console, dict[Colormap, Brush]] = WeakKeyDictionary()
+brush_of = cache(Brush)
 
 
 def brush_for(console: Console, colormap: Colormap) -> Brush:
     """The console's brush: in colour with 256 colours or more."""
-    color_system = None if console.no_color else console.color_system
-    known = _brushes.setdefault(console, {})
-    if colormap not in known or known[colormap].color_system != color_system:
-        known[colormap] = Brush(colormap, color_system)
-    return known[colormap]
+    return brush_of(colormap, None if console.no_color else console.color_system)
 
 
 def has_colors(console: Console) -> bool:

@@ -53,8 +53,6 @@ def whole_cell_lines(levels: NDArray[np.intp], brush: Brush, width: int) -> list
 def _glyph_lines(rows: list[list[int]], brush: Brush, width: int) -> list[Line]:
     glyphs = [brush.glyph(level) * width for level in range(NO_VALUE + 1)]
     tints = [brush.tint(level) for level in range(NO_VALUE + 1)]
-    if not any(tints):
-        return [[Segment("".join([glyphs[level] for level in row]))] for row in rows]
     return [
         [Segment("".join([glyphs[level] for level in run]), tint) for tint, run in groupby(row, key=tints.__getitem__)]
         for row in rows
