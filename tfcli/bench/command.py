@@ -64,8 +64,7 @@ def bench_generate(
     ] = None,
     rounds: Rounds = 5,
     precision: Annotated[
-        Literal["float32", "bfloat16", "int8"],
-        typer.Option(help="Of the weights, on both sides; int8: tfcli's alone."),
+        Literal["float32", "bfloat16", "int8"], typer.Option(help="Of the weights, on both sides; int8: tfcli's alone.")
     ] = "float32",
     against: Annotated[
         Literal["transformers"] | None,

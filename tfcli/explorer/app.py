@@ -33,14 +33,7 @@ class Explorer(App[str]):
     ]
 
     def __init__(
-        self,
-        read: Read,
-        reading: ReadText,
-        run: str,
-        checkpoint: str,
-        color_system: str | None,
-        *,
-        light: bool = False,
+        self, read: Read, reading: ReadText, run: str, checkpoint: str, color_system: str | None, *, light: bool = False
     ) -> None:
         super().__init__()
         for theme in THEMES:
