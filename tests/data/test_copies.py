@@ -110,8 +110,8 @@ def test_what_was_left_out_adds_up_when_documents_are_added(tmp_path: Path) -> N
         removed = {"short": 3}  # noqa: RUF012
         compares = False
 
-        def verdicts(self) -> list[object]:
-            return []
+        def decided(self) -> dict[str, object]:
+            return {}
 
     old, new = (FakeDivision([text], ["b"], name=text, cleaning=Cleaned()) for text in "ac")
     folder, tokenizer = tmp_path / "data", as_any(FakeTokenizer())

@@ -7,6 +7,7 @@ from typing import Any
 
 from tfcli.corpora import Document, Kind, Pair, Part, Source
 from tfcli.files import digest
+from tfcli.records.dataset import NONE_SKIPPED, SkippedRecords
 from tfcli.records.roles import TokenRoles
 
 UNKNOWN = 4
@@ -60,8 +61,11 @@ class FakeDivision:
     def removed(self) -> dict[str, int]:
         return self.cleaning.removed if self.cleaning else {}
 
-    def read(self) -> list[Any]:
-        return [self.source]
+    def skipped(self) -> SkippedRecords:
+        return NONE_SKIPPED
+
+    def require_unchanged(self) -> None:
+        pass
 
     @property
     def source(self) -> Source:

@@ -8,9 +8,8 @@ order, the first copy stays.
 import re
 import unicodedata
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -169,12 +168,8 @@ class Cleaning:
         self._section = section
         self._sources: list[Source] = []
         self._verdicts: list[NDArray[np.uint8]] = []
-        self._exact: KeyTable | None = None
-        self._near: NearIndex | None = None
-        if section.deduplicate is not None:
-            self._exact = KeyTable()
-        if section.deduplicate == "near":
-            self._near = NearIndex()
+        self._exact = None if section.deduplicate is None else KeyTable()
+        self._near = NearIndex() if section.deduplicate == "near" else None
 
     @property
     def compares(self) -> bool:
@@ -189,7 +184,7 @@ class Cleaning:
         return replace(
             source,
             documents=lambda: self._kept(number, source.documents(), self._normalized),
-            divided=divided and partial(self._divided, number, divided),
+            divided=divided and (lambda: self._kept(number, divided(), lambda one: (one[0], self._normalized(one[1])))),
             fingerprint=lambda: digest("cleaned", _VERSION, source.fingerprint(), rules),
         )
 
@@ -209,14 +204,13 @@ class Cleaning:
             self._verdicts.append(np.frombuffer(bytes(found), np.uint8))
         return self._verdicts
 
-    def remember(self, verdicts: Sequence[NDArray[np.uint8]]) -> None:
-        """Take what another process has decided about the same sources."""
-        self._verdicts = list(verdicts)
+    def decided(self) -> dict[str, NDArray[Any]]:
+        """The verdicts, for another process."""
+        return {f"source{number}": one for number, one in enumerate(self.verdicts())}
 
-    def _divided(
-        self, number: int, divided: Callable[[], Iterator[tuple[Part, Document]]]
-    ) -> Iterator[tuple[Part, Document]]:
-        return self._kept(number, divided(), lambda one: (one[0], self._normalized(one[1])))
+    def remember(self, decided: Mapping[str, NDArray[Any]]) -> None:
+        """Take what another process has decided about the same sources."""
+        self._verdicts = [decided[f"source{number}"] for number in range(len(self._sources))]
 
     def _kept(self, number: int, documents: Iterator[T], finish: Callable[[T], T]) -> Iterator[T]:
         verdicts = self.verdicts()[number]
@@ -291,6 +285,10 @@ class Copies:
         self.keys()
         return self._removed
 
-    def remember(self, keys: Sequence[int], removed: int) -> None:
+    def decided(self) -> dict[str, NDArray[Any]]:
+        """What was found, for another process."""
+        return {"keys": np.array(sorted(self.keys()), np.uint64), "removed": np.array(self._removed)}
+
+    def remember(self, decided: Mapping[str, NDArray[Any]]) -> None:
         """Take what another process has found in the same corpus."""
-        self._keys, self._removed = frozenset(keys), removed
+        self._keys, self._removed = frozenset(decided["keys"].tolist()), int(decided["removed"])

@@ -4,15 +4,13 @@ import logging
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import reduce
 from typing import Any
 
 from tfcli.corpora import PARTS, Document, Part, Source
-from tfcli.corpora.reading import BadRecords, How, Report
+from tfcli.corpora.reading import How, Report
 from tfcli.corpora.tables import Record, record_table, table_documents
 from tfcli.errors import TfcliError, UsageError, first_lines, shortened
 from tfcli.files import digest
-from tfcli.records.dataset import NONE_SKIPPED, SkippedRecords
 
 HUB_PREFIX = "hf:"
 _NAME = re.compile(r"hf:(?P<name>[\w.-]+/[\w.-]+)(?::(?P<config>[^:@]+))?(?:@(?P<split>[\w.-]+))?", re.ASCII)
@@ -33,14 +31,11 @@ def open_hub(name: str, how: How) -> Source:
         builder = datasets.load_dataset_builder(match["name"], match["config"])
         streams = builder.as_streaming_dataset()
     splits = _splits(name, match["split"], list(streams))
-    bad = {split: how.bad_records() for split in splits}
-    readers = {split: _hub_reader(name, split, streams[split], how, bad[split]) for split in splits}
+    readers = {split: _hub_reader(name, split, streams[split], how) for split in splits}
     skip = ["skip"] if how.skips else []
 
     def divided() -> Iterator[tuple[Part, Document]]:
-        for part in PARTS:
-            for document in readers[part]():
-                yield part, document
+        return ((part, document) for part in PARTS for document in readers[part]())
 
     return Source(
         (name,),
@@ -48,7 +43,6 @@ def open_hub(name: str, how: How) -> Source:
         lambda: (document for read in readers.values() for document in read()),
         lambda: digest(match["name"], builder.config_id, builder.hash, splits, how.kind, how.columns, *skip),
         divided if splits == list(PARTS) else None,
-        skipped=lambda: reduce(SkippedRecords.joined, (one.found for one in bad.values()), NONE_SKIPPED),
     )
 
 
@@ -61,14 +55,14 @@ def _splits(name: str, wanted: str | None, there: list[str]) -> list[str]:
     return [wanted]
 
 
-def _hub_reader(name: str, split: str, stream: Any, how: How, bad: BadRecords) -> Callable[[], Iterator[Document]]:
+def _hub_reader(name: str, split: str, stream: Any, how: How) -> Callable[[], Iterator[Document]]:
     def records(outer: tuple[str, ...], _: Report) -> Iterator[tuple[str, Record]]:
         with _explained(name):
             undecoded = stream.decode(False)  # images and sound stay as they are stored
             for number, record in enumerate(undecoded.select_columns(list(outer)) if outer else undecoded, 1):
                 yield f"Record {number}", record
 
-    table = record_table(f"{name.split('@')[0]}@{split}", records, bad)
+    table = record_table(f"{name.split('@')[0]}@{split}", records, how.bad_records())
     return table_documents(table, how.kind, how.columns)
 
 

@@ -7,7 +7,6 @@ import glob
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import reduce
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 
@@ -41,7 +40,6 @@ from tfcli.corpora.tables import (
 from tfcli.errors import BrokenInputError, TfcliError, UsageError, near, shortened
 from tfcli.files import digest
 from tfcli.recipe.recipe import OnBadRecord
-from tfcli.records.dataset import NONE_SKIPPED, SkippedRecords
 
 _WHOLE = (".txt", ".md")
 _TABLES = (".jsonl", ".csv", ".tsv", ".parquet", ".arrow")
@@ -54,9 +52,8 @@ def _open_files(name: str, how: How) -> Source:
     files = _stored_files(name)
     for file in files:
         _require_known(file)
-    bad = [how.bad_records(file) for file in files]
-    readers = [_reader(file, how, one) for file, one in zip(files, bad, strict=True)]
-    return _file_source(name, how, files, bad, lambda: chain.from_iterable(read() for read in readers))
+    readers = [_reader(file, how) for file in files]
+    return _file_source(name, how, files, lambda: chain.from_iterable(read() for read in readers))
 
 
 def table_columns(name: str) -> tuple[str, ...]:
@@ -103,7 +100,7 @@ def _open_parallel(name: str, how: How) -> Source:
             raise UsageError(f"{file.label} is a table", remedy)
         require_content(file)
     source, target = files
-    bad = [how.bad_records(file) for file in files]
+    bad = [how.bad_records(file.require_unchanged) for file in files]
 
     def documents() -> Iterator[Document]:
         lengths = [0, 0]
@@ -116,7 +113,7 @@ def _open_parallel(name: str, how: How) -> Source:
             problem = f"{source.label} has {lengths[0]} lines and {target.label} has {lengths[1]}"
             raise BrokenInputError(problem, "give files in which line n of one translates line n of the other")
 
-    return _file_source(name, replace(how, columns=None), files, bad, documents)
+    return _file_source(name, replace(how, columns=None), files, documents)
 
 
 def _sentences(file: StoredFile, report: Report) -> Iterator[str]:
@@ -130,34 +127,26 @@ def _open_standard_input(how: How) -> Source:
     spool = standard_input(how.kind)
     file = StoredFile(spool.path, "Standard input", ".txt" if how.kind == "text" else ".tsv", spool=spool)
     require_content(file)
-    bad = how.bad_records()
-    return _file_source("-", how, [file], [bad], _reader(file, how, bad))
+    return _file_source("-", how, [file], _reader(file, how))
 
 
 def _file_source(
-    name: str,
-    how: How,
-    files: Sequence[StoredFile],
-    bad: Sequence[BadRecords],
-    documents: Callable[[], Iterator[Document]],
+    name: str, how: How, files: Sequence[StoredFile], documents: Callable[[], Iterator[Document]]
 ) -> Source:
     def fingerprint() -> str:
         read = "files", how.kind, how.columns, [file.digest() for file in files]
         more = {"separator": how.separator, "skip": how.skips or None}
         return digest(*read, *([more] if any(more.values()) else []))
 
-    def skipped() -> SkippedRecords:
-        return reduce(SkippedRecords.joined, (one.found for one in bad), NONE_SKIPPED)
-
     def require_unchanged() -> None:
         for file in files:
             file.require_unchanged()
 
-    return Source((name,), how.kind, documents, fingerprint, skipped=skipped, require_unchanged=require_unchanged)
+    return Source((name,), how.kind, documents, fingerprint, require_unchanged=require_unchanged)
 
 
-def _reader(file: StoredFile, how: How, bad: BadRecords) -> Callable[[], Iterator[Document]]:
-    is_text = file.suffix in _WHOLE
+def _reader(file: StoredFile, how: How) -> Callable[[], Iterator[Document]]:
+    is_text, bad = file.suffix in _WHOLE, how.bad_records(file.require_unchanged)
     try:
         require_content(file)
     except BrokenInputError:
@@ -341,6 +330,7 @@ def open_source(
         documents=whole,
         divided=divided and parts,
         fingerprint=fingerprint if max_documents is None else lambda: digest(fingerprint(), max_documents),
+        skipped=how.skipped,
     )
     if next(source.documents(), None) is None:
         held = "no text" if kind == "text" else "no pair with text on both sides"
@@ -449,7 +439,6 @@ def _joined(sources: Sequence[Source], kind: Kind) -> Source:
         lambda: chain.from_iterable(source.documents() for source in sources),
         lambda: digest([source.fingerprint() for source in sources]),
         divided=divided if len(divisions) == len(sources) else None,
-        skipped=lambda: reduce(SkippedRecords.joined, (source.skipped() for source in sources)),
         require_unchanged=require_unchanged,
     )
 

@@ -20,8 +20,8 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
+from functools import partial, reduce
 from pathlib import Path
 from typing import BinaryIO, cast
 from urllib.parse import urlsplit
@@ -213,10 +213,17 @@ class How:
     columns: Sequence[str] | None
     separator: str | None
     skips: bool
+    bad: list[BadRecords] = field(default_factory=list)
+    """Those of each file that is read so."""
 
-    def bad_records(self, file: StoredFile | None = None) -> BadRecords:
-        """Those of a file that is read so."""
-        return BadRecords(skips=self.skips, require_unchanged=file.require_unchanged if file else lambda: None)
+    def bad_records(self, require_unchanged: Callable[[], None] = lambda: None) -> BadRecords:
+        """Those of one more file."""
+        self.bad.append(BadRecords(skips=self.skips, require_unchanged=require_unchanged))
+        return self.bad[-1]
+
+    def skipped(self) -> SkippedRecords:
+        """What was left out of all files so far."""
+        return reduce(SkippedRecords.joined, (one.found for one in self.bad), NONE_SKIPPED)
 
 
 class BadLine(str):

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Literal
 
@@ -13,6 +13,7 @@ from tfcli.corpora.open import DEFAULT, open_source
 from tfcli.errors import UsageError
 from tfcli.files import digest
 from tfcli.recipe.recipe import CLEANING_KEYS, DataSection, WeightedSource
+from tfcli.records.dataset import SkippedRecords
 
 if TYPE_CHECKING:
     from tfcli.corpora.cleaning import Cleaning, Copies
@@ -98,6 +99,15 @@ class TrainValidationSplit:
         else:
             yield from dict.fromkeys(filter(None, (self.source, self.validation)))
 
+    def skipped(self) -> SkippedRecords:
+        """The records that could not be read, in what has been read."""
+        return reduce(SkippedRecords.joined, (source.skipped() for source in self.read()))
+
+    def require_unchanged(self) -> None:
+        """Refuse, by a TfcliError, sources that have changed since they were opened."""
+        for source in self.read():
+            source.require_unchanged()
+
     @cached_property
     def fingerprint(self) -> str:
         """Of the content and of how it is divided."""
@@ -151,21 +161,15 @@ def evaluation_only(source: Source) -> TrainValidationSplit:
 def open_split(section: DataSection, kind: Kind) -> TrainValidationSplit:
     """Open the source of a recipe's data section, or the built-in one of that kind, clean and divide it; of a mixture
     each source on its own. Errors as there."""
-    return without_copies(_open(section, kind), section)
+    opened = _open(section, kind) if section.sources is None else _open_mixture(section, section.sources, kind)
+    return without_copies(opened, section)
 
 
 def _open(
     section: DataSection, kind: Kind, cleaning: "Cleaning | None" = None, held_out: Source | None = None
 ) -> TrainValidationSplit:
-    if section.sources is not None:
-        return _open_mixture(section, section.sources, kind)
-    source = open_source(
-        section.source or DEFAULT[kind],
-        kind,
-        max_documents=section.max_documents,
-        seed=section.seed,
-        **section.reading,
-    )
+    reading = {"max_documents": section.max_documents, "seed": section.seed, **section.reading}
+    source = open_source(section.source or DEFAULT[kind], kind, **reading)
     return split_source(source, section, kind, cleaning, held_out)
 
 
@@ -216,11 +220,7 @@ def without_copies(division: TrainValidationSplit, section: DataSection) -> Trai
 
 
 def split_source(
-    source: Source,
-    section: DataSection,
-    kind: Kind,
-    cleaning: "Cleaning | None" = None,
-    held_out: Source | None = None,
+    source: Source, section: DataSection, kind: Kind, cleaning: "Cleaning | None" = None, held_out: Source | None = None
 ) -> TrainValidationSplit:
     """Clean and divide a source as a recipe's data section says.
 

@@ -14,25 +14,12 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
-from tfcli.data.shards import (
-    MANIFEST_NAME,
-    read_manifest,
-)
+from tfcli.data.shards import MANIFEST_NAME, read_manifest
 from tfcli.errors import TfcliError
-from tfcli.files import (
-    Lock,
-    cache_folder,
-    is_locked,
-    patient_lock,
-    read_json,
-)
+from tfcli.files import Lock, cache_folder, is_locked, patient_lock, read_json
 from tfcli.records.dataset import CacheEntry, Kind, State
-
-if TYPE_CHECKING:
-    pass
-
 
 _ENTRY = re.compile(r"[0-9a-f]{16}|\.[0-9a-f]{16}\.[0-9a-f]{16}\.(tmp|chunks)")
 """A fingerprint; or the folder that is to become one, or that a removal has left."""

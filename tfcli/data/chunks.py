@@ -9,7 +9,6 @@ import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from io import BytesIO
 from itertools import chain, count, pairwise
 from pathlib import Path
@@ -20,11 +19,7 @@ from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
 from tfcli.corpora import PARTS, PIECE_CHARACTERS, Document, Kind, Pair, Part, Text, pieces
-from tfcli.data.shards import (
-    SIDES,
-    opened_chunk,
-    token_dtype,
-)
+from tfcli.data.shards import SIDES, opened_chunk, token_dtype
 from tfcli.errors import UsageError, shortened
 from tfcli.files import replacing
 from tfcli.records.dataset import SkippedRecords
@@ -130,18 +125,19 @@ def encoded_chunks(
     """The chunks of a share by their names, None for one that `is_there`; behind those of each source, how many it has
     in all. The text is read to its end whatever the share, since a chunk begins where the one before it has ended.
     `is_whole`: both parts must hold text."""
-    keyed = division.may_overlap
+    kind, keyed = division.source.kind, division.may_overlap
     streams = [one.split.divided for one in division.mixture] or [division.parts if is_whole else division.divided]
     for source, documents in enumerate(streams):
         number = -1
         for number, chunk in enumerate(chunks_of(document_pieces(documents()))):
             if number % share.of == share.number:
                 name = chunk_name(source, number)
-                yield (
-                    name,
-                    None if is_there(name) else EncodedChunk(division.source.kind, tokenizer, keyed=keyed).of(chunk),
-                )
+                yield name, None if is_there(name) else EncodedChunk(kind, tokenizer, chunk, keyed=keyed)
         yield number + 1
+
+
+Encoded = tuple[tuple[int, ...], SkippedRecords]
+"""The number of all chunks of each source, and what could not be read."""
 
 
 def encode_share(
@@ -152,8 +148,8 @@ def encode_share(
     progress: Progress | None = None,
     *,
     is_whole: bool = True,
-) -> tuple[int, ...]:
-    """Encode the chunks of a share that are not in `folder` yet; returns the number of all chunks of each source."""
+) -> Encoded:
+    """Encode the chunks of a share that are not in `folder` yet."""
     decide(division, folder)
     done, numbers = np.zeros(2, np.int64), []
     for found in encoded_chunks(division, tokenizer, share, lambda name: (folder / name).exists(), is_whole=is_whole):
@@ -166,31 +162,21 @@ def encode_share(
         if progress:
             done += counted(folder / name) if chunk is None else chunk.counted()
             progress(*done.tolist())
-    return tuple(numbers)
+    return tuple(numbers), division.skipped()
 
 
 def decide(division: TrainValidationSplit, folder: Path) -> None:
     """Decide what is left out, once for all processes that share `folder`, and keep it beside the chunks."""
     cleaning, copies, path = division.cleaning, division.copies, folder / "left_out.npz"
+    deciding = [one for one in (cleaning, copies) if one]
     if path.is_file():
         with opened_chunk(path) as arrays:
-            if cleaning:
-                cleaning.remember([arrays[name] for name in arrays.files if name.startswith("source")])
-            if copies:
-                copies.remember(arrays["keys"].tolist(), int(arrays["removed"]))
-    elif cleaning or copies:
-        found: dict[str, Any] = {
-            f"source{number}": one for number, one in enumerate(cleaning.verdicts() if cleaning else [])
-        }
-        if copies:
-            found |= {"keys": np.array(sorted(copies.keys()), np.uint64), "removed": copies.removed}
+            for one in deciding:
+                one.remember(arrays)
+    elif deciding:
+        found = dict(chain.from_iterable(one.decided().items() for one in deciding))
         with replacing(path, durable=False) as temporary, temporary.open("wb") as file:
-            np.savez(file, **found)
-
-
-def skipped_records(division: TrainValidationSplit) -> SkippedRecords:
-    """What was left out of the sources that have been read."""
-    return reduce(SkippedRecords.joined, (source.skipped() for source in division.read()))
+            np.savez(file, **found)  # type: ignore[arg-type]
 
 
 COUNTED = ("documents", "tokens", "bytes", "characters", "unknown")
@@ -202,16 +188,19 @@ class EncodedChunk:
     """The ids of some batches, where documents end in them, and the sums of each document; with `keyed`, a hash of its
     content, too: the sum over its pieces, which are the same wherever the same text stands."""
 
-    def __init__(self, kind: Kind, tokenizer: Tokenizer, *, keyed: bool = False) -> None:
+    def __init__(
+        self, kind: Kind, tokenizer: Tokenizer, batches: Iterable[Sequence[Piece]], *, keyed: bool = False
+    ) -> None:
         self._tokenizer, self._dtype, self._last_side = tokenizer, token_dtype(tokenizer.vocab_size), SIDES[kind][-1]
         places = [(part, side) for part in PARTS for side in SIDES[kind]]
         self._ids = {place: array("H" if self._dtype.itemsize == 2 else "I") for place in places}
         self._ends: dict[tuple[Part, str], list[int]] = {place: [] for place in places}
         self._sums = {part: [[0] * len(SUMS)] for part in PARTS}
         self._keys = {part: [0] for part in PARTS if keyed}
+        for batch in batches:
+            self._add(batch)
 
-    def add(self, batch: Sequence[Piece]) -> None:
-        """Encode a batch."""
+    def _add(self, batch: Sequence[Piece]) -> None:
         roles = self._tokenizer.roles
         end = list(roles.end)
         for piece, ids in zip(batch, self._tokenizer.encode_batch([piece.text for piece in batch]), strict=True):
@@ -238,12 +227,6 @@ class EncodedChunk:
                 rows.append([0] * len(SUMS))
                 if keys:
                     keys.append(0)
-
-    def of(self, batches: Iterable[Sequence[Piece]]) -> EncodedChunk:
-        """The same, with these batches."""
-        for batch in batches:
-            self.add(batch)
-        return self
 
     def counted(self) -> NDArray[np.int64]:
         """Its documents and tokens."""

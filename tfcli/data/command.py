@@ -12,9 +12,7 @@ from tfcli.console.terminal import Terminal
 from tfcli.errors import TfcliError, UsageError
 
 _SOURCE = typer.Argument(
-    metavar="SOURCE",
-    help="Files, globs, -, builtin:NAME or hf:owner/name\\[:config]\\[@split].",
-    show_default=False,
+    metavar="SOURCE", help="Files, globs, -, builtin:NAME or hf:owner/name\\[:config]\\[@split].", show_default=False
 )
 Sources = Annotated[list[str], _SOURCE]
 
@@ -41,9 +39,7 @@ def prepare(
     weights: Annotated[
         str | None,
         typer.Option(
-            metavar="N,N",
-            help="Shares of the training tokens, in the order of the sources.",
-            rich_help_panel=_SOURCES,
+            metavar="N,N", help="Shares of the training tokens, in the order of the sources.", rich_help_panel=_SOURCES
         ),
     ] = None,
     split: Annotated[
@@ -97,8 +93,7 @@ def prepare(
         ),
     ] = None,
     shard: Annotated[
-        str | None,
-        typer.Option(metavar="I/N", help="Encode the share of machine I of N alone.", rich_help_panel=_WORK),
+        str | None, typer.Option(metavar="I/N", help="Encode the share of machine I of N alone.", rich_help_panel=_WORK)
     ] = None,
     merge: Annotated[
         bool, typer.Option("--merge", help="The sources are the folders of all shares.", rich_help_panel=_WORK)

@@ -10,29 +10,21 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tfcli.corpora import PARTS, TASKS, Kind
-from tfcli.data.chunks import (
-    TOKENIZER_NAME,
-    Progress,
-    Share,
-    chunk_name,
-    decide,
-    encode_share,
-    skipped_records,
-)
+from tfcli.corpora import PARTS, TASKS
+from tfcli.data.chunks import TOKENIZER_NAME, Encoded, Progress, Share, decide, encode_share
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.shards import MANIFEST_NAME, SHARD_TOKENS, read_manifest, write_manifest
-from tfcli.data.workers import Origin, Request, WorkerError, encode_by_ray, encode_by_workers
-from tfcli.data.writer import ChunkWriter, Weighted
+from tfcli.data.workers import Origin, WorkerError, encode_by_ray, encode_by_workers
+from tfcli.data.writer import ChunkWriter, Encoding, Weighted, appended_fingerprint
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import Lock, digest, read_versioned, replacing_folder, require_writable, validated, write_json
-from tfcli.records.dataset import NONE_SKIPPED, DatasetRecord, SkippedRecords
+from tfcli.records.dataset import DatasetRecord
 from tfcli.tokenization.tokenizer import load_tokenizer
 
 if TYPE_CHECKING:
@@ -86,28 +78,47 @@ def prepare(
 
             with replacing_folder(out) as made:
                 manifest = write_labelled(division, tokenizer, made, fingerprint)
-                _require_unchanged(division)
+                division.require_unchanged()
             return manifest.record(out)
         with _chunk_folder(out, fingerprint) as folder:
             if origin is not None and (workers > 1 or ray is not None):
                 decide(division, folder)
-                request = Request(origin, division.source.kind, folder, workers)
-                by_workers = encode_by_workers if ray is None else partial(encode_by_ray, address=ray)
-                chunks, skipped = by_workers(request, progress)
+                encode = encode_by_workers if ray is None else partial(encode_by_ray, address=ray)
+                encoded = encode(origin.asked(division.source.kind), folder, workers, progress)
             else:
-                chunks = encode_share(division, tokenizer, folder, Share(), progress)
-                skipped = skipped_records(division)
-            _require_unchanged(division)
-            with replacing_folder(out) as made:
-                writer = ChunkWriter(division.source.kind, tokenizer, made, shard_tokens)
-                writer.write(_chunk_paths([folder], chunks), _weights(division))
-                removed = division.removed
-                manifest = writer.finish(division.source.names, division.split, fingerprint, skipped, removed)
+                encoded = encode_share(division, tokenizer, folder, Share(), progress)
+            division.require_unchanged()
+            return _written(_encoding(division, tokenizer, encoded, Share()), tokenizer, [folder], out, shard_tokens)
     except (TfcliError, FileNotFoundError):
         # Of two processes that prepare the same for a shared cache, the later one takes what the other made.
         if found := _existing(division, tokenizer, out):
             return found
         raise
+
+
+def _encoding(division: TrainValidationSplit, tokenizer: Tokenizer, encoded: Encoded, share: Share) -> Encoding:
+    mixture = ((", ".join(one.split.source.names), float(one.weight), one.max_epochs) for one in division.mixture)
+    return Encoding(
+        fingerprint=dataset_fingerprint(division, tokenizer),
+        tokenizer_fingerprint=tokenizer.fingerprint,
+        kind=division.source.kind,
+        sources=tuple(division.source.names),
+        split=division.split,
+        share=share,
+        chunks=encoded[0],
+        mixture=tuple(Weighted(*one) for one in mixture),
+        skipped=encoded[1],
+        removed=division.removed,
+    )
+
+
+def _written(
+    about: Encoding, tokenizer: Tokenizer, folders: Sequence[Path], out: Path, shard_tokens: int
+) -> DatasetRecord:
+    with replacing_folder(out) as made:
+        writer = ChunkWriter(about, tokenizer, made, shard_tokens)
+        writer.write(folders)
+        manifest = writer.finish()
     return manifest.record(out)
 
 
@@ -120,24 +131,13 @@ def prepare_share(
         UsageError: `out` holds something, or cannot be written to.
     """
     _require_free(out)
-    fingerprint, source = dataset_fingerprint(division, tokenizer), division.source
-    with _chunk_folder(out, f"{fingerprint}.{share.number}.{share.of}") as folder:
-        chunks = encode_share(division, tokenizer, folder, share, progress)
+    name = f"{dataset_fingerprint(division, tokenizer)}.{share.number}.{share.of}"
+    with _chunk_folder(out, name) as folder:
+        encoded = encode_share(division, tokenizer, folder, share, progress)
         with replacing_folder(out) as made:
             tokenizer.save(made / TOKENIZER_NAME)
-            about = _ShareManifest(
-                fingerprint=fingerprint,
-                tokenizer_fingerprint=tokenizer.fingerprint,
-                kind=source.kind,
-                sources=tuple(source.names),
-                split=division.split,
-                share=share,
-                chunks=chunks,
-                mixture=_weights(division),
-                skipped=skipped_records(division),
-                removed=division.removed,
-            )
-            _require_unchanged(division)
+            about = _encoding(division, tokenizer, encoded, share)
+            division.require_unchanged()
             write_json(made / _SHARE_NAME, {"format_version": _VERSION, **asdict(about)})
             for file in folder.glob("[0-9]*.npz"):
                 file.rename(made / file.name)
@@ -171,17 +171,16 @@ def append(
         raise UsageError(f"{folder} is in use by another process", "wait until that one has ended") from error
     try:
         old, added = read_manifest(folder), dataset_fingerprint(division, tokenizer)
-        if old.earlier and old.fingerprint == digest("appended", old.earlier[-1].fingerprint, added):
+        if old.earlier and old.fingerprint == appended_fingerprint(old.earlier[-1].fingerprint, added):
             return old.record(folder, reused=True)
         shutil.rmtree(folder / _NEW, ignore_errors=True)  # of one that was killed
         with _chunk_folder(folder, added) as chunks, replacing_folder(folder / _NEW) as made:
-            numbers = encode_share(division, tokenizer, chunks, Share(), progress, is_whole=False)
+            encoded = encode_share(division, tokenizer, chunks, Share(), progress, is_whole=False)
             first = {part: len(old.part(part).shards) for part in PARTS}
-            writer = ChunkWriter(old.kind, tokenizer, made, SHARD_TOKENS, first)
-            writer.write(_chunk_paths([chunks], numbers))
-            fingerprint, skipped = digest("appended", old.fingerprint, added), skipped_records(division)
-            manifest = writer.appended(old, division.source.names, fingerprint, skipped, division.removed)
-            _require_unchanged(division)
+            writer = ChunkWriter(_encoding(division, tokenizer, encoded, Share()), tokenizer, made, SHARD_TOKENS, first)
+            writer.write([chunks])
+            manifest = writer.appended(old)
+            division.require_unchanged()
         for file in (folder / _NEW).iterdir():  # which are on the disk by now
             file.replace(folder / file.name)
         (folder / _NEW).rmdir()
@@ -189,22 +188,6 @@ def append(
         return manifest.record(folder)
     finally:
         lock.release()
-
-
-@dataclass(frozen=True)
-class _ShareManifest:
-    """What one machine has encoded."""
-
-    fingerprint: str
-    tokenizer_fingerprint: str
-    kind: Kind
-    sources: tuple[str, ...]
-    split: str
-    share: Share
-    chunks: tuple[int, ...]
-    mixture: tuple[Weighted, ...]
-    skipped: SkippedRecords = NONE_SKIPPED
-    removed: dict[str, int] = field(default_factory=dict)
 
 
 def merge(shares: Sequence[Path], out: Path, *, shard_tokens: int = SHARD_TOKENS) -> DatasetRecord:
@@ -229,16 +212,12 @@ def merge(shares: Sequence[Path], out: Path, *, shard_tokens: int = SHARD_TOKENS
     tokenizer = load_tokenizer(first / TOKENIZER_NAME)
     if tokenizer.fingerprint != wanted.tokenizer_fingerprint:
         raise BrokenInputError(f"{first / TOKENIZER_NAME} has changed", "prepare the share again")
-    chunks = _chunk_paths([by_number[number] for number in range(of)], wanted.chunks)
-    for chunk in chain.from_iterable(chunks):
+    folders = [by_number[number] for number in range(of)]
+    for chunk in chain.from_iterable(wanted.paths(folders)):
         if not chunk.is_file():
             raise BrokenInputError(f"{chunk} is missing", f"prepare the share {chunk.parent} again")
     _require_free(out)
-    with replacing_folder(out) as made:
-        writer = ChunkWriter(wanted.kind, tokenizer, made, shard_tokens)
-        writer.write(chunks, wanted.mixture)
-        manifest = writer.finish(wanted.sources, wanted.split, wanted.fingerprint, wanted.skipped, wanted.removed)
-    return manifest.record(out)
+    return _written(wanted, tokenizer, folders, out, shard_tokens)
 
 
 def _require_free(out: Path) -> None:
@@ -248,13 +227,13 @@ def _require_free(out: Path) -> None:
     require_writable(out)
 
 
-def _read_share(folder: Path) -> _ShareManifest:
+def _read_share(folder: Path) -> Encoding:
     path = folder / _SHARE_NAME
     if not path.is_file():
         remedy = f"make it with `tfcli prepare SOURCE --tokenizer FILE --shard 1/4 --out {folder}`"
         raise UsageError(f"{folder} is no share of a dataset", remedy)
     _, values = read_versioned(path, _VERSION, remedy="prepare the share again")
-    found: _ShareManifest = validated(_ShareManifest, values, path, "prepare the share again")
+    found: Encoding = validated(Encoding, values, path, "prepare the share again")
     return found
 
 
@@ -307,21 +286,3 @@ def _chunk_folder(out: Path, name: str) -> Iterator[Path]:
             for path in (folder, *made):
                 path.rmdir()
         raise
-
-
-def _chunk_paths(folders: Sequence[Path], chunks: Sequence[int]) -> list[list[Path]]:
-    """The files of each source's chunks, of which every folder has one in turn."""
-    return [
-        [folders[number % len(folders)] / chunk_name(source, number) for number in range(numbers)]
-        for source, numbers in enumerate(chunks)
-    ]
-
-
-def _weights(division: TrainValidationSplit) -> tuple[Weighted, ...]:
-    mixture = division.mixture
-    return tuple(Weighted(", ".join(one.split.source.names), float(one.weight), one.max_epochs) for one in mixture)
-
-
-def _require_unchanged(division: TrainValidationSplit) -> None:
-    for source in division.read():
-        source.require_unchanged()

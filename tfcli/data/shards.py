@@ -247,13 +247,7 @@ class PartWriter(AbstractContextManager["PartWriter"]):
     """
 
     def __init__(
-        self,
-        folder: Path,
-        part: str,
-        sides: tuple[str, ...],
-        dtype: np.dtype[Any],
-        shard_tokens: int,
-        first: int = 0,
+        self, folder: Path, part: str, sides: tuple[str, ...], dtype: np.dtype[Any], shard_tokens: int, first: int = 0
     ) -> None:
         self.shards: list[dict[str, StoredArray]] = []
         self._folder, self._part, self._sides = folder, part, sides
@@ -264,14 +258,6 @@ class PartWriter(AbstractContextManager["PartWriter"]):
     def __exit__(self, *error: object) -> None:
         for array in self._open.values():
             array.file.close()
-
-    def append(self, side: str, ids: ArrayLike) -> None:
-        """Add ids to the document that is being written on `side`."""
-        if not self._open:
-            for each in self._sides:
-                self._open_array(array_name(each, "tokens"), self._dtype)
-                self._open_array(array_name(each, "offsets"), OFFSETS).append([0])
-        self._open[array_name(side, "tokens")].append(ids)
 
     def write(self, sides: Mapping[str, tuple[NDArray[Any], NDArray[np.int64]]]) -> None:
         """Go on with the ids of each side, and where documents end in them. Of a pair the source may end in the call
@@ -284,13 +270,15 @@ class PartWriter(AbstractContextManager["PartWriter"]):
             if place == len(ids) and number == len(ends):
                 return
             # Documents that cannot fill the shard are written at once; of pairs, one after the other.
-            written = sum(self._open[array_name(each, "tokens")].length for each in self._sides) if self._open else 0
+            if not self._open:
+                self._open_shard()
+            written = sum(self._open[array_name(each, "tokens")].length for each in self._sides)
             many = len(self._sides) == 1 and written + held < self._shard_tokens
             some = ends[number:] if many else ends[number : number + 1]
             stop = len(ids) if many or not len(some) else int(some[0])
-            self.append(side, ids[place:stop])
+            array = self._open[array_name(side, "tokens")]
+            array.append(ids[place:stop])
             if len(some):
-                array = self._open[array_name(side, "tokens")]
                 self._open[array_name(side, "offsets")].append(array.length - (stop - some))
                 self._ended[side] = self._ended.get(side, 0) + len(some)
                 if side == self._sides[-1] and written + stop - place >= self._shard_tokens:
@@ -303,10 +291,13 @@ class PartWriter(AbstractContextManager["PartWriter"]):
             self.shards.append({name: array.finish() for name, array in self._open.items()})
             self._open = {}
 
-    def _open_array(self, name: str, dtype: np.dtype[Any]) -> _GrowingArray:
-        path = self._folder / file_name(self._part, self._first + len(self.shards), name)
-        self._open[name] = _GrowingArray(path, dtype)
-        return self._open[name]
+    def _open_shard(self) -> None:
+        for side in self._sides:
+            for array, dtype in (("tokens", self._dtype), ("offsets", OFFSETS)):
+                name = array_name(side, array)
+                path = self._folder / file_name(self._part, self._first + len(self.shards), name)
+                self._open[name] = _GrowingArray(path, dtype)
+            self._open[name].append([0])
 
 
 @contextmanager

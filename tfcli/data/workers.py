@@ -10,7 +10,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfcli.corpora import Kind
-from tfcli.data.chunks import Progress, Share, counted, encode_share, encoded_chunks, skipped_records
+from tfcli.data.chunks import Encoded, Progress, Share, counted, encode_share, encoded_chunks
 from tfcli.errors import BrokenInputError, TfcliError, UsageError, first_lines
 from tfcli.files import replacing
 from tfcli.machine import PIPE, child, cores
@@ -39,24 +39,14 @@ class Origin:
     section: DataSection
     tokenizer: Path
 
+    def asked(self, kind: Kind) -> dict[str, Any]:
+        """The same as JSON."""
+        section = {name: value for name, value in asdict(self.section).items() if value is not None}
+        return {"data": section, "kind": kind, "tokenizer": str(self.tokenizer.absolute())}
+
 
 class WorkerError(TfcliError):
     """A worker has ended before its share was done."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """What workers are asked for: the chunks of a corpus, in a folder."""
-
-    origin: Origin
-    kind: Kind
-    folder: Path
-    workers: int
-
-    def opened_by(self) -> dict[str, Any]:
-        """What another process opens the corpus and the tokenizer by (`_open`), as JSON."""
-        section = {name: value for name, value in asdict(self.origin.section).items() if value is not None}
-        return {"data": section, "kind": self.kind, "tokenizer": str(self.origin.tokenizer.absolute())}
 
 
 def _open(asked: Mapping[str, Any]) -> tuple[TrainValidationSplit, Tokenizer]:
@@ -67,37 +57,32 @@ def _open(asked: Mapping[str, Any]) -> tuple[TrainValidationSplit, Tokenizer]:
     return open_split(section, asked["kind"]), load_tokenizer(Path(asked["tokenizer"]))
 
 
-def _raise(answer: Mapping[str, Any]) -> None:
-    kind = {kind.exit_code: kind for kind in (TfcliError, UsageError, BrokenInputError)}
-    raise kind[answer["exit_code"]](answer["problem"], answer["remedy"])
+def _told(encoded: Encoded) -> dict[str, Any]:
+    chunks, skipped = encoded
+    return {"chunks": chunks, "skipped": [skipped.count, skipped.first]}
 
 
-def _told(error: TfcliError) -> dict[str, Any]:
+def _told_of(error: TfcliError) -> dict[str, Any]:
     return {"problem": error.problem, "remedy": error.remedy, "exit_code": error.exit_code}
 
 
-Encoded = tuple[tuple[int, ...], SkippedRecords]
-"""The number of all chunks of each source, and what was left out."""
-
-
-def _answer(numbers: Sequence[int], division: TrainValidationSplit) -> dict[str, Any]:
-    skipped = skipped_records(division)
-    return {"chunks": numbers, "skipped": [skipped.count, skipped.first]}
-
-
-def _encoded(answer: Mapping[str, Any]) -> Encoded:
+def _heard(answer: Mapping[str, Any]) -> Encoded:
+    """What a worker has told; its error is raised."""
+    if "problem" in answer:
+        kind = {kind.exit_code: kind for kind in (TfcliError, UsageError, BrokenInputError)}
+        raise kind[answer["exit_code"]](answer["problem"], answer["remedy"])
     count, first = answer["skipped"]
     return tuple(answer["chunks"]), SkippedRecords(count, tuple(first))
 
 
-def encode_by_workers(request: Request, progress: Progress | None) -> Encoded:
-    """Have each worker encode its share; each reads all of the text."""
-    asked = {**request.opened_by(), "folder": str(request.folder.absolute()), "of": request.workers}
-    threads = str(max(1, cores() // request.workers))
-    heard: list[dict[str, Any]] = [{} for _ in range(request.workers)]
+def encode_by_workers(asked: dict[str, Any], folder: Path, workers: int, progress: Progress | None) -> Encoded:
+    """Have each worker encode its share of what `Origin.asked` says; each reads all of the text."""
+    asked |= {"folder": str(folder.absolute()), "of": workers}
+    threads = str(max(1, cores() // workers))
+    heard: list[dict[str, Any]] = [{} for _ in range(workers)]
     with ExitStack() as stack:
         listeners = []
-        for number in range(request.workers):
+        for number in range(workers):
             environment = {"RAYON_NUM_THREADS": threads, "TOKENIZERS_PARALLELISM": "true"}
             worker = child("tfcli.data.workers", stdin=PIPE, stdout=PIPE, environment=environment)
             process = stack.enter_context(worker)
@@ -117,12 +102,11 @@ def encode_by_workers(request: Request, progress: Progress | None) -> Encoded:
                 listener.join(0.2)
                 if progress:
                     progress(sum(one.get("documents", 0) for one in heard), sum(one.get("tokens", 0) for one in heard))
-            if "problem" in heard[number]:
-                _raise(heard[number])
-            if process.wait() or "chunks" not in heard[number]:
-                problem = f"Worker {number + 1} of {request.workers} ended (exit code {process.returncode})"
+            if "problem" not in heard[number] and (process.wait() or "chunks" not in heard[number]):
+                problem = f"Worker {number + 1} of {workers} ended (exit code {process.returncode})"
                 raise WorkerError(problem, "give the command again: it goes on with what is done")
-    return _encoded(heard[0])
+            encoded = _heard(heard[number])
+    return encoded
 
 
 def _work(asked: dict[str, Any]) -> None:
@@ -138,13 +122,14 @@ def _work(asked: dict[str, Any]) -> None:
     try:
         share = Share(asked["number"], asked["of"])
         division, tokenizer = _open(asked)
-        numbers = encode_share(division, tokenizer, Path(asked["folder"]), share, progress)
-        tell(**_answer(numbers, division))
+        tell(**_told(encode_share(division, tokenizer, Path(asked["folder"]), share, progress)))
     except TfcliError as error:
-        tell(**_told(error))
+        tell(**_told_of(error))
 
 
-def encode_by_ray(request: Request, progress: Progress | None, address: str) -> Encoded:
+def encode_by_ray(
+    asked: dict[str, Any], folder: Path, workers: int, progress: Progress | None, address: str
+) -> Encoded:
     """Have the processes of a Ray cluster encode a share each, and bring the chunks here. Ray Data gives what a process
     that died had to do to another one."""
     try:
@@ -158,25 +143,22 @@ def encode_by_ray(request: Request, progress: Progress | None, address: str) -> 
         ray.init(address=address, log_to_driver=False, logging_level="ERROR", include_dashboard=False)
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise UsageError(f"There is no Ray cluster at {address} ({first_lines(error)})", "check --address") from error
-    done, answer = np.zeros(2, np.int64), {}
+    done = np.zeros(2, np.int64)
     try:
         ray.data.DataContext.get_current().enable_progress_bars = False
-        of = request.workers if request.workers > 1 else max(2, int(ray.cluster_resources().get("CPU", 2)))
-        there = [path.name for path in request.folder.glob("*.npz")]
-        asked = {**request.opened_by(), "of": of, "there": there}
+        of = workers if workers > 1 else max(2, int(ray.cluster_resources().get("CPU", 2)))
+        asked |= {"of": of, "there": [path.name for path in folder.glob("*.npz")]}
         shares = ray.data.range(of, override_num_blocks=of)
         for row in shares.map_batches(_ray_share, batch_size=1, fn_args=(asked,)).iter_rows():
             name, content = row["name"], row["content"]
             if not name:
-                answer = json.loads(content)
-                if "problem" in answer:
-                    _raise(answer)
+                encoded = _heard(json.loads(content))
                 continue
             if content:
-                with replacing(request.folder / name, durable=False) as temporary:
+                with replacing(folder / name, durable=False) as temporary:
                     temporary.write_bytes(content)
             if progress:
-                done += counted(request.folder / name)
+                done += counted(folder / name)
                 progress(*done.tolist())
     except ray.exceptions.RayError as error:
         raise WorkerError(
@@ -184,7 +166,7 @@ def encode_by_ray(request: Request, progress: Progress | None, address: str) -> 
         ) from error
     finally:
         ray.shutdown()
-    return _encoded(answer)
+    return encoded
 
 
 def _ray_share(batch: Mapping[str, Any], asked: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -204,9 +186,9 @@ def _ray_share(batch: Mapping[str, Any], asked: Mapping[str, Any]) -> Iterator[d
                 name, chunk = found
                 yield row(name, b"" if chunk is None else chunk.content())
     except TfcliError as error:
-        yield row("", json.dumps(_told(error)).encode())
+        yield row("", json.dumps(_told_of(error)).encode())
     else:
-        yield row("", json.dumps(_answer(numbers, division)).encode())
+        yield row("", json.dumps(_told((tuple(numbers), division.skipped()))).encode())
 
 
 if __name__ == "__main__":

@@ -7,16 +7,17 @@ import math
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tfcli.corpora import PARTS, Kind, Part
-from tfcli.data.chunks import COUNTED, SUMS, TOKENIZER_NAME
+from tfcli.data.chunks import COUNTED, SUMS, TOKENIZER_NAME, Share, chunk_name
 from tfcli.data.mixture import mixed_order
 from tfcli.data.shards import (
     SIDES,
@@ -29,7 +30,8 @@ from tfcli.data.shards import (
     write_manifest,
 )
 from tfcli.errors import UsageError
-from tfcli.records.dataset import MixedSource, PartCounts, SkippedRecords
+from tfcli.files import digest
+from tfcli.records.dataset import NONE_SKIPPED, MixedSource, PartCounts, SkippedRecords
 
 if TYPE_CHECKING:
     from tfcli.tokenization.tokenizer import Tokenizer
@@ -44,32 +46,59 @@ class Weighted:
     max_epochs: int | None
 
 
+@dataclass(frozen=True)
+class Encoding:
+    """A text that is encoded, or one machine's share of it: where it came from, the chunks of each source, and what
+    was left out."""
+
+    fingerprint: str
+    tokenizer_fingerprint: str
+    kind: Kind
+    sources: tuple[str, ...]
+    split: str
+    share: Share
+    chunks: tuple[int, ...]
+    mixture: tuple[Weighted, ...]
+    skipped: SkippedRecords = NONE_SKIPPED
+    removed: dict[str, int] = field(default_factory=dict)
+
+    def paths(self, folders: Sequence[Path]) -> list[list[Path]]:
+        """The files of each source's chunks, of which every folder has one in turn."""
+        return [
+            [folders[number % len(folders)] / chunk_name(source, number) for number in range(numbers)]
+            for source, numbers in enumerate(self.chunks)
+        ]
+
+
+def appended_fingerprint(before: str, added: str) -> str:
+    """Of a dataset to which a text was added."""
+    return digest("appended", before, added)
+
+
 class ChunkWriter:
-    """Chunks as the shards of a dataset."""
+    """Chunks as the shards of a dataset. `first`: the number of the first shard of each part, where it is not 0."""
 
     def __init__(
         self,
-        kind: Kind,
+        about: Encoding,
         tokenizer: Tokenizer,
         folder: Path,
         shard_tokens: int,
-        first: Mapping[Part, int] | None = None,
+        first: Mapping[Part, int] = MappingProxyType({}),
     ) -> None:
-        """`first`: the number of the first shard of each part, where it is not 0."""
-        self._kind, self._tokenizer, self._folder = kind, tokenizer, folder
+        self._about, self._tokenizer, self._folder = about, tokenizer, folder
         self._sums = {part: np.zeros(len(SUMS), np.int64) for part in PARTS}
         dtype = token_dtype(tokenizer.vocab_size)
-        first = first or dict.fromkeys(PARTS, 0)
         self._writers = {
-            part: PartWriter(folder, part, SIDES[kind], dtype=dtype, shard_tokens=shard_tokens, first=first[part])
-            for part in PARTS
+            part: PartWriter(folder, part, SIDES[about.kind], dtype, shard_tokens, first.get(part, 0)) for part in PARTS
         }
         self._mixture: tuple[MixedSource, ...] = ()
         self._copies = 0
 
-    def write(self, chunks: Sequence[Sequence[Path]], mixture: Sequence[Weighted] = ()) -> None:
+    def write(self, folders: Sequence[Path]) -> None:
         """Append the chunks of each source. Those of a mixture are the training part by weight, and the validation part
         one source after the other."""
+        chunks, mixture = self._about.paths(folders), self._about.mixture
         self._copies = _count_copies(list(chain.from_iterable(chunks)))
         with ExitStack() as stack:
             for writer in self._writers.values():
@@ -79,7 +108,7 @@ class ChunkWriter:
                     for part, writer in self._writers.items():
                         if part == "validation" or not mixture:
                             self._sums[part] += arrays[f"{part}.sums"].sum(axis=0)
-                            writer.write(_sides(arrays, part, self._kind))
+                            writer.write(_sides(arrays, part, self._about.kind))
             if mixture:
                 self._mix(chunks, mixture)
             for part, writer in self._writers.items():
@@ -96,8 +125,8 @@ class ChunkWriter:
                 problem = f"The training part of {one.source} has no document"
                 raise UsageError(problem, "give more text, or change data.split or data.validation_fraction")
         mixed = mixed_order(lengths, [one.weight for one in mixture], [one.max_epochs for one in mixture])
-        streams = [_training_documents(paths, self._kind) for paths in chunks]
-        sides = SIDES[self._kind]
+        streams = [_training_documents(paths, self._about.kind) for paths in chunks]
+        sides = SIDES[self._about.kind]
         buffers: dict[str, list[NDArray[Any]]] = {side: [] for side in sides}
         held = 0
         for number, source in enumerate(mixed.order.tolist(), start=1):
@@ -111,84 +140,57 @@ class ChunkWriter:
                 self._writers["train"].write({side: (np.concatenate(buffers[side]), ends[side]) for side in sides})
                 buffers, held = {side: [] for side in sides}, 0
         total = sum(mixed.tokens)
+        found = zip(mixture, lengths, mixed.documents, mixed.tokens, mixed.retired, strict=True)
         self._mixture = tuple(
             MixedSource(
-                source=one.source,
-                weight=one.weight,
-                documents=documents,
-                tokens=tokens,
+                *(one.source, one.weight, documents, tokens),
                 share=tokens / total,
                 epochs=documents / len(own),
                 max_epochs=one.max_epochs,
                 retired_at=retired,
             )
-            for one, own, documents, tokens, retired in zip(
-                mixture, lengths, mixed.documents, mixed.tokens, mixed.retired, strict=True
-            )
+            for one, own, documents, tokens, retired in found
         )
 
-    def finish(
-        self,
-        sources: Sequence[str],
-        split: str,
-        fingerprint: str,
-        skipped: SkippedRecords,
-        removed: Mapping[str, int],
-    ) -> Manifest:
+    def finish(self) -> Manifest:
         """The manifest, written. A part without text is a UsageError."""
+        about, tokenizer = self._about, self._tokenizer
         for part, sums in self._sums.items():
             if not self._characters(part):
-                names = ", ".join(sources)
-                problem = f"The {part} part of {names} has no text (split {split}, {sums[0]} documents)"
+                names = ", ".join(about.sources)
+                problem = f"The {part} part of {names} has no text (split {about.split}, {sums[0]} documents)"
                 raise UsageError(problem, "give more text, or change data.split or data.validation_fraction")
-        self._tokenizer.save(self._folder / TOKENIZER_NAME)
-        tokenizer = self._tokenizer
+        tokenizer.save(self._folder / TOKENIZER_NAME)
+        same = {name: value for name, value in vars(about).items() if name not in ("share", "chunks", "mixture")}
         manifest = Manifest(
-            kind=self._kind,
-            sources=tuple(sources),
-            split=split,
-            fingerprint=fingerprint,
-            tokenizer_fingerprint=tokenizer.fingerprint,
+            **same,
             vocab_size=tokenizer.vocab_size,
             roles=tokenizer.roles,
             train=self._part("train"),
             validation=self._part("validation"),
             mixture=self._mixture,
-            skipped=skipped,
             copies=self._copies,
-            removed=dict(removed),
         )
         write_manifest(self._folder, manifest)
         return manifest
 
-    def appended(
-        self,
-        old: Manifest,
-        sources: Sequence[str],
-        fingerprint: str,
-        skipped: SkippedRecords,
-        removed: Mapping[str, int],
-    ) -> Manifest:
+    def appended(self, old: Manifest) -> Manifest:
         """The manifest of a dataset with what was written behind what it had."""
-        parts = {}
+        parts: dict[str, Any] = {}
+        states: dict[str, Any] = {}
         for part in PARTS:
             before, new = old.part(part), self._part(part)
             parts[part] = PartManifest(before.counts.joined(new.counts), before.shards + new.shards)
-        edition = Edition(
-            old.fingerprint,
-            old.sources,
-            train=(old.train.counts, len(old.train.shards)),
-            validation=(old.validation.counts, len(old.validation.shards)),
-        )
+            states[part] = before.counts, len(before.shards)
+        about = self._about
         return replace(
             old,
-            fingerprint=fingerprint,
-            sources=old.sources + tuple(sources),
-            train=parts["train"],
-            validation=parts["validation"],
-            earlier=(*old.earlier, edition),
-            skipped=old.skipped.joined(skipped),
-            removed=dict(Counter(old.removed) + Counter(removed)),
+            fingerprint=appended_fingerprint(old.fingerprint, about.fingerprint),
+            sources=old.sources + about.sources,
+            **parts,
+            earlier=(*old.earlier, Edition(old.fingerprint, old.sources, **states)),
+            skipped=old.skipped.joined(about.skipped),
+            removed=dict(Counter(old.removed) + Counter(about.removed)),
         )
 
     def _part(self, part: Part) -> PartManifest:

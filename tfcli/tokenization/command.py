@@ -45,8 +45,7 @@ def train(
     ] = None,
     on_bad_record: OnBadRecord = None,
     old: Annotated[
-        str | None,
-        typer.Option("--from", metavar="RUN|FILE|hf:NAME", help="Extend its vocabulary: the old ids stay."),
+        str | None, typer.Option("--from", metavar="RUN|FILE|hf:NAME", help="Extend its vocabulary: the old ids stay.")
     ] = None,
     role: Annotated[
         list[str] | None,
