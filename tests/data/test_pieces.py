@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.fakes import pairs
-from tfcli.data.chunks import Piece, batched, document_pieces
+from tfcli.corpora import batched
+from tfcli.data.chunks import Piece, document_pieces
 
 
 @given(st.lists(st.text(alphabet="ab \n", max_size=40), max_size=4), st.integers(1, 12))
@@ -31,7 +32,7 @@ def test_pairs_give_the_source_first() -> None:
 def test_batches_end_once_they_are_full() -> None:
     # Each piece counts its characters and one: 3 + 3 reach 6; 5 is alone in the last batch.
     stream = document_pieces([("train", text) for text in ("ab", "cd", "abcd")])
-    assert [[piece.text for piece in batch] for batch in batched(stream, characters=6)] == [
+    assert [[piece.text for piece in batch] for batch in batched(stream, lambda piece: piece.text, characters=6)] == [
         ["ab", "cd"],
         ["abcd"],
     ]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.tokenization.conftest import train
 from tfcli.records.dataset import TokenizerQuality
 from tfcli.tokenization import quality
-from tfcli.tokenization import tokenizer as pieces
+from tfcli.tokenization import train as pieces
 from tfcli.tokenization.quality import compare_tokenizers, count_whole, renyi_efficiency
 from tfcli.tokenization.tokenizer import Tokenizer
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 from tfcli.records.dataset import SkippedRecords
 
@@ -12,6 +12,9 @@ Kind = Literal["text", "pairs", "classify", "tag", "span"]
 TASKS: tuple[Kind, ...] = ("classify", "tag", "span")
 """Kinds of labelled texts, each called as the task that is trained on it."""
 PIECE_CHARACTERS = 1 << 16
+BATCH_CHARACTERS = 1 << 20
+"""Pieces are encoded together until they hold so many characters: work for all cores in some 100 MB."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -116,3 +119,18 @@ def pieces(text: Text, limit: int = PIECE_CHARACTERS) -> Iterator[str]:
             start = cut
         left = left[start:]
     yield left
+
+
+def batched(stream: Iterable[T], text: Callable[[T], str], characters: int = BATCH_CHARACTERS) -> Iterator[list[T]]:
+    """Group what has a text each into lists of about `characters`, at most one text over."""
+    batch: list[T] = []
+    held = 0
+    for one in stream:
+        batch.append(one)
+        # An empty text counts as well: a list of them must end, too.
+        held += len(text(one)) + 1
+        if held >= characters:
+            yield batch
+            batch, held = [], 0
+    if batch:
+        yield batch

@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 from urllib.parse import urlsplit
 
 from tfcli import machine
@@ -317,18 +317,13 @@ def too_long(file: StoredFile, number: int) -> BrokenInputError:
 
 
 def _decompressed(raw: BinaryIO, compression: str) -> BinaryIO:
-    if compression == ".gz":
-        return cast(BinaryIO, gzip.open(raw, "rb"))
-    if compression == ".bz2":
-        return cast(BinaryIO, bz2.open(raw, "rb"))
-    if compression == ".xz":
-        return cast(BinaryIO, lzma.open(raw, "rb"))
     if compression == ".zst":
         import pyarrow
 
         # pyarrow comes with `datasets` and reads zstd, which the standard library cannot before Python 3.14.
         return cast(BinaryIO, io.BufferedReader(pyarrow.CompressedInputStream(raw, "zstd")))
-    return raw
+    openers: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+    return cast(BinaryIO, openers[compression](raw, "rb")) if compression else raw
 
 
 def _stretches(file: StoredFile) -> Iterator[str]:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
-from tfcli.corpora import PARTS, PIECE_CHARACTERS, Document, Kind, Pair, Part, Text, pieces
+from tfcli.corpora import PARTS, PIECE_CHARACTERS, Document, Kind, Pair, Part, Text, batched, pieces
 from tfcli.data.shards import SIDES, opened_chunk, token_dtype
 from tfcli.errors import UsageError, shortened
 from tfcli.files import replacing
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from tfcli.corpora.split import TrainValidationSplit
     from tfcli.tokenization.tokenizer import Tokenizer
 
-BATCH_CHARACTERS = 2**20
-"""Pieces are encoded together until they hold so many characters: work for all cores in some 100 MB."""
 _GROWTH = 64
 """A chunk is a batch; behind every so many chunks, one batch more: 11,000 chunks of a terabyte."""
 TOKENIZER_NAME = "tokenizer.json"
@@ -64,24 +62,9 @@ def document_pieces(documents: Iterable[tuple[Part, Document]], limit: int = PIE
                 yield Piece(part, side, piece, number, last=after is None)
 
 
-def batched(stream: Iterable[Piece], characters: int = BATCH_CHARACTERS) -> Iterator[list[Piece]]:
-    """Group pieces into lists of about `characters`, at most one piece over."""
-    batch: list[Piece] = []
-    held = 0
-    for piece in stream:
-        batch.append(piece)
-        # An empty text counts as well: a list of them must end, too.
-        held += len(piece.text) + 1
-        if held >= characters:
-            yield batch
-            batch, held = [], 0
-    if batch:
-        yield batch
-
-
 def chunks_of(stream: Iterable[Piece]) -> Iterator[list[list[Piece]]]:
     """The batches of each chunk, which do not depend on who encodes it."""
-    batches = batched(stream)
+    batches = batched(stream, lambda piece: piece.text)
     for number in count():
         chunk = [batch for _, batch in zip(range(1 + number // _GROWTH), batches, strict=False)]
         if not chunk:

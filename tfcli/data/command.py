@@ -2,6 +2,7 @@
 
 import shlex
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,13 +16,13 @@ _SOURCE = typer.Argument(
     metavar="SOURCE", help="Files, globs, -, builtin:NAME or hf:owner/name\\[:config]\\[@split].", show_default=False
 )
 Sources = Annotated[list[str], _SOURCE]
+_of_sources = partial(typer.Option, rich_help_panel="Sources")
+_of_work = partial(typer.Option, rich_help_panel="Division of labour")
 
 
 OnBadRecord = Annotated[
-    Literal["refuse", "skip"] | None,
-    typer.Option(help="At a record that cannot be read.", show_default="refuse", rich_help_panel="Sources"),
+    Literal["refuse", "skip"] | None, _of_sources(help="At a record that cannot be read.", show_default="refuse")
 ]
-_WORK, _SOURCES = "Division of labour", "Sources"
 
 
 @command
@@ -33,71 +34,45 @@ def prepare(
         Path | None,
         typer.Option(metavar="FILE|RUN", help="A tokenizer.json or a run.", show_default="with --append, its own"),
     ] = None,
-    pairs: Annotated[
-        bool, typer.Option("--pairs", help="The source is pairs of sentences.", rich_help_panel=_SOURCES)
-    ] = False,
+    pairs: Annotated[bool, _of_sources("--pairs", help="The source is pairs of sentences.")] = False,
     weights: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N,N", help="Shares of the training tokens, in the order of the sources.", rich_help_panel=_SOURCES
-        ),
+        str | None, _of_sources(metavar="N,N", help="Shares of the training tokens, in the order of the sources.")
     ] = None,
     split: Annotated[
         Literal["hash", "tail", "file"] | None,
-        typer.Option(
+        _of_sources(
             help="How to hold out the validation part.",
             show_default="the source's own, else hash; tail below 100 documents",
-            rich_help_panel=_SOURCES,
         ),
     ] = None,
     validation: Annotated[
-        str | None,
-        typer.Option(metavar="SOURCE", help="The validation part, for --split file.", rich_help_panel=_SOURCES),
+        str | None, _of_sources(metavar="SOURCE", help="The validation part, for --split file.")
     ] = None,
     drop_duplicates: Annotated[
         Literal["train", "validation"] | None,
-        typer.Option(
-            help="Leave out of this part what stands in the other one, too.",
-            show_default="nothing is left out",
-            rich_help_panel=_SOURCES,
+        _of_sources(
+            help="Leave out of this part what stands in the other one, too.", show_default="nothing is left out"
         ),
     ] = None,
     assignments: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Set a key of the data section, such as data.columns.",
-            rich_help_panel=_SOURCES,
-        ),
+        _of_sources("--set", metavar="KEY=VALUE", help="Set a key of the data section, such as data.columns."),
     ] = None,
     on_bad_record: OnBadRecord = None,
     seed: TextSeed = None,
-    append: Annotated[
-        bool, typer.Option("--append", help="Add the sources to the dataset in DIR.", rich_help_panel=_WORK)
-    ] = False,
-    workers: Annotated[
-        int, typer.Option(metavar="N", min=1, max=1024, help="Processes that encode.", rich_help_panel=_WORK)
-    ] = 1,
+    append: Annotated[bool, _of_work("--append", help="Add the sources to the dataset in DIR.")] = False,
+    workers: Annotated[int, _of_work(metavar="N", min=1, max=1024, help="Processes that encode.")] = 1,
     engine: Annotated[
-        Literal["ray"] | None,
-        typer.Option(help="Encode on a Ray cluster (the extra `ray`).", rich_help_panel=_WORK, show_default=False),
+        Literal["ray"] | None, _of_work(help="Encode on a Ray cluster (the extra `ray`).", show_default=False)
     ] = None,
     address: Annotated[
         str | None,
-        typer.Option(
-            metavar="HOST:PORT",
-            help="Where the cluster is, for --engine.",
-            rich_help_panel=_WORK,
-            show_default="one that is started here",
+        _of_work(
+            metavar="HOST:PORT", help="Where the cluster is, for --engine.", show_default="one that is started here"
         ),
     ] = None,
-    shard: Annotated[
-        str | None, typer.Option(metavar="I/N", help="Encode the share of machine I of N alone.", rich_help_panel=_WORK)
-    ] = None,
-    merge: Annotated[
-        bool, typer.Option("--merge", help="The sources are the folders of all shares.", rich_help_panel=_WORK)
-    ] = False,
+    shard: Annotated[str | None, _of_work(metavar="I/N", help="Encode the share of machine I of N alone.")] = None,
+    merge: Annotated[bool, _of_work("--merge", help="The sources are the folders of all shares.")] = False,
     json: Json = False,
 ) -> None:
     """Turn text into a dataset of token ids on disk.
@@ -134,11 +109,12 @@ def prepare(
         raise UsageError(f"{used[0]} and {used[1]} do not go together", "leave one of them out")
     # A dataset that is there may be the very same, and is then taken as it is.
     claim = nullcontext() if append or (out / MANIFEST_NAME).is_file() else claimed(out)
+    said = {"split": split, "validation": validation, "drop_duplicates": drop_duplicates}
+    given: dict[str, Any]
     if merge:
-        given: dict[str, Any] = {"--tokenizer": tokenizer, "--pairs": pairs, "--weights": weights, "--split": split}
+        given = {"--tokenizer": tokenizer, "--pairs": pairs, "--weights": weights, "--split": split}
         given |= {"--validation": validation, "--set": assignments, "--seed": seed, "--on-bad-record": on_bad_record}
-        given |= {"--drop-duplicates": drop_duplicates}
-        for name, value in given.items():
+        for name, value in {**given, "--drop-duplicates": drop_duplicates}.items():
             if value not in (None, False):
                 raise UsageError(f"{name} says how to prepare, and --merge has it from the shares", f"leave {name} out")
         with claim, reporting(terminal, json=json) as reporter:
@@ -158,8 +134,7 @@ def prepare(
             problem = f"{shlex.join(sources)} and --set data.sources both name the text"
             raise UsageError(problem, "leave one of them out")
         named = {}
-    flags = {**named, "split": split, "validation": validation, "seed": seed, "on_bad_record": on_bad_record}
-    flags |= {"drop_duplicates": drop_duplicates}
+    flags = {**named, **said, "seed": seed, "on_bad_record": on_bad_record}
     flags = {key: value for key, value in flags.items() if value is not None}  # another one would take a --set away
     section = build_recipe(settings, {"data": flags}).data
     if (workers > 1 or engine) and "-" in section.names:
@@ -180,18 +155,9 @@ def prepare(
         elif append:
             reporter.result(preparing.append(division, loaded, out, progress))
         else:
-            origin = Origin(section, tokenizer or out)
-            reporter.result(
-                preparing.prepare(
-                    division,
-                    loaded,
-                    out,
-                    progress=progress,
-                    workers=workers,
-                    origin=origin,
-                    ray=(address or "local") if engine else None,
-                )
-            )
+            ray = (address or "local") if engine else None
+            given = {"workers": workers, "origin": Origin(section, tokenizer or out), "ray": ray}
+            reporter.result(preparing.prepare(division, loaded, out, progress=progress, **given))
 
 
 cache_app = typer.Typer()

@@ -4,12 +4,12 @@ cache/tokenizers/<fingerprint of text and settings>/   tokenizer.json, and manif
 cache/datasets/<fingerprint of text, split and tokenizer>/
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from tfcli.corpora import Kind, Pair, Source, Text, texts
+from tfcli.corpora import Kind, Pair, Source
 from tfcli.corpora.open import expanded, is_there, open_source
 from tfcli.corpora.split import TrainValidationSplit, evaluation_only, open_split
 from tfcli.data.cache import used
@@ -26,7 +26,7 @@ from tfcli.runs.config import read_config, read_run_data
 from tfcli.runs.directory import RunDirectory, existing_run, is_run
 from tfcli.runs.load import LoadedRun, load_run_tokenizer
 from tfcli.tokenization.tokenizer import Tokenizer, load_tokenizer
-from tfcli.tokenization.train import train_tokenizer
+from tfcli.tokenization.train import reported_texts, train_tokenizer
 
 Report = Callable[[Any], None]
 """Receives events and records as they come."""
@@ -34,7 +34,6 @@ Report = Callable[[Any], None]
 _TOKENIZER_FORMAT = 1
 _LATER = (*ROLE_NAMES, "sample_bytes", "byte_fallback")
 """Keys that are newer than the cache: left alone, they do not change where a tokenizer lies."""
-_REPORT_EVERY = 256  # documents
 
 
 def kind_of(recipe: Recipe) -> Kind:
@@ -90,14 +89,7 @@ def obtain_tokenizer(section: TokenizerSection, split: TrainValidationSplit, rep
         return load_tokenizer(file)
     require_writable_cache()
     report(StageStarted("tokenizer", what))
-
-    def training_texts() -> Iterator[Text]:
-        for number, document in enumerate(split.only("train"), start=1):
-            if number % _REPORT_EVERY == 0:
-                report(StageProgress("tokenizer", number))
-            yield from texts(document)
-
-    tokenizer, result = train_tokenizer(training_texts, section)
+    tokenizer, result = train_tokenizer(lambda: reported_texts(split.only("train"), report), section)
     file.parent.mkdir(parents=True, exist_ok=True)
     write_text(file, tokenizer.to_json())
     about = {"tokenizer_fingerprint": tokenizer.fingerprint, "sources": split.source.names}
@@ -199,11 +191,10 @@ def with_absolute_paths(recipe: Recipe) -> Recipe:
     if source is not None:
         source = _absolute(source, kind) if isinstance(source, str) else tuple(_absolute(name, kind) for name in source)
     sources = data.sources and tuple(replace(one, source=_absolute(one.source, kind)) for one in data.sources)
+    validation = data.validation and _absolute(data.validation, kind)
     return replace(
         recipe,
-        data=replace(
-            data, source=source, sources=sources, validation=data.validation and _absolute(data.validation, kind)
-        ),
+        data=replace(data, source=source, sources=sources, validation=validation),
         tokenizer=replace(tokenizer, path=tokenizer.path and _absolute_run(tokenizer.path)),
         train=replace(recipe.train, init=recipe.train.init and _absolute_run(recipe.train.init)),
     )

@@ -1,8 +1,7 @@
 """``tfcli tokenize``: train a tokenizer, turn text into ids and back, compare tokenizers."""
 
-from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -19,7 +18,6 @@ from tfcli.records.roles import ROLE_NAMES
 if TYPE_CHECKING:
     from tfcli.tokenization.tokenizer import Tokenizer
 
-_REPORT_EVERY = 256  # documents
 _MOST_DIGITS = 18  # of an id; Python refuses to read thousands
 
 tokenize_app = typer.Typer()
@@ -73,13 +71,12 @@ def train(
       tfcli tokenize train law.txt --from runs/decoder-1 --vocab-size 4096 --out law.json
     """
     from tfcli.console.reporting import reporting
-    from tfcli.corpora import Text, texts
     from tfcli.corpora.open import open_source
     from tfcli.draw.numbers import percent
     from tfcli.recipe.loading import build_recipe
-    from tfcli.records.runs import StageProgress, StageStarted
+    from tfcli.records.runs import StageStarted
     from tfcli.tokenization.extend import extend_tokenizer
-    from tfcli.tokenization.train import train_tokenizer
+    from tfcli.tokenization.train import reported_texts, train_tokenizer
 
     require_output(out, "--out")
     given: dict[str, Any] = {
@@ -94,19 +91,10 @@ def train(
     with reporting(terminal, json=json) as reporter:
         bad = on_bad_record or "refuse"
         source = open_source(sources, "pairs" if pairs else "text", seed=seed or 0, on_bad_record=bad)
-
-        def training_texts() -> Iterator[Text]:
-            for number, document in enumerate(source.documents(), start=1):
-                if number % _REPORT_EVERY == 0:
-                    reporter(StageProgress("tokenizer", number))
-                yield from texts(document)
-
         begun = "" if extended is None else f", from the {extended.vocab_size} ids of {old}"
         reporter(StageStarted("tokenizer", f"{section.algorithm} on {', '.join(sources)}{begun}"))
-        if extended is None:
-            tokenizer, report = train_tokenizer(training_texts, section)
-        else:
-            tokenizer, report = extend_tokenizer(extended, training_texts, section)
+        learn = train_tokenizer if extended is None else partial(extend_tokenizer, extended)
+        tokenizer, report = learn(lambda: reported_texts(source.documents(), reporter), section)
         write_output(out, "--out", tokenizer.to_json())
         if report.stretches_learned < 1:
             terminal.note(
@@ -209,7 +197,6 @@ def compare(
       tfcli tokenize compare tokenizer.json runs/decoder-1 --on book.txt
       tfcli tokenize compare runs/decoder-1 runs/encoder-1 --on 'books/*.txt' --json
     """
-    from tfcli.corpora import Text, texts
     from tfcli.corpora.open import open_source
     from tfcli.interop.tokenizer_files import any_tokenizer
     from tfcli.tokenization.quality import compare_tokenizers
@@ -217,12 +204,8 @@ def compare(
 
     loaded = [(str(path), any_tokenizer(path)) for path in tokenizers]
     source = open_source(on, "text", seed=seed or 0)
-
-    def documents() -> Iterator[Text]:
-        return chain.from_iterable(map(texts, source.documents()))
-
     with terminal.progress() as tell:
-        compared = compare_tokenizers(loaded, on, documents, tell)
+        compared = compare_tokenizers(loaded, on, source.documents, tell)
     terminal.result(compared, TokenizerComparisonView, json=json)
 
 

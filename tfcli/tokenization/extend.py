@@ -8,7 +8,6 @@ pieces, learned together: it is refused.
 
 import json
 import sys
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -21,7 +20,15 @@ from tfcli.recipe.recipe import TokenizerSection
 from tfcli.records.dataset import TokenizerReport
 from tfcli.tokenization.tokenizer import Tokenizer
 from tfcli.tokenization.tokenizer_json import CONTINUATION, SPACE, copy_backend, special_tokens
-from tfcli.tokenization.train import LEARNERS, Pieces, Texts, TrainingText, report
+from tfcli.tokenization.train import (
+    LEARNERS,
+    Pieces,
+    Texts,
+    TrainingText,
+    ranked_characters,
+    report,
+    with_words_of,
+)
 
 _FIRST = 0xE000  # of the letters that stand for old tokens: behind it, all numbers are characters
 _BETWEEN = " "
@@ -55,7 +62,7 @@ def extend_tokenizer(old: Tokenizer, texts: Texts, section: TokenizerSection) ->
     if old.algorithm == "bpe":
         learned = _continued(old, backend, state, text=text.pieces, room=room, section=section) if room else ()
     elif old.algorithm == "char":
-        learned = _more_characters(backend, text.pieces, vocabulary)
+        learned = ranked_characters(backend, text.pieces)
     else:
         learned = _more_words(backend, state, text, section)
     new = [token for token in dict.fromkeys(learned) if token not in vocabulary][:room]
@@ -89,10 +96,8 @@ def _continued(
     def words() -> Iterator[str]:
         for piece in text():
             encoding = backend.encode(piece, add_special_tokens=False)
-            ids, of_word = (
-                np.array(encoding.ids, np.int64),
-                np.array([-1 if w is None else w for w in encoding.word_ids]),
-            )
+            ids = np.array(encoding.ids, np.int64)
+            of_word = np.array([-1 if word is None else word for word in encoding.word_ids])
             starts = 1 + np.flatnonzero((np.diff(of_word) != 0) | begins[ids[1:]])
             yield np.insert(letters[ids], starts, ord(_BETWEEN)).tobytes().decode("utf-32-le")
 
@@ -126,24 +131,13 @@ def _continued(
     return found
 
 
-def _more_characters(backend: Backend, text: Pieces, there: dict[str, int]) -> list[str]:
-    counts: Counter[str] = Counter()
-    for piece in text():
-        counts.update(piece if backend.normalizer is None else backend.normalizer.normalize_str(piece))
-    return sorted(counts.keys() - there.keys(), key=lambda character: (-counts[character], character))
-
-
 def _more_words(backend: Backend, state: dict[str, Any], text: TrainingText, section: TokenizerSection) -> list[str]:
     """The pieces of a new tokenizer of the same pipeline, in the order in which they were learned."""
     if (mark := state["model"].get("continuing_subword_prefix", CONTINUATION)) != CONTINUATION:
         problem = f"A wordpiece vocabulary that continues words by {mark!r} cannot be extended"
         raise UsageError(problem, f"name one that does by {CONTINUATION}")
     empty = models.WordPiece({}, unk_token=section.unk) if section.algorithm == "wordpiece" else None
-    learner = Backend(empty or models.WordLevel({}, unk_token=section.unk))
-    if backend.normalizer is not None:
-        learner.normalizer = backend.normalizer
-    if backend.pre_tokenizer is not None:
-        learner.pre_tokenizer = backend.pre_tokenizer
+    learner = with_words_of(backend, empty or models.WordLevel({}, unk_token=section.unk))
     LEARNERS[section.algorithm](learner, text.pieces, section, text.beyond)
     found = learner.get_vocab()
     return sorted(found.keys() - set(special_tokens(section)), key=found.__getitem__)

@@ -98,10 +98,8 @@ class WordStarts:
             self._ends = alone | which(lambda label: "\n" in label or label.endswith("</w>"))
             self._blank = which(lambda label: not label.strip())
         self._spaced = which(lambda label: label[:1].isspace())
-        self._first, self._last = (
-            which(lambda label: _is_letter(label[:1])),
-            which(lambda label: _is_letter(label[-1:])),
-        )
+        self._first = which(lambda label: _is_letter(label[:1]))
+        self._last = which(lambda label: _is_letter(label[-1:]))
 
     def __call__(self, ids: NDArray[np.integer]) -> NDArray[np.bool_]:
         """Where they begin; the first of each row does. Shape: ids and result (B, S)."""

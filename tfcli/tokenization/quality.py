@@ -4,12 +4,13 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tfcli.bench import Spread
-from tfcli.corpora import Text, pieces
+from tfcli.corpora import Document, pieces, texts
 from tfcli.records.dataset import TokenizerComparison, TokenizerQuality
 from tfcli.tokenization.tokenizer import Tokenizer
 from tfcli.tokenization.train import TextCounts
@@ -30,18 +31,18 @@ _BYTES_ALONE = re.compile("(⟨[0-9A-F]{2}⟩)+")
 def compare_tokenizers(
     tokenizers: Sequence[tuple[str, Tokenizer]],
     source: str,
-    texts: Callable[[], Iterable[Text]],
+    documents: Callable[[], Iterable[Document]],
     tell: Callable[[str], None] = lambda _: None,
 ) -> TokenizerComparison:
     """Apply tokenizers, each with its name, to the same documents of a source and count; then time them in turns.
-    `texts` opens the documents anew: twice, and never all in memory. `tell` is told what is going on."""
+    `documents` opens them anew: twice, and never all in memory. `tell` is told what is going on."""
     text = TextCounts()
     tallies = [_Tally(tokenizer) for _, tokenizer in tokenizers]
-    for batch in text.batches(texts()):
+    for batch in text.batches(documents()):
         for tally in tallies:
             tally.add(batch)
         tell(f"{text.documents:,} documents counted")
-    timed = list(_beginning(texts(), _TIMED_BYTES))
+    timed = list(_beginning(documents(), _TIMED_BYTES))
     seconds = _timed([tokenizer for _, tokenizer in tokenizers], timed, tell)
     timed_bytes = sum(len(piece.encode()) for piece in timed)
     qualities = tuple(
@@ -136,9 +137,9 @@ def renyi_efficiency(counts: NDArray[np.int64], vocabulary: int) -> float:
     return float(math.log((shares**_ALPHA).sum()) / (1 - _ALPHA) / math.log(vocabulary))
 
 
-def _beginning(texts: Iterable[Text], most: int) -> Iterator[str]:
+def _beginning(documents: Iterable[Document], most: int) -> Iterator[str]:
     """Pieces of the first documents, until there are so many bytes."""
-    for piece in (piece for text in texts for piece in pieces(text)):
+    for piece in chain.from_iterable(map(pieces, chain.from_iterable(map(texts, documents)))):
         if most <= 0:
             return
         most -= len(piece.encode())

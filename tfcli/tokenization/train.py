@@ -24,11 +24,12 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import models, pre_tokenizers, trainers
 
 from tfcli import machine
-from tfcli.corpora import PIECE_CHARACTERS, Text, pieces
+from tfcli.corpora import PIECE_CHARACTERS, Document, Text, batched, pieces, texts
 from tfcli.errors import UsageError
 from tfcli.recipe.recipe import Algorithm, TokenizerSection
 from tfcli.records.dataset import TokenizerReport
 from tfcli.records.roles import UNK
+from tfcli.records.runs import StageProgress
 from tfcli.tokenization.tokenizer import Tokenizer
 from tfcli.tokenization.tokenizer_json import CONTINUATION, REPLACEMENT, SPACE, pipeline, special_tokens
 
@@ -42,7 +43,6 @@ _LONGEST_WORD = 100
 _SCORE_DIGITS = 4
 _BITS = 20
 _COVERAGE = 0.9995
-_BATCH_CHARACTERS = 1 << 20
 """Share of a text whose characters have pieces, where the others are spelled in bytes: SentencePiece's own."""
 
 
@@ -120,14 +120,17 @@ def learn_word(backend: Backend, text: Pieces, section: TokenizerSection, more: 
 def learn_char(backend: Backend, text: Pieces, section: TokenizerSection, more: Characters) -> models.Model:
     """The most frequent characters, white space included; ties by code point. Ids follow the code points."""
     specials = special_tokens(section)
-    counts: Counter[str] = Counter()
-    normalizer = backend.normalizer
-    for piece in text():
-        counts.update(piece if normalizer is None else normalizer.normalize_str(piece))
-    ranked = sorted(counts, key=lambda character: (-counts[character], character))
-    kept = sorted(ranked[: section.vocab_size - len(specials)])
+    kept = sorted(ranked_characters(backend, text)[: section.vocab_size - len(specials)])
     vocabulary = {token: token_id for token_id, token in enumerate(specials + kept)}
     return models.BPE(vocab=vocabulary, merges=[], unk_token=section.unk)
+
+
+def ranked_characters(backend: Backend, text: Pieces) -> list[str]:
+    """Those that the backend's normalizer makes of the text, the most frequent first; ties by code point."""
+    counts: Counter[str] = Counter()
+    for piece in text():
+        counts.update(piece if backend.normalizer is None else backend.normalizer.normalize_str(piece))
+    return sorted(counts, key=lambda character: (-counts[character], character))
 
 
 LEARNERS: dict[Algorithm, Callable[[Backend, Pieces, TokenizerSection, Characters], models.Model]] = {
@@ -152,13 +155,20 @@ def canonical_scores(learned: Iterable[tuple[str, float]]) -> list[tuple[str, fl
 
 def _distinct_words(backend: Backend, text: Pieces) -> list[str]:
     """Every word as the backend's own normalizer and pre-tokenizer cut it."""
-    counter = Backend(models.WordLevel({}, unk_token=UNK))
-    if backend.normalizer is not None:
-        counter.normalizer = backend.normalizer
-    counter.pre_tokenizer = backend.pre_tokenizer
+    counter = with_words_of(backend, models.WordLevel({}, unk_token=UNK))
     trainer = trainers.WordLevelTrainer(vocab_size=_EVERYTHING, min_frequency=0, show_progress=False)
     counter.train_from_iterator(text(), trainer)
     return list(counter.get_vocab())
+
+
+def with_words_of(backend: Backend, model: models.Model) -> Backend:
+    """A model that sees the words that a backend's normalizer and pre-tokenizer make."""
+    made = Backend(model)
+    if backend.normalizer is not None:
+        made.normalizer = backend.normalizer
+    if backend.pre_tokenizer is not None:
+        made.pre_tokenizer = backend.pre_tokenizer
+    return made
 
 
 def _common(section: TokenizerSection) -> dict[str, Any]:
@@ -171,6 +181,17 @@ def _require_size(section: TokenizerSection, parts: dict[str, int]) -> None:
         spelled = ", ".join(f"{count} {what}" for what, count in parts.items())
         problem = f"tokenizer.vocab_size = {section.vocab_size} is too small for {section.algorithm} ({spelled})"
         raise UsageError(problem, f"set it to {needed} or more")
+
+
+_REPORT_EVERY = 256  # documents
+
+
+def reported_texts(documents: Iterable[Document], report: Callable[[Any], None]) -> Iterator[Text]:
+    """The texts of documents to learn from; progress is told."""
+    for number, document in enumerate(documents, start=1):
+        if number % _REPORT_EVERY == 0:
+            report(StageProgress("tokenizer", number))
+        yield from texts(document)
 
 
 REMEMBERED = 1 << 24
@@ -207,23 +228,19 @@ class TextCounts:
     def __init__(self) -> None:
         self.documents = self.characters = self.bytes = self.words = 0
 
-    def batches(self, texts: Iterable[Text]) -> Iterator[list[tuple[int, str]]]:
+    def pieces(self, document: Document) -> Iterator[str]:
+        """Those of one more document, of a pair of both sides."""
+        self.documents += 1
+        for piece in chain.from_iterable(map(pieces, texts(document))):
+            self.characters += len(piece)
+            self.bytes += len(piece.encode())
+            self.words += len(piece.split())
+            yield piece
+
+    def batches(self, documents: Iterable[Document]) -> Iterator[list[tuple[int, str]]]:
         """Pieces of the documents, each with its document's number from 1 on."""
-        batch: list[tuple[int, str]] = []
-        size = 0
-        for text in texts:
-            self.documents += 1
-            for piece in pieces(text):
-                self.characters += len(piece)
-                self.bytes += len(piece.encode())
-                self.words += len(piece.split())
-                batch.append((self.documents, piece))
-                size += len(piece) + 1
-                if size >= _BATCH_CHARACTERS:
-                    yield batch
-                    batch, size = [], 0
-        if batch:
-            yield batch
+        numbered = ((self.documents, piece) for document in documents for piece in self.pieces(document))
+        return batched(numbered, lambda one: one[1])
 
 
 class TrainingText:

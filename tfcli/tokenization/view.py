@@ -142,16 +142,15 @@ def _legend(compared: TokenizerComparison) -> Iterator[Text]:
     )
 
 
-def _leaders(figure: Callable[[TokenizerQuality], float], rows: Sequence[TokenizerQuality]) -> set[int]:
+def _leaders(values: Sequence[float]) -> set[int]:
     """Those with the highest figure; none where all have it."""
-    values = [figure(row) for row in rows]
     leaders = {number for number, value in enumerate(values) if value == max(values)}
-    return leaders if len(leaders) < len(rows) else set()
+    return leaders if len(leaders) < len(values) else set()
 
 
 def _shortest(rows: Sequence[TokenizerQuality]) -> set[int]:
     """To lose text is no way to shorten it: a tokenizer with unknown tokens competes with none."""
-    return _leaders(lambda row: 0.0 if row.unknown else row.bytes_per_token, rows)
+    return _leaders([0.0 if row.unknown else row.bytes_per_token for row in rows])
 
 
 def _fastest(rows: Sequence[TokenizerQuality]) -> set[int]:
@@ -161,6 +160,16 @@ def _fastest(rows: Sequence[TokenizerQuality]) -> set[int]:
     return {first} if all(other < rows[first].megabytes_per_second.p10 for other in others) else set()
 
 
+def _share(heading: str, meaning: str, figure: str, best: int = 0) -> _Column:
+    """A share by the name of its figure; the highest is `best`, or with -1 the lowest."""
+    return _Column(
+        heading,
+        meaning,
+        lambda row: percent(getattr(row, figure)),
+        lambda rows: _leaders([best * getattr(row, figure) for row in rows]),
+    )
+
+
 _COLUMNS = (
     _Column("kind", "the algorithm", lambda row: printable(row.algorithm)),
     _Column("ids", "size of the vocabulary", lambda row: exact(row.vocab_size)),
@@ -168,26 +177,11 @@ _COLUMNS = (
     _Column("B/token", "bytes of UTF-8 a token", lambda row: f"{row.bytes_per_token:.2f}", _shortest),
     _Column("chars", "characters a token", lambda row: f"{row.characters_per_token:.2f}"),
     _Column("fertility", "tokens a word, words being cut at white space", lambda row: f"{row.fertility:.2f}"),
-    _Column(
-        "whole",
-        "words (runs of letters and digits) that are not cut",
-        lambda row: percent(row.whole_words),
-        lambda rows: _leaders(lambda row: row.whole_words, rows),
-    ),
-    _Column("singles", "tokens of one character, or of bytes of one", lambda row: percent(row.single_characters)),
-    _Column(
-        "unknown",
-        "tokens that stand for what cannot be spelled",
-        lambda row: percent(row.unknown_rate),
-        lambda rows: _leaders(lambda row: -row.unknown_rate, rows),
-    ),
-    _Column("used", "of the vocabulary, occurs in the text", lambda row: percent(row.vocabulary_use)),
+    _share("whole", "words (runs of letters and digits) that are not cut", "whole_words", 1),
+    _share("singles", "tokens of one character, or of bytes of one", "single_characters"),
+    _share("unknown", "tokens that stand for what cannot be spelled", "unknown_rate", -1),
+    _share("used", "of the vocabulary, occurs in the text", "vocabulary_use"),
     _Column("Rényi", "efficiency: 1 where all tokens are equally frequent", lambda row: f"{row.renyi_efficiency:.3f}"),
-    _Column(
-        "exact",
-        "documents that come back from their ids as they were",
-        lambda row: percent(row.round_trip),
-        lambda rows: _leaders(lambda row: row.round_trip, rows),
-    ),
+    _share("exact", "documents that come back from their ids as they were", "round_trip", 1),
     _Column("MB/s", "megabytes encoded a second", lambda row: short(row.megabytes_per_second.p50), _fastest),
 )

@@ -3,17 +3,20 @@
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tfcli.corpora import Document, Kind, pieces, texts
+from tfcli.corpora import Document, Kind, batched
 from tfcli.corpora.cleaning import KeyTable, NearIndex, document_key
 from tfcli.corpora.open import open_source
 from tfcli.inspection.corpus import CorpusReport, LengthBin, Lengths, Ngram, SourceShare
 from tfcli.recipe.recipe import DataSection
-from tfcli.records.dataset import NONE_SKIPPED, SkippedRecords
+from tfcli.records.dataset import NONE_SKIPPED
+from tfcli.tokenization.train import TextCounts
 
 if TYPE_CHECKING:
     from tfcli.tokenization.tokenizer import Tokenizer
@@ -21,7 +24,6 @@ if TYPE_CHECKING:
 MOST_FREQUENT = 12
 _HELD = 1 << 19
 """N-grams that are counted at a time."""
-_BATCH_CHARACTERS = 1 << 20
 _REPORT_EVERY = 1024  # documents
 _UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+(?:['’][^\W{_UNSPACED}]+)*")
@@ -51,19 +53,53 @@ def corpus_report(
         UsageError: a source is not there, or holds no text; or `near` is asked for without the extra.
         BrokenInputError: a source is broken.
     """
-    reader = _Reader(tokenizer, NGramCounter(ngram), NearIndex() if near else None)
-    sources, skipped = [], NONE_SKIPPED
-    for name in names:
-        before = reader.totals()
-        source = open_source(name, kind, max_documents=section.max_documents, seed=section.seed, **section.reading)
-        for number, document in enumerate(source.documents(), start=1):
-            reader.add(document)
+    text, twice, lengths, keys = TextCounts(), Counter[str](), array("Q"), KeyTable()
+    ngrams, index = NGramCounter(ngram), NearIndex() if near else None
+
+    def read(name: str, documents: Iterable[Document]) -> Iterator[tuple[int, str]]:
+        """Each piece, with the place of its document."""
+        for number, document in enumerate(documents, start=1):
+            before = text.bytes
+            lengths.append(0)
+            for piece in text.pieces(document):
+                ngrams.add(piece)
+                yield len(lengths) - 1, piece
+            if keys.add(document_key(document)) is not None:
+                twice.update(exact=1, exact_bytes=text.bytes - before)
+            elif index is not None:
+                twice["near"] += index.add(document)
             if number % _REPORT_EVERY == 0:
                 tell(f"{number:,} documents of {name}")
-        reader.encode()
-        sources.append(dict(reader.totals() - before))
+
+    sources, skipped = [], NONE_SKIPPED
+    for name in names:
+        before = vars(text).copy()
+        source = open_source(name, kind, max_documents=section.max_documents, seed=section.seed, **section.reading)
+        for batch in batched(read(name, source.documents()), itemgetter(1)):
+            pieces = [piece for _, piece in batch]
+            found = pieces if tokenizer is None else tokenizer.encode_batch(pieces)
+            for (place, _), one in zip(batch, found, strict=True):
+                lengths[place] += len(one)
+        own = {what: count - before[what] for what, count in vars(text).items()}
+        tokens = None if tokenizer is None else sum(lengths[before["documents"] :])
+        sources.append(SourceShare(name, own["documents"], own["characters"], own["bytes"], tokens, share=0.0))
         skipped = skipped.joined(source.skipped())
-    return reader.report(names, kind, sources, skipped)
+    tokens = None if tokenizer is None else sum(lengths)
+    whole = (text.bytes if tokens is None else tokens) or 1
+    return CorpusReport(
+        kind=kind,
+        **vars(text),
+        tokens=tokens,
+        exact=twice["exact"],
+        exact_bytes=twice["exact_bytes"],
+        near=None if index is None else twice["near"],
+        lengths=lengths_of(lengths, is_tokens=tokenizer is not None),
+        ngram_size=ngrams.size,
+        ngram_error=ngrams.error,
+        ngrams=ngrams.most_common(MOST_FREQUENT),
+        sources=tuple(replace(one, share=(one.bytes if one.tokens is None else one.tokens) / whole) for one in sources),
+        skipped=skipped,
+    )
 
 
 class NGramCounter:
@@ -88,82 +124,6 @@ class NGramCounter:
         """Those that occur twice or more, the most frequent first; of equals, in the order of their words."""
         ranked = sorted(self._counts.items(), key=lambda item: (-item[1], item[0]))[:number]
         return tuple(Ngram(" ".join(words), count) for words, count in ranked if count + self.error > 1)
-
-
-class _Reader:
-    def __init__(self, tokenizer: "Tokenizer | None", ngrams: NGramCounter, near: NearIndex | None) -> None:
-        self._tokenizer, self._ngrams, self._near_index = tokenizer, ngrams, near
-        self._lengths = array("Q")
-        self._keys = KeyTable()
-        self._batch: list[tuple[int, str]] = []
-        self._waiting = 0
-        self._counted = Counter[str]()
-
-    def totals(self) -> Counter[str]:
-        return Counter(self._counted)
-
-    def add(self, document: Document) -> None:
-        counted, number, before = self._counted, len(self._lengths), self._counted["bytes"]
-        self._lengths.append(0)
-        counted["documents"] += 1
-        for piece in (piece for text in texts(document) for piece in pieces(text)):
-            counted["characters"] += len(piece)
-            counted["bytes"] += len(piece.encode())
-            counted["words"] += len(piece.split())
-            self._ngrams.add(piece)
-            if self._tokenizer is None:
-                self._lengths[number] += len(piece)
-                continue
-            self._batch.append((number, piece))
-            self._waiting += len(piece) + 1
-            if self._waiting >= _BATCH_CHARACTERS:
-                self.encode()
-        if self._keys.add(document_key(document)) is not None:
-            counted["exact"] += 1
-            counted["exact_bytes"] += counted["bytes"] - before
-        elif self._near_index is not None:
-            counted["near"] += self._near_index.add(document)
-
-    def encode(self) -> None:
-        if self._tokenizer is not None:
-            encoded = self._tokenizer.encode_batch([piece for _, piece in self._batch])
-            for (number, _), ids in zip(self._batch, encoded, strict=True):
-                self._lengths[number] += len(ids)
-                self._counted["tokens"] += len(ids)
-            self._batch, self._waiting = [], 0
-
-    def report(
-        self, names: Sequence[str], kind: Kind, sources: Iterable[dict[str, int]], skipped: SkippedRecords
-    ) -> CorpusReport:
-        counted, has_tokens = self._counted, self._tokenizer is not None
-        whole = counted["tokens" if has_tokens else "bytes"]
-        return CorpusReport(
-            kind=kind,
-            documents=counted["documents"],
-            characters=counted["characters"],
-            bytes=counted["bytes"],
-            words=counted["words"],
-            tokens=counted["tokens"] if has_tokens else None,
-            exact=counted["exact"],
-            exact_bytes=counted["exact_bytes"],
-            near=counted["near"] if self._near_index else None,
-            lengths=lengths_of(self._lengths, is_tokens=has_tokens),
-            ngram_size=self._ngrams.size,
-            ngram_error=self._ngrams.error,
-            ngrams=self._ngrams.most_common(MOST_FREQUENT),
-            sources=tuple(
-                SourceShare(
-                    source=name,
-                    documents=one["documents"],
-                    characters=one["characters"],
-                    bytes=one["bytes"],
-                    tokens=one.get("tokens", 0) if has_tokens else None,
-                    share=one.get("tokens" if has_tokens else "bytes", 0) / (whole or 1),
-                )
-                for name, one in zip(names, sources, strict=True)
-            ),
-            skipped=skipped,
-        )
 
 
 def lengths_of(lengths: "array[int]", *, is_tokens: bool) -> Lengths:
