@@ -10,17 +10,15 @@ Shape legend: B texts, S tokens of the longest, C labels.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tfcli.corpora import PARTS, Labelled
+from tfcli.corpora import PARTS, Labelled, batched
 from tfcli.corpora.cleaning import document_key
 from tfcli.data.batch import IGNORED
-from tfcli.data.chunks import BATCH_CHARACTERS, skipped_records
 from tfcli.data.dataset import PairsView
 from tfcli.data.shards import SHARD_TOKENS, SIDES, Manifest, PartManifest, PartWriter, token_dtype, write_manifest
 from tfcli.errors import BrokenInputError, UsageError, shortened
@@ -62,7 +60,8 @@ def write_labelled(division: TrainValidationSplit, tokenizer: Tokenizer, folder:
     for part in PARTS:
         with PartWriter(folder, part, SIDES[kind], dtype, SHARD_TOKENS) as writer:
             sums = np.zeros(5, np.int64)
-            for batch in _batched(one for its, one in division.parts() if its == part and isinstance(one, Labelled)):
+            texts = (one for its, one in division.parts() if its == part and isinstance(one, Labelled))
+            for batch in batched(texts, lambda one: one.source):
                 for one, (ids, spans) in zip(batch, tokenizer.encode_spans([one.source for one in batch]), strict=True):
                     beside = _numbers(one, spans, kind, number)
                     around = len(tokenizer.roles.text_prefix), len(tokenizer.roles.end)
@@ -93,23 +92,12 @@ def write_labelled(division: TrainValidationSplit, tokenizer: Tokenizer, folder:
         train=parts["train"],
         validation=parts["validation"],
         labels=tuple(found),
-        skipped=skipped_records(division),
+        skipped=division.skipped(),
         copies=copies,
         removed=division.removed,
     )
     write_manifest(folder, manifest)
     return manifest
-
-
-def _batched(documents: Iterable[Labelled]) -> Iterator[list[Labelled]]:
-    batch: list[Labelled] = []
-    for one in documents:
-        batch.append(one)
-        if sum(len(held.source) for held in batch[-1:]) + len(batch) * 64 >= BATCH_CHARACTERS:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
 
 
 def _numbers(one: Labelled, spans: Spans, kind: str, number: dict[str, int]) -> list[int]:
