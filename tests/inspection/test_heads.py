@@ -238,16 +238,16 @@ def test_statistics_are_those_of_the_weights_shown(decoder: LoadedRun):
 
 def test_copies_are_measured_on_random_tokens_read_twice(decoder: LoadedRun):
     """32 positions hold <s> and two copies of 15 tokens; query 16 + i is the second copy of token 1 + i."""
-    sequences = repeated_sequences(decoder)
-    first = sequences[0].inputs.decoder
+    period, _, sequences = repeated_sequences(decoder)
+    first = sequences[0].decoder
     assert first is not None
-    assert (len(first), sequences[0].period) == (31, 15)
+    assert (len(first), period) == (31, 15)
     assert first[1:16] == first[16:]
     assert len(set(first[1:16])) == 15
-    assert sequences == repeated_sequences(decoder), "always the same"
+    assert sequences == repeated_sequences(decoder)[2], "always the same"
     expected = []
     for sequence in sequences:
-        weights = kind_weights(decoder, sequence.inputs, "decoder_self")[1, 0]
+        weights = kind_weights(decoder, sequence, "decoder_self")[1, 0]
         expected.append(np.mean([weights[16 + i, 2 + i] for i in range(15)]))
     [head] = heads(decoder, given(decoder, TEXT, None), place=(1, 0)).heads
     assert head.induction == pytest.approx(np.mean(expected), abs=1e-6)

@@ -55,45 +55,32 @@ def read_text(
     remark: bool = True,
 ) -> Inputs:
     """The ids that a model reads of a text: a decoder ``<s> text``, an encoder ``<s> text </s>``, an encoder-decoder
-    ``text </s>`` and ``<s> target``; without a target its own translation, as its recipe's `[generate]` has it.
-
-    Args:
-        beam: follow a search with so many beams: the target is the best text that it finds, and a decoder reads the
-            best continuation behind the text.
-        max_new_tokens: for that search; None: the recipe's.
-        remark: say by a `Remark` where the text is foreign to the run, or its translation has no end.
-
-    Raises:
-        UsageError: the model takes no target or no beam, a source is empty, or a side is longer than the context.
-    """
+    ``text </s>`` and ``<s> target``; without a target its own translation, as its recipe's `[generate]` has it. With a
+    `beam`, the best text that so many beams find is the target, or what a decoder reads behind the text. A `Remark`
+    says, if asked for, where the text is foreign to the run or its translation has no end; a UsageError, where the
+    model takes no target or no beam, a source is empty, or a side is longer than the context."""
     if target is not None and run.architecture != "encoder-decoder":
         raise UsageError(f"This {run.architecture} reads one text, and --target is a second one", "leave --target out")
     if beam is not None and target is not None:
         raise UsageError("--target gives the text that --beam would find", "leave one of the two out")
     if beam is not None and run.architecture == "encoder":
         raise UsageError("An encoder writes no text, and --beam searches for one", "leave --beam out")
-    roles, tokenizer = run.config.roles, run.tokenizer
+    roles, tokenizer, own = run.config.roles, run.tokenizer, run.recipe.generate
     ids = tokenizer.encode_masked(text) if run.architecture == "encoder" else tokenizer.encode(text)
-    if run.architecture == "encoder":
-        inputs = framed(run, ids)
-    elif run.architecture == "decoder":
-        inputs = framed(run, ids if beam is None else ids + _best(run, roles.prompt(ids), beam, max_new_tokens))
-    elif not ids:
+    if run.architecture == "encoder-decoder" and not ids:
         raise UsageError("The text is empty", "give a sentence to translate")
-    elif target is not None:
-        inputs = framed(run, ids, tokenizer.encode(target))
+    output: list[int] = []
+    if target is not None:
+        output = tokenizer.encode(target)
     elif beam is not None:
-        inputs = framed(run, ids, _best(run, ids, beam, max_new_tokens))
-    else:
-        assert isinstance(run.model, EncoderDecoder)
-        room = run.config.model.max_seq_len - len(roles.target_prefix)
-        most = min(run.recipe.generate.max_new_tokens, room)
-        own = replace(run.recipe.generate, max_new_tokens=most, beyond_context="stop")
-        output = translate(run.model, [ids], roles, own)[0]
+        output = _best(run, ids, beam, max_new_tokens)
+    elif isinstance(run.model, EncoderDecoder):
+        most = min(own.max_new_tokens, run.config.model.max_seq_len - len(roles.target_prefix))
+        [output] = translate(run.model, [ids], roles, replace(own, max_new_tokens=most, beyond_context="stop"))
         if remark and len(output) == most:
             said = f"The run's own translation has no end within {most} tokens; --target TEXT gives another."
             warnings.warn(said, Remark, stacklevel=2)
-        inputs = framed(run, ids, output)
+    inputs = framed(run, ids, output) if run.architecture == "encoder-decoder" else framed(run, [*ids, *output])
     require_room(run, inputs)
     if remark:
         remark_if_foreign(run, text)
@@ -130,15 +117,16 @@ def require_room(run: LoadedRun, inputs: Inputs) -> None:
 def _best(run: LoadedRun, ids: list[int], beam: int, max_new_tokens: int | None) -> list[int]:
     """The best text of a beam search, without the end token, as long as it can be read with what it continues."""
     assert isinstance(run.model, Decoder | EncoderDecoder)
-    own, longest = run.recipe.generate, run.config.model.max_seq_len
-    before = ids if run.architecture == "decoder" else run.config.roles.target_prefix
+    own, longest, roles = run.recipe.generate, run.config.model.max_seq_len, run.config.roles
+    prompt = roles.prompt(ids) if run.architecture == "decoder" else ids
+    before = prompt if run.architecture == "decoder" else roles.target_prefix
     if len(before) >= longest:
         problem = f"The text has {len(before)} tokens, and the context of {longest} leaves no room for a new one"
         raise UsageError(problem, "shorten the text")
     most = min(max_new_tokens or own.max_new_tokens, longest - len(before))
     settings = replace(own, beam=beam, beam_groups=1, num_samples=1, max_new_tokens=most, beyond_context="stop")
-    [[best]] = prompt_beams(run.model, [ids], run.config.roles, settings)
-    return [token for token in best.token_ids if token not in run.config.roles.ends]
+    [[best]] = prompt_beams(run.model, [prompt], roles, settings)
+    return [token for token in best.token_ids if token not in roles.ends]
 
 
 @dataclass(frozen=True)
@@ -210,33 +198,21 @@ def key_ids(kind: AttentionKind, inputs: Inputs) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class AttentionPass:
-    """One multi-head attention on one text.
+    """One multi-head attention on one text. Queries and keys are normalised and turned by their positions as the recipe
+    has it; groups share keys, which are repeated."""
 
-    Shape:
-        x: (T, D), what queries are projected from; memory: (S, D), what keys are; value_source: (S, D), what values are
-        query: (H, T, Dh) and key: (H, S, Dh), normalised and turned by their positions as the recipe has it; groups
-            share keys, which are repeated
-        value: (H, S, Dh)
-        bias: (H, T, S), what positions add to the scores; None: nothing
-        scores: (H, T, S), with the bias, before the mask
-        mask: (T, S), True = may attend
-        weights: (H, T, S)
-        mixed: (H, T, Dh), weights times values
-        output: (T, D)
-    """
-
-    x: Tensor
-    memory: Tensor
-    value_source: Tensor
-    query: Tensor
-    key: Tensor
-    value: Tensor
-    bias: Tensor | None
-    scores: Tensor
-    mask: Tensor
-    weights: Tensor
-    mixed: Tensor
-    output: Tensor
+    x: Tensor  # (T, D), what queries are projected from
+    memory: Tensor  # (S, D), what keys are
+    value_source: Tensor  # (S, D), what values are
+    query: Tensor  # (H, T, Dh)
+    key: Tensor  # (H, S, Dh)
+    value: Tensor  # (H, S, Dh)
+    bias: Tensor | None  # (H, T, S), what positions add to the scores; None: nothing
+    scores: Tensor  # (H, T, S), with the bias, before the mask
+    mask: Tensor  # (T, S), True = may attend
+    weights: Tensor  # (H, T, S)
+    mixed: Tensor  # (H, T, Dh), weights times values
+    output: Tensor  # (T, D)
 
 
 @dataclass(frozen=True)

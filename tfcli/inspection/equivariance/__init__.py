@@ -89,18 +89,12 @@ class PerturbationRecord:
 
 @dataclass(frozen=True)
 class OrderRecord:
-    """Two texts of the same tokens in another order, each token's output beside its other one.
-
-    Shape:
-        places: (T, 2), where token r of the first text stands in each; equal tokens are matched in their order
-        moved: (T, variants), the length of a token's change by that of its vector
-        sentence: (variants,), the same of the mean over tokens
-    """
+    """Two texts of the same tokens in another order, each token's output beside its other one."""
 
     model: str
     first: tuple[str, ...]
     second: tuple[str, ...]
     variants: tuple[Variant, ...]
-    places: NDArray[np.int64]
-    moved: NDArray[np.float32]
-    sentence: NDArray[np.float32]
+    places: NDArray[np.int64]  # (T, 2), where token r of the first text stands in each; equal ones in their order
+    moved: NDArray[np.float32]  # (T, variants), the length of a token's change by that of its vector
+    sentence: NDArray[np.float32]  # (variants,), the same of the mean over tokens

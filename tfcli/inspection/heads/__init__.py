@@ -10,22 +10,15 @@ NO_ROLE = "no clear role"
 
 @dataclass(frozen=True)
 class RoleShare:
-    """How much of its attention a head gives to the keys of a role, where there are any.
+    """How much of its attention a head gives to the keys of a role, where there are any."""
 
-    Args:
-        role: one that `role_keys` of roles.py finds: "previous token", "3 tokens before".
-        share: of the weight, from 0 to 1, mean over the rows that have such a key. low, high: where 95 % of resamples
-            of the texts have it; None where they are too few. chance: the same with equal weights on all visible keys.
-        rows: that have such a key. coverage: their share of those measured.
-    """
-
-    role: str
-    share: float
-    low: float | None
+    role: str  # one that `role_keys` of roles.py finds: "previous token", "3 tokens before"
+    share: float  # of the weight, from 0 to 1, mean over the rows that have such a key
+    low: float | None  # from here to `high` 95 % of resamples of the texts have it; None where they are too few
     high: float | None
-    chance: float
-    rows: int
-    coverage: float
+    chance: float  # the share with equal weights on all visible keys
+    rows: int  # that have such a key
+    coverage: float  # their share of those measured
 
     @property
     def above_chance(self) -> float:
@@ -50,38 +43,26 @@ class HeadExample:
 
 @dataclass(frozen=True)
 class HeadStatistics:
-    """One head. None: the kind of attention has no such thing.
-
-    Args:
-        role: one of RoleShare, or NO_ROLE; at: the query tokens at which it has it, the most frequent first; none:
-            at all. does: how much, measured on other texts than the role was chosen on, where there are two.
-        beside: "first token" or "end mark", where the rest of its attention lies; None: not there.
-        shares: of every role that has a key, on all rows, measured on the same texts as `does`.
-        entropy … in_order: as heads/statistics.py has them; entropy_share: of the largest there could be, None where
-            every query sees one key alone.
-        favourites: the tokens that get most weight wherever they stand, each with its share of all weight.
-        pairs: from which token to which its largest weights go most often.
-        example: of its role; without one, of its largest weights.
-    """
+    """One head; its figures are those of heads/statistics.py. None: the kind of attention has no such thing."""
 
     kind: AttentionKind
     layer: int
     head: int
-    role: str
-    at: tuple[str, ...]
-    does: RoleShare | None
-    beside: str | None
-    shares: tuple[RoleShare, ...]
+    role: str  # one of RoleShare, or NO_ROLE
+    at: tuple[str, ...]  # the query tokens at which it has it, the most frequent first; none: at all
+    does: RoleShare | None  # how much, measured on other texts than the role was chosen on, where there are two
+    beside: str | None  # "first token" or "end mark", where the rest of its attention lies; None: not there
+    shares: tuple[RoleShare, ...]  # of every role that has a key, on all rows, measured on the same texts as `does`
     entropy: float
-    entropy_share: float | None
+    entropy_share: float | None  # of the largest there could be; None where every query sees one key alone
     sharpness: float
     distance: float | None
     induction: float | None
     duplicate: float | None
     in_order: float | None
-    favourites: tuple[tuple[str, float], ...]
-    pairs: tuple[tuple[str, str], ...]
-    example: HeadExample
+    favourites: tuple[tuple[str, float], ...]  # the tokens that get most weight, each with its share of all weight
+    pairs: tuple[tuple[str, str], ...]  # from which token to which its largest weights go most often
+    example: HeadExample  # of its role; without one, of its largest weights
 
     @property
     def place(self) -> str:
@@ -95,24 +76,16 @@ class HeadStatistics:
 
 @dataclass(frozen=True)
 class HeadsRecord:
-    """Every head of a model, or those asked for, and what they were measured on.
-
-    Args:
-        measured_on: the text in words: "the text", "80 of 2,012 documents of the validation part of mine.txt".
-        chosen_apart: whether roles were chosen on one half of the texts and measured on the other.
-        tokens: of all those texts, of the side with the most.
-        repeated: how many random tokens were read twice in a row, in so many sequences; None: the context is too short.
-        finder: the search of `inspect heads --find` that this run can have.
-    """
+    """Every head of a model, or those asked for, and what they were measured on."""
 
     run: str
-    measured_on: str
+    measured_on: str  # in words: "the text", "80 of 2,012 documents of the validation part of mine.txt"
     texts: int
-    chosen_apart: bool
-    tokens: int
-    repeated: int | None
+    chosen_apart: bool  # whether roles were chosen on one half of the texts and measured on the other
+    tokens: int  # of all those texts, of the side with the most
+    repeated: int | None  # random tokens read twice in a row, in so many `sequences`; None: the context is too short
     sequences: int
-    finder: str | None
+    finder: str | None  # the search of `inspect heads --find` that this run can have
     heads: tuple[HeadStatistics, ...]
 
 

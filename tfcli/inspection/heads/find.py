@@ -16,7 +16,7 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,8 +52,7 @@ HELD_OUT_SEED = 1_000_003
 """Added to a run's own: other built-in sentences than it was trained on."""
 
 
-@dataclass(frozen=True)
-class Surface:
+class Surface(NamedTuple):
     """The text of ids, special tokens by their names, and from where to where each id stands in it."""
 
     text: str
@@ -205,15 +204,10 @@ class BankText:
 def find_bank(
     run: LoadedRun, training: int = 100, held_out: int = 120, place: tuple[int, int | None] | None = None
 ) -> BankFound:
-    """Choose the head, and the row, that finds most deciding words of the sense it is worse at; measure it elsewhere.
-
-    Args:
-        training: sentences of each sense to choose on. held_out: to measure on; none is in a training story.
-        place: choose among the heads of this layer alone, or take this layer and head.
-
-    Raises:
-        UsageError: the run is no reader of builtin:stories, has too short a context, or no such layer or head.
-    """
+    """Choose the head, and the row, that finds most deciding words of the sense it is worse at, on so many `training`
+    sentences of each sense; measure it on `held_out` ones, of which none is in a training story. `place`: choose among
+    the heads of this layer alone, or take this layer and head. A UsageError where the run is no reader of
+    builtin:stories, has too short a context, or no such layer or head."""
     _require_reader(run)
     chosen_kinds(run, None, place)
     known = [one for story in _training_stories(run) for one in bank_sentences(story)]

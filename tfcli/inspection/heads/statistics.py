@@ -45,14 +45,6 @@ def distance(weights: Weights) -> PerHead:
     return np.asarray((weights * abs(queries - keys)).sum(axis=-1).mean(axis=-1))
 
 
-def share_at(weights: Weights, offset: int, first: int = 1) -> PerHead:
-    """Mean share that query t gives to key t + offset, over the queries from `first` on that have one; offset 0 is the
-    query itself, −1 the token before. Shape: (H, T, T) → (H,)."""
-    length = weights.shape[1]
-    queries = np.arange(max(first, -offset), length - max(offset, 0))
-    return np.asarray(weights[:, queries, queries + offset].mean(axis=-1))
-
-
 def in_order(weights: Weights) -> PerHead:
     """Share of steps t → t + 1 at which the strongest key does not step back. Shape: (H, T, S) → (H,)."""
     strongest = weights.argmax(axis=-1)
@@ -66,27 +58,20 @@ def induction(weights: Weights, start: int, period: int) -> PerHead:
     looks from the second A at B, which then can be predicted. The first copy begins at `start` and has `period` tokens.
     Shape: (H, T, T) → (H,).
     """
-    return share_at(weights[:, : start + 2 * period], 1 - period, first=start + period)
+    queries = np.arange(start + period, start + 2 * period)
+    return np.asarray(weights[:, queries, queries + 1 - period].mean(axis=-1))
 
 
 def duplicate(weights: Weights, start: int, period: int) -> PerHead:
     """Mean share that a token of the second copy gives to its first copy. Shape: (H, T, T) → (H,)."""
-    return share_at(weights[:, : start + 2 * period], -period, first=start + period)
+    queries = np.arange(start + period, start + 2 * period)
+    return np.asarray(weights[:, queries, queries - period].mean(axis=-1))
 
 
 _SEQUENCES = 4
 _LONGEST = 50
 _SHORTEST = 4
 _SEED = 0
-
-
-@dataclass(frozen=True)
-class Repeated:
-    """Inputs that hold `period` tokens twice; `starts`: of each kind of self-attention, where the first copy begins."""
-
-    inputs: Inputs
-    period: int
-    starts: Mapping[AttentionKind, int]
 
 
 @dataclass(frozen=True)
@@ -101,37 +86,33 @@ class Copies:
 
 def copies(run: LoadedRun) -> Copies:
     """Run the model on tokens read twice."""
-    twice = repeated_sequences(run)
-    if not twice:
-        return Copies(None, 0, {})
+    period, starts, twice = repeated_sequences(run)
     with torch.inference_mode():
-        passes = [record_model(run.model, one.inputs.tensors(run.device)) for one in twice]
-    period, scores = twice[0].period, dict[tuple[AttentionKind, int], dict[str, PerHead]]()
-    for kind, start in twice[0].starts.items():
+        passes = [record_model(run.model, one.tensors(run.device)) for one in twice]
+    scores: dict[tuple[AttentionKind, int], dict[str, PerHead]] = {}
+    for kind, start in starts.items():
         for layer, read in enumerate(zip(*(one.attentions(kind) for one in passes), strict=True)):
             weights = [one.weights.cpu().double().numpy() for one in read]
             scores[kind, layer] = {
                 score.__name__: np.mean([score(one, start, period) for one in weights], axis=0)
                 for score in (induction, duplicate)
             }
-    return Copies(period, len(twice), scores)
+    return Copies(period or None, len(twice), scores)
 
 
-def repeated_sequences(run: LoadedRun) -> list[Repeated]:
-    """A few sequences of the run's own ordinary tokens, always the same; none where the context is too short.
-
-    The tokens of a copy all differ while the vocabulary allows it, so that each has one earlier copy.
-    """
+def repeated_sequences(run: LoadedRun) -> tuple[int, dict[AttentionKind, int], list[Inputs]]:
+    """So many of the run's own ordinary tokens, all different, twice in a row; where the first copy begins in each kind
+    of self-attention; a few such inputs, always the same. 0 and none where the context is too short."""
     roles, ids = run.config.roles, np.array(sorted(run.tokenizer.ordinary_ids))
     text, both = len(roles.text_prefix), (len(roles.source_start), len(roles.target_prefix))
     period = min(_LONGEST, len(ids), (run.config.model.max_seq_len - 1 - max(text, *both)) // 2)
     if period < _SHORTEST:
-        return []
+        return 0, {}, []
     kinds: list[AttentionKind] = [kind for kind in KINDS[run.architecture] if kind != "cross"]
     starts = dict(zip(kinds, both if len(kinds) > 1 else (text,), strict=True))
     rng = np.random.default_rng(_SEED)
     drawn = [rng.choice(ids, period, replace=False).tolist() * 2 for _ in range(_SEQUENCES)]
-    return [Repeated(framed(run, twice, twice), period, starts) for twice in drawn]
+    return period, starts, [framed(run, twice, twice) for twice in drawn]
 
 
 _SPACED = re.compile(r"\S+")
