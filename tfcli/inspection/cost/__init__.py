@@ -18,18 +18,16 @@ class CostPart:
 
 @dataclass(frozen=True)
 class CostAtLength:
-    """One batch of sequences of `length` tokens (of both sides, for pairs), every query with every key; projections
-    are those of queries, keys, values and W^o. visible_flops: without what the mask hides. cache_bytes: keys and values
-    that generation remembers; 0 for an encoder."""
+    """One batch of sequences of `length` tokens (of both sides, for pairs), every query with every key."""
 
     length: int
-    projections: int
+    projections: int  # of queries, keys, values, and W^o
     feed_forward: int
     scores_and_mixing: int
     head: int
-    visible_flops: int
+    visible_flops: int  # without what the mask hides
     bytes_made: int
-    cache_bytes: int
+    cache_bytes: int  # keys and values that generation remembers; 0 for an encoder
     predicted_seconds: float | None = None
     seconds: float | None = None
 
@@ -41,18 +39,14 @@ class CostAtLength:
 
 @dataclass(frozen=True)
 class CostRecord:
-    """The cost of one forward pass. `counted_flops` are PyTorch's own count of it, `products_a_second` the FLOPs a
-    second of a large matrix product on this machine; None: not measured. `num_decoder_layers`: 0 of one stack.
-
-    flops_a_token (a) and flops_a_pair (b): of all layers, so that N tokens cost a N in projections and feed-forwards
-    and b N² in scores and mixing; equal at N = `crossover`, a / b.
-    """
+    """The cost of one forward pass. N tokens cost a N in projections and feed-forwards, and b N² in scores and mixing of
+    all layers; both are equal at N = `crossover`, a / b."""
 
     json_keys: ClassVar[tuple[Any, ...]] = (..., "flops", "crossover")
     architecture: str
     d_model: int
     num_layers: int
-    num_decoder_layers: int
+    num_decoder_layers: int  # 0 of one stack
     num_heads: int
     num_kv_heads: int
     head_dim: int
@@ -63,11 +57,11 @@ class CostRecord:
     length: int
     parameters: int
     parts: tuple[CostPart, ...]
-    counted_flops: int
+    counted_flops: int  # by PyTorch's own counter
     lengths: tuple[CostAtLength, ...]
-    flops_a_token: int
-    flops_a_pair: int
-    products_a_second: float | None = None
+    flops_a_token: int  # a
+    flops_a_pair: int  # b
+    products_a_second: float | None = None  # FLOPs a second of a large matrix product here; None: not measured
 
     @property
     def flops(self) -> int:
@@ -104,14 +98,13 @@ class HeadCosts:
 
 @dataclass(frozen=True)
 class MixerCost:
-    """A layer that mixes N tokens. steps: that wait for each other. path: steps between the two tokens furthest apart.
-    another_length: whether a layer made for N tokens takes N + 1, as tried."""
+    """A layer that mixes N tokens."""
 
     parameters: int
     flops: int
-    steps: int
-    path: int
-    another_length: bool
+    steps: int  # that wait for each other
+    path: int  # steps between the two tokens furthest apart
+    another_length: bool  # whether a layer made for N tokens takes N + 1, as tried
 
 
 @dataclass(frozen=True)

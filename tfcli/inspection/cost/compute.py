@@ -47,12 +47,11 @@ _PRODUCTS = {
 
 
 def model_cost(section: ModelSection, length: int | None = None, sequences: int = 1) -> CostRecord:
-    """The cost of `sequences` texts of `length` tokens (None: the context), and how it grows from 128 tokens to beyond
-    the crossover. The section has a vocabulary."""
+    """The cost of `sequences` texts of `length` tokens (None: the context), and how it grows by powers of two from 128
+    tokens to beyond twice the crossover. The section has a vocabulary."""
     length = length or section.max_seq_len
     one = flops_by_part(section, 1, 1, hidden_too=True)
     a_token, a_pair = one.projections + one.output + one.feed_forward, one.scores + one.mixing
-    # Powers of two from 128 to beyond twice the crossover, and the length that was asked for.
     lengths = [_SHORTEST]
     while lengths[-1] < max(2 * a_token / a_pair, length, 8 * _SHORTEST):
         lengths.append(2 * lengths[-1])
@@ -195,13 +194,11 @@ def one_attention(section: ModelSection, num_heads: int | None = None) -> Callab
     return lambda: MultiHeadAttention(alone)
 
 
-def counted(
-    make: Callable[[], MultiHeadAttention], d_model: int, length: int, sequences: int = 1
-) -> tuple[int, int, int]:
+def counted(make: Callable[[], MultiHeadAttention], size: int, length: int, sequences: int = 1) -> tuple[int, int, int]:
     """Parameters, operations of the matrix products, and numbers that the softmax takes the exponential of."""
     with torch.device("meta"):
         attention, weights = make(), list[torch.Tensor]()
-        x = torch.empty(sequences, length, d_model)
+        x = torch.empty(sequences, length, size)
         with FlopCounterMode(display=False) as counter:
             attention(x, weights=weights)
     return _parameters(attention), int(counter.get_total_flops()), weights[0].numel()
@@ -239,36 +236,24 @@ LENGTHS = (32, 64, 128, 256, 512, 1024)
 def cost_against(
     section: ModelSection, other: Literal["dense", "rnn"], lengths: Sequence[int] = LENGTHS
 ) -> AgainstRecord:
-    """One self-attention of the model's size and one other layer, on each number of tokens."""
-    beside = {"dense": _dense, "rnn": _recurrent}[other]
-    found = tuple(AgainstAtLength(n, _attention(section, n), beside(section.d_model, n)) for n in lengths)
-    return AgainstRecord(other, section.d_model, section.num_heads, found)
+    """One self-attention of the model's size and one other layer, on each number of tokens: all N D numbers of all
+    tokens to as many, with a bias, or Elman's h_t = tanh(W x_t + U h_{t−1} + b + c) with PyTorch's two biases."""
+    size, make = section.d_model, one_attention(section)
 
+    def at(length: int) -> AgainstAtLength:
+        parameters, flops, _ = counted(make, size, length)
+        layer: nn.Module
+        with torch.device("meta"):
+            attention = MixerCost(parameters, flops, 1, 1, _takes(make(), torch.empty(1, length + 1, size)))
+            if other == "dense":
+                layer, x = nn.Linear(length * size, length * size), torch.empty(1, (length + 1) * size)
+                grows = (2 * (length * size) ** 2, 1, 1)
+            else:  # made without N, so that another short length tells as much as N + 1, and sooner
+                layer, x = nn.RNN(size, size, batch_first=True), torch.empty(1, min(length, 8) + 1, size)
+                grows = (4 * length * size**2, length, length - 1)
+            return AgainstAtLength(length, attention, MixerCost(_parameters(layer), *grows, _takes(layer, x)))
 
-def _attention(section: ModelSection, length: int) -> MixerCost:
-    make = one_attention(section)
-    parameters, flops, _ = counted(make, section.d_model, length)
-    with torch.device("meta"):
-        takes = _takes(make(), torch.empty(1, length + 1, section.d_model))
-    return MixerCost(parameters, flops, steps=1, path=1, another_length=takes)
-
-
-def _dense(size: int, length: int) -> MixerCost:
-    """All numbers of all tokens, N D, to as many: a matrix of N D × N D and a bias."""
-    with torch.device("meta"):
-        layer = nn.Linear(length * size, length * size)
-        takes = _takes(layer, torch.empty(1, (length + 1) * size))
-    return MixerCost(_parameters(layer), 2 * (length * size) ** 2, steps=1, path=1, another_length=takes)
-
-
-def _recurrent(size: int, length: int) -> MixerCost:
-    """h_t = tanh(W x_t + U h_{t−1} + b + c), Elman's; the two biases are PyTorch's."""
-    with torch.device("meta"):
-        layer = nn.RNN(size, size, batch_first=True)
-        # It is made without N, so that another short length tells as much as N + 1, and sooner.
-        takes = _takes(layer, torch.empty(1, min(length, 8) + 1, size))
-    flops = 4 * length * size**2
-    return MixerCost(_parameters(layer), flops, steps=length, path=length - 1, another_length=takes)
+    return AgainstRecord(other, size, section.num_heads, tuple(map(at, lengths)))
 
 
 def _takes(layer: Callable[..., Any], x: torch.Tensor) -> bool:
@@ -292,20 +277,16 @@ _MOST_BYTES = 4 << 30
 def require_measurable(parameters: int) -> None:
     """Refuse a model whose weights take more than 4 GiB."""
     if parameters * FLOAT > _MOST_BYTES:
-        raise UsageError(
-            f"--measure makes the weights, and {parameters * FLOAT / 1e9:.1f} GB are too many",
-            "choose a smaller --size, or leave --measure out",
-        )
+        problem = f"--measure makes the weights, and {parameters * FLOAT / 1e9:.1f} GB are too many"
+        raise UsageError(problem, "choose a smaller --size, or leave --measure out")
 
 
 def _require_memory(option: str, length: int, sequences: int, numbers_a_token: int) -> None:
     size = FLOAT * sequences * length * numbers_a_token
     if size > _MOST_BYTES:
-        raise UsageError(
-            f"{option} measures, and --length {length} with --batch {sequences} "
-            f"makes {size / 1e9:,.1f} GB of scores and logits",
-            f"lower --length or --batch, or leave {option} out",
-        )
+        makes = f"makes {size / 1e9:,.1f} GB of scores and logits"
+        problem = f"{option} measures, and --length {length} with --batch {sequences} {makes}"
+        raise UsageError(problem, f"lower --length or --batch, or leave {option} out")
 
 
 def measured_cost(

@@ -47,8 +47,7 @@ class CostView(View[CostRecord]):
         same = f"{exact(r.counted_flops)}, {'the same' if is_same else 'NOT the same'}."
         yield Text(f"torch.utils.flop_counter on the explicit path: {same}", "dim" if is_same else "bold red")
         yield from heading("\nThe same by the number of tokens N")
-        yield _lengths(r, options.max_width)
-        yield from dim(*_meaning(r))
+        yield from _lengths(r, options.max_width)
         yield from _crossover(r)
         if r.products_a_second is not None:
             yield from _measured(r, ascii_only=options.ascii_only)
@@ -89,9 +88,10 @@ def _parts(r: CostRecord, *, is_exact: bool) -> Table:
     return table
 
 
-def _lengths(r: CostRecord, width: int) -> Table:
+def _lengths(r: CostRecord, width: int) -> RenderResult:
     hides = any(at.visible_flops != at.flops for at in r.lengths)
-    caches = any(at.cache_bytes for at in r.lengths) and width >= _EXACT_FROM
+    keeps = any(at.cache_bytes for at in r.lengths)
+    caches = keeps and width >= _EXACT_FROM
     heads = [">N", ">FLOPs", ">made", *[">KV cache"] * caches, *[">masked"] * hides]
     table = grid(*heads, "FLOPs by part")
     cells = max(13, min(60, width - 10 * len(heads) - 1))
@@ -99,7 +99,17 @@ def _lengths(r: CostRecord, width: int) -> Table:
         numbers = [exact(at.length), short(at.flops), short(at.bytes_made, "B"), *[short(at.cache_bytes, "B")] * caches]
         numbers += [percent(1 - at.visible_flops / at.flops)] * hides
         table.add_row(*numbers, _share_bar(at, cells), style="bold" if at.length == r.length else "")
-    return table
+    yield table
+    yield from dim(
+        "P projections and W^o · F feed-forward · S scores and mixing · H head",
+        "made: what the matrix products and the look-up of embeddings give, in float32; the fused path never writes "
+        f"the N × N scores.{' KV cache: the keys and values that generation keeps.' * keeps}",
+    )
+    if hides:
+        yield from dim(
+            "masked: FLOPs for pairs of tokens that the mask hides, computed and thrown away; `train --dry-run`, "
+            "`plan` and `bench` count without them: N (N + 1) / 2 of N² pairs under a causal mask."
+        )
 
 
 def _share_bar(at: CostAtLength, cells: int) -> Text:
@@ -111,20 +121,6 @@ def _share_bar(at: CostAtLength, cells: int) -> Text:
         bar.append(letter * (until - drawn), style)
         drawn = until
     return bar
-
-
-def _meaning(r: CostRecord) -> Iterator[str]:
-    yield "P projections and W^o · F feed-forward · S scores and mixing · H head"
-    caches = any(at.cache_bytes for at in r.lengths)
-    yield (
-        "made: what the matrix products and the look-up of embeddings give, in float32; the fused path never writes "
-        f"the N × N scores.{' KV cache: the keys and values that generation keeps.' * caches}"
-    )
-    if any(at.visible_flops != at.flops for at in r.lengths):
-        yield (
-            "masked: FLOPs for pairs of tokens that the mask hides, computed and thrown away; `train --dry-run`, "
-            "`plan` and `bench` count without them: N (N + 1) / 2 of N² pairs under a causal mask."
-        )
 
 
 _UNITS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (0, ""))
