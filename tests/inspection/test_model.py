@@ -20,7 +20,12 @@ def shapes(block: Block) -> dict[str, tuple[int, ...]]:
 def in_boxes(record: ModelRecord) -> int:
     """The parameters of all boxes."""
     blocks = sum(block.parameters for block in (*record.embeddings, record.head))
-    return blocks + sum(stack.parameters for stack in record.stacks)
+    for stack in record.stacks:
+        own = (stack.positions, stack.final_norm)
+        blocks += stack.num_layers * stack.layer_parameters + sum(
+            block.parameters for block in own if block is not None
+        )
+    return blocks
 
 
 @settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])

@@ -301,7 +301,7 @@ def _listening(root: nn.Module) -> Iterator[_Calls]:
 
     with ExitStack() as hooks:
         for name, module in root.named_modules():
-            hooks.callback(module.register_forward_hook(partial(keep, name)).remove)
+            hooks.enter_context(module.register_forward_hook(partial(keep, name)))
         yield calls
 
 

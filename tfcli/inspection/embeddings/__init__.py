@@ -25,20 +25,18 @@ class Word:
 
 @dataclass(frozen=True)
 class TokenRow:
-    """`first` and `end` are the characters of the text that a token stands for, from and up to, None where it stands
-    for none or a mask is among the tokens. `norm` is the length of its row of E, scaled as the model scales it;
-    `position_norm` that of the vector its position adds. `pieces`: how many tokens of a word are merged in it."""
+    """A token, or a word of several, as the model reads it."""
 
     position: int
     token_id: int
     token: str
     role: TokenRole
-    first: int | None
-    end: int | None
+    first: int | None  # of the characters that it stands for; None where there are none, or a mask among the tokens
+    end: int | None  # behind the last of them
     bytes: int
-    norm: float
-    position_norm: float | None
-    pieces: int = 1
+    norm: float  # the length of its row of E, scaled as the model scales it
+    position_norm: float | None  # the length of the vector that its position adds
+    pieces: int = 1  # tokens of a word that are merged in it
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from tfcli.errors import UsageError, shortened
 from tfcli.generation.decoding import padded
@@ -193,7 +193,9 @@ def joined(records: Sequence[EmbeddingsRecord]) -> EmbeddingsRecord:
 def _embedded(run: LoadedRun, stack: Stack, texts: tuple[str, ...], pool: Pool, layer: int | None) -> EmbeddingsRecord:
     read = [text_ids(run, text) for text in texts]
     ids, mask = padded(read, run.config.roles.pad, run.device)
-    hidden = _hidden(run, stack, ids, mask, layer).float()
+    kept, listened = list[Tensor](), stack if layer is None else stack.layers[layer]
+    with listened.register_forward_hook(lambda module, inputs, output: kept.append(output)):
+        (run.model.encode if isinstance(run.model, EncoderDecoder) else run.model.hidden)(ids, mask)
     counts = torch.tensor([len(text) for text in read], device=run.device)
     return EmbeddingsRecord(
         run=str(run.directory.path),
@@ -202,7 +204,7 @@ def _embedded(run: LoadedRun, stack: Stack, texts: tuple[str, ...], pool: Pool, 
         layer=layer,
         texts=texts,
         tokens=frozen(counts.cpu(), int),
-        vectors=frozen(pooled(hidden, counts, pool).cpu()),
+        vectors=frozen(pooled(kept[0].float(), counts, pool).cpu()),
     )
 
 
@@ -214,15 +216,3 @@ def pooled(hidden: Tensor, counts: Tensor, pool: Pool) -> Tensor:
         return hidden[torch.arange(len(hidden), device=hidden.device), counts - 1]
     real = torch.arange(hidden.shape[1], device=hidden.device) < counts[:, None]
     return hidden.where(real[..., None], 0.0).sum(1) / counts[:, None]
-
-
-def _hidden(run: LoadedRun, stack: Stack, ids: Tensor, mask: Tensor | None, layer: int | None) -> Tensor:
-    """Shape: ids, mask (N, S); returns (N, S, D)."""
-    kept: list[Tensor] = []
-    listened: nn.Module = stack if layer is None else stack.layers[layer]
-    handle = listened.register_forward_hook(lambda module, inputs, output: kept.append(output))
-    try:
-        (run.model.encode if isinstance(run.model, EncoderDecoder) else run.model.hidden)(ids, mask)
-    finally:
-        handle.remove()
-    return kept[0]

@@ -16,7 +16,7 @@ from tfcli.draw import View
 from tfcli.draw.colors import WEIGHTS, Brush, brush_for, has_colors, levels
 from tfcli.draw.heatmap import HeatMap, labelled_row, scale_bar
 from tfcli.draw.numbers import exact, plural
-from tfcli.draw.safe import fit, printable, shortened, token_label, widest
+from tfcli.draw.safe import broken, fit, printable, shortened, token_label, widest
 from tfcli.draw.tables import CsvTable, Fact, Facts, bar, columns, dim, heading, to_json
 from tfcli.inspection.embeddings import EmbeddingsRecord, NeighboursRecord, TokenNeighbours, TokenRow, TokensRecord
 
@@ -45,20 +45,15 @@ class TokensView(View[TokensRecord]):
 
 def _painted(rows: tuple[TokenRow, ...], in_color: bool, width: int) -> Iterator[Text]:
     """The text in lines of at most `width` cells; a line end in it ends its line."""
-    line = Text(no_wrap=True)
+    pieces = []
     for turn, row in enumerate(rows):
         label = shortened(token_label(row.token), width - 1)
         paper = {"special": _SPECIAL, "unknown": _UNKNOWN}.get(row.role, _PAPERS[turn % 2])
-        piece = Text(label, Style(color="#ffffff", bgcolor=paper)) if in_color else Text(f"{label}│")
-        if line.cell_len + piece.cell_len > width:
-            yield line
-            line = Text(no_wrap=True)
-        line.append_text(piece)
-        if row.token.endswith("\n"):
-            yield line
-            line = Text(no_wrap=True)
-    if line:
-        yield line
+        pieces.append(
+            (Text(label, Style(color="#ffffff", bgcolor=paper)) if in_color else Text(f"{label}│"), row.token)
+        )
+    for line in broken(pieces, width, lambda one: one[0].cell_len - 1, lambda one: one[1].endswith("\n")):
+        yield Text(no_wrap=True).join(piece for piece, _ in line)
 
 
 def _table(record: TokensRecord, width: int, ascii_only: bool) -> Table:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -72,8 +72,7 @@ class NormAcrossTokens(nn.Module):
         return x if bias is None else x + bias
 
 
-@contextmanager
-def altered(one: Tower, *, positions: bool, masked: bool) -> Iterator[None]:
+def altered(one: Tower, *, positions: bool, masked: bool) -> AbstractContextManager[None]:
     """With or without what tells positions, of which a window is one, for it hides by distance; and with or without the
     causal mask."""
     changes: list[tuple[nn.Module, str, Any]] = [(attention, "causal", masked) for attention in one.attentions()]
@@ -85,8 +84,7 @@ def altered(one: Tower, *, positions: bool, masked: bool) -> Iterator[None]:
             if not isinstance(module, TokenEmbedding) or module.has_positions:
                 names = [name for kind, name in _TABLES.items() if isinstance(module, kind)]
                 changes += [(module, name, torch.zeros_like(getattr(module, name))) for name in names]
-    with _set(changes):
-        yield
+    return _set(changes)
 
 
 _TABLES = {
@@ -99,8 +97,7 @@ _TABLES = {
 """The table by which a module tells positions; zeros say nothing."""
 
 
-@contextmanager
-def norms_across_tokens(one: Tower) -> Iterator[None]:
+def norms_across_tokens(one: Tower) -> AbstractContextManager[None]:
     """Every norm of vectors takes mean and variance of each dimension over the tokens of the text, as the note in UDL's
     lecture has it; those of queries and keys stay."""
     changes = [
@@ -109,8 +106,7 @@ def norms_across_tokens(one: Tower) -> Iterator[None]:
         for name, child in parent.named_children()
         if isinstance(child, LayerNorm | RMSNorm) and not isinstance(parent, MultiHeadAttention)
     ]
-    with _set(changes):
-        yield
+    return _set(changes)
 
 
 @contextmanager
@@ -147,12 +143,9 @@ def model_of_words(section: ModelSection, texts: Sequence[str], seed: int) -> tu
 def equivariance(
     model: Transformer, ids: Sequence[int], tokens: Sequence[str], name: str, *, permutations: int = 10, seed: int = 0
 ) -> EquivarianceRecord:
-    """How far f(P x) lies from P f(x), with positions and without, masked and not; and how far a changed last token
-    moves the rows before it in a masked model, by what its norms take their statistics over.
-
-    f is the stack with its embeddings, of an encoder-decoder its encoder; `tokens` are the labels of `ids`, and `name`
-    is what the model is called. A UsageError where the text has no order that could be changed.
-    """
+    """How far f(P x) lies from P f(x), for f the stack that reads a text with its embeddings, with positions and without,
+    masked and not; and how far a changed last token moves the rows before it in a masked model, by what its norms take
+    their statistics over. `tokens` are the labels of `ids`. A UsageError where the text has no order to change."""
     if len(set(ids)) < 2:
         raise UsageError("A text of one kind of token has no order to change", "give one with two different tokens")
     one, x = tower(model), torch.tensor([list(ids)], device=model.device)

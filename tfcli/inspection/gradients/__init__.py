@@ -12,23 +12,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StackGradients:
-    """A stack's norms from the first layer to the last: of the loss's gradient by all parameters of a layer together,
-    and by what enters it. Shape: (L,) both."""
+    """A stack's norms of the loss's gradient, from the first layer to the last."""
 
     side: Literal["encoder", "decoder"]
-    parameters: NDArray[np.float64]
-    inputs: NDArray[np.float64]
+    parameters: NDArray[np.float64]  # (L,), by all parameters of a layer together
+    inputs: NDArray[np.float64]  # (L,), by what enters it
 
 
 @dataclass(frozen=True)
 class GradientProfile:
-    """One variant of a model: where its norms stand (None: it has none in its layers), whether it has residuals,
-    whether it is trained, and its loss in nats a token."""
+    """One variant of a model."""
 
-    placement: Literal["pre", "post"] | None
+    placement: Literal["pre", "post"] | None  # of its norms; None: it has none in its layers
     residuals: bool
     trained: bool
-    loss: float
+    loss: float  # in nats a token
     stacks: tuple[StackGradients, ...]
 
     @property

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from tfcli.console.options import Outputs, RunOrRecipe, command, present, refuse_beside_run, section_of
+from tfcli.console.options import Outputs, RunOrRecipe, Target, command, present, refuse_beside_run, section_of
 from tfcli.console.settings import SHAPE, Asked
 from tfcli.console.terminal import Terminal
 from tfcli.errors import UsageError
@@ -19,9 +19,7 @@ def gradients(
     text: Annotated[
         str | None, typer.Argument(metavar="TEXT", help="The text that the run reads.", show_default=False)
     ] = None,
-    target: Annotated[
-        str | None, typer.Option(help="The target text of an encoder-decoder.", show_default="its translation")
-    ] = None,
+    target: Target = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the weights and of random tokens.")] = 0,
 ) -> None:
     """Show the norm of the gradient in every layer, on a log scale.

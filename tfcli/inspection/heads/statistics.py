@@ -52,12 +52,9 @@ def in_order(weights: Weights) -> PerHead:
 
 
 def induction(weights: Weights, start: int, period: int) -> PerHead:
-    """Mean share that a token of the second copy gives to the token behind its first copy.
-
-    Elhage et al. 2021 and Olsson et al. 2022 ("In-context Learning and Induction Heads"): in … A B … A, the head
-    looks from the second A at B, which then can be predicted. The first copy begins at `start` and has `period` tokens.
-    Shape: (H, T, T) → (H,).
-    """
+    """Mean share that a token of the second copy gives to the token behind its first copy: in … A B … A, the head looks
+    from the second A at B, which then can be predicted (Elhage et al. 2021; Olsson et al. 2022). The first copy begins
+    at `start` and has `period` tokens. Shape: (H, T, T) → (H,)."""
     queries = np.arange(start + period, start + 2 * period)
     return np.asarray(weights[:, queries, queries + 1 - period].mean(axis=-1))
 

@@ -39,11 +39,6 @@ class Sublayer:
     norm: Block
     placement: Literal["pre", "post"]
 
-    @property
-    def parameters(self) -> int:
-        """With its norm."""
-        return self.block.parameters + self.norm.parameters
-
 
 @dataclass(frozen=True)
 class StackRecord:
@@ -58,13 +53,7 @@ class StackRecord:
     @property
     def layer_parameters(self) -> int:
         """Of one layer."""
-        return sum(sublayer.parameters for sublayer in self.sublayers)
-
-    @property
-    def parameters(self) -> int:
-        """Of the stack with everything that stands in it."""
-        others = sum(block.parameters for block in (self.positions, self.final_norm) if block is not None)
-        return self.num_layers * self.layer_parameters + others
+        return sum(one.block.parameters + one.norm.parameters for one in self.sublayers)
 
 
 @dataclass(frozen=True)
@@ -74,16 +63,12 @@ class ParameterGroup:
     name: str
     count: int
     tensors: tuple[tuple[str, tuple[int, ...]], ...]
-    parameters: int
-    """Of all of them together."""
+    parameters: int  # of all of them together
 
 
 @dataclass(frozen=True)
 class ModelRecord:
-    """A model as a diagram: an embedding for each stack, the stacks, the head on the last of them.
-
-    `parameters` is what the module itself says; `ties` name the matrices that stand in several places and count once.
-    """
+    """A model as a diagram: an embedding for each stack, the stacks, the head on the last of them."""
 
     architecture: str
     vocab_size: int
@@ -92,8 +77,7 @@ class ModelRecord:
     embeddings: tuple[Block, ...]
     stacks: tuple[StackRecord, ...]
     head: Block
-    has_logits: bool
-    """Whether there is a head that predicts tokens."""
-    ties: tuple[str, ...]
+    has_logits: bool  # whether there is a head that predicts tokens
+    ties: tuple[str, ...]  # name the matrices that stand in several places and count once
     groups: tuple[ParameterGroup, ...]
-    parameters: int
+    parameters: int  # as the module itself says

@@ -100,42 +100,38 @@ class _Drawn:
     def stack(self, module: Stack, name: str) -> StackRecord:
         first = module.layers[0]
         assert isinstance(first, TransformerLayer)
-        side = name if name in ("encoder", "decoder") else self.section.architecture
-        sublayers = [self._sublayer(self._attention(first.attention), first.attention_residual)]
-        if first.cross_attention is not None and first.cross_attention_residual is not None:
-            sublayers.append(self._sublayer(self._attention(first.cross_attention), first.cross_attention_residual))
-        sublayers.append(self._sublayer(self._feed_forward(first.feed_forward), first.feed_forward_residual))
-        final = None if isinstance(module.final_norm, nn.Identity) else self._norm_block(module.final_norm)
+        sublayers = (
+            (first.attention, first.attention_residual),
+            (first.cross_attention, first.cross_attention_residual),
+            (first.feed_forward, first.feed_forward_residual),
+        )
         return StackRecord(
-            side=side,  # type: ignore[arg-type]
+            side=self.section.architecture if name == "stack" else name,  # type: ignore[arg-type]
             num_layers=len(module.layers),
-            sublayers=tuple(sublayers),
+            sublayers=tuple(self._sublayer(one, residual) for one, residual in sublayers if one and residual),
             positions=self._positions(module.positions),
-            final_norm=final,
+            final_norm=None if isinstance(module.final_norm, nn.Identity) else self._norm_block(module.final_norm),
         )
 
     def head(self, module: nn.Module) -> Block:
         if not isinstance(module, Head):
             return Block("head", ("no head: the vectors themselves",), ())
-        matrices = []
+        before: list[Matrix] = []
         if isinstance(module, TransformHead):
-            matrices += [*self._linear("W transform", module.transform), *self._norm(module.norm, "norm ")]
+            before = [*self._linear("W transform", module.transform), *self._norm(module.norm, "norm ")]
         own = list(self._own("U", module.weight, turned=True))
-        matrices += [*own, *self._own("bias", module.bias)]
-        logits = "h U" if own else "h Eᵀ"
         scale = f" / √{self.section.d_model}" if module.scale != 1 else ""
-        bias = " + b" if module.bias is not None else ""
-        return Block("head", (f"logits = {logits}{scale}{bias}",), tuple(matrices))
+        logits = f"logits = {'h U' if own else 'h Eᵀ'}{scale}{' + b' * (module.bias is not None)}"
+        return Block("head", (logits,), (*before, *own, *self._own("bias", module.bias)))
 
-    def _sublayer(self, block: Block, residual: Residual) -> Sublayer:
+    def _sublayer(self, module: MultiHeadAttention | FeedForward, residual: Residual) -> Sublayer:
+        block = self._attention(module) if isinstance(module, MultiHeadAttention) else self._feed_forward(module)
         return Sublayer(block, self._norm_block(residual.norm), residual.placement)
 
     def _attention(self, module: MultiHeadAttention) -> Block:
+        linear = (("W^q", module.query), ("W^k", module.key), ("W^v", module.value), ("W^o", module.output))
         matrices = [
-            *self._linear("W^q", module.query),
-            *self._linear("W^k", module.key),
-            *self._linear("W^v", module.value),
-            *self._linear("W^o", module.output),
+            *(matrix for name, of in linear for matrix in self._linear(name, of)),
             *self._own("v", module.score.weight),
             *self._norm(module.query_norm, "norm of Q, "),
             *self._norm(module.key_norm, "norm of K, "),
@@ -144,15 +140,13 @@ class _Drawn:
         return Block(kind, tuple(_attention_notes(self.section, module)), tuple(matrices))
 
     def _feed_forward(self, module: FeedForward) -> Block:
-        s = self.section
-        beside = ("beside attention: reads what it reads",) if s.parallel_residual else ()
-        if module.gate is None:
-            matrices = [*self._linear("W₁", module.up), *self._linear("W₂", module.output)]
-            return Block("feed_forward", (f"{s.activation}(X W₁) W₂", *beside), tuple(matrices))
-        matrices = [*self._linear("W gate", module.gate), *self._linear("V", module.up)]
-        matrices += self._linear("W₂", module.output)
-        inner = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh"}[s.activation]
-        return Block("feed_forward", (f"{s.activation}: ({inner}(X W) ⊙ X V) W₂", *beside), tuple(matrices))
+        activation = self.section.activation
+        beside = ("beside attention: reads what it reads",) if self.section.parallel_residual else ()
+        inner = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh"}.get(activation)
+        formula = f"{activation}: ({inner}(X W) ⊙ X V) W₂" if inner else f"{activation}(X W₁) W₂"
+        named = (("W gate", module.gate), ("V" if inner else "W₁", module.up), ("W₂", module.output))
+        matrices = tuple(matrix for name, linear in named for matrix in self._linear(name, linear))
+        return Block("feed_forward", (formula, *beside), matrices)
 
     def _positions(self, module: nn.Module) -> Block | None:
         s = self.section
@@ -173,13 +167,12 @@ class _Drawn:
         yield from self._own(f"{prefix}gain", getattr(module, "weight", None))
         yield from self._own(f"{prefix}bias", getattr(module, "bias", None))
 
-    def _linear(self, name: str, module: nn.Module) -> Iterator[Matrix]:
+    def _linear(self, name: str, module: nn.Module | None) -> Iterator[Matrix]:
         """A product's matrix with its bias, as X W + b reads it: PyTorch stores Wᵀ."""
         if isinstance(module, nn.Linear):
-            shape = (module.in_features, module.out_features)
-            has_bias = module.bias is not None
             self._listed.update(map(id, module.parameters()))
-            yield Matrix(name, shape, has_bias, sum(p.numel() for p in module.parameters()))
+            sizes, count = (module.in_features, module.out_features), sum(p.numel() for p in module.parameters())
+            yield Matrix(name, sizes, module.bias is not None, count)
 
     def _own(self, name: str, parameter: Tensor | None, *, turned: bool = False) -> Iterator[Matrix]:
         """A parameter that has not been listed yet; tables of sines are none."""
@@ -216,11 +209,8 @@ def _attention_notes(section: ModelSection, module: MultiHeadAttention) -> Itera
 
 def _ties(model: Transformer, section: ModelSection) -> Iterator[str]:
     """Which matrices stand in several places."""
-    uses = [name for name, _ in model.named_parameters(remove_duplicate=False)]
-    once = {name for name, _ in model.named_parameters()}
-    shared = [name for name in uses if name not in once]
+    once = dict(model.named_parameters())
     places = {"target_embedding.weight": "of the target's embeddings", "head.weight": "of the head"}
-    named = [places[name] for name in shared]
-    if named:
+    if named := [places[name] for name, _ in model.named_parameters(remove_duplicate=False) if name not in once]:
         apart = section.architecture == "encoder-decoder" and not section.share_embeddings
         yield f"E of the {'target' if apart else 'embeddings'} is also the matrix {' and '.join(named)}: counted once."

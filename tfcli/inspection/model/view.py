@@ -1,7 +1,7 @@
 """The architecture as the lectures draw it, from the tokens below to the predictions above, with every matrix."""
 
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
@@ -44,13 +44,6 @@ def padded(line: Text, width: int) -> Text:
 def centred(text: str, width: int, style: str = "") -> Text:
     """In the middle, with the sign at half the width over an arrow."""
     return padded(Text(" " * max(0, width // 2 - len(text) // 2) + text, style), width)
-
-
-def beside(left: Sequence[Text], right: Sequence[Text], gap: Sequence[Text]) -> Lines:
-    """Two columns that stand on one ground, with a gap of as many lines as the higher one between them."""
-    height = max(len(left), len(right))
-    columns = [[Text(" " * one[0].cell_len)] * (height - len(one)) + list(one) for one in (left, right)]
-    return [Text.assemble(a, between, b) for a, between, b in zip(columns[0], gap, columns[1], strict=True)]
 
 
 _BOXES = {
@@ -121,10 +114,12 @@ def _diagram(r: ModelRecord, width: int) -> Iterator[Text]:
             if number:
                 yield Text()
         return
-    encoder, decoder = (_column(r, number, min(column, _WIDEST)) for number in (0, 1))
-    height = max(len(encoder), len(decoder))
+    columns = [_column(r, number, min(column, _WIDEST)) for number in (0, 1)]
+    height = max(map(len, columns))
+    encoder, decoder = ([Text(" " * one[0].cell_len)] * (height - len(one)) + one for one in columns)
     reads = next(i for i, line in enumerate(decoder) if _BOXES["cross_attention"][0] in line.plain)
-    yield from beside(encoder, decoder, _bridge(height, height - len(encoder), reads + height - len(decoder)))
+    bridge = _bridge(height, height - len(columns[0]), reads)
+    yield from (Text.assemble(*three) for three in zip(encoder, bridge, decoder, strict=True))
 
 
 def _bridge(height: int, gives: int, reads: int) -> Lines:

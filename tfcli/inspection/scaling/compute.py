@@ -15,12 +15,7 @@ _AT_ONCE = 1 << 22
 
 
 def measured_scaling(queries: int, keys: int, seed: int, sizes: Sequence[int] = SIZES) -> ScalingRecord:
-    """Draw queries and keys from N(0, 1) and look at their products and at the softmax over them.
-
-    Args:
-        queries: draws of a query, each with keys of its own.
-        keys: S, that the softmax goes over.
-    """
+    """Draw queries from N(0, 1), each with keys of its own; look at their products and at the softmax over them."""
     generator = torch.Generator().manual_seed(seed)
     rows = tuple(_row(size, scores_of(size, queries, keys, generator)) for size in sizes)
     return ScalingRecord(queries, keys, seed, rows)

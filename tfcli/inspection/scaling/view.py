@@ -35,11 +35,9 @@ class ScalingView(View[ScalingRecord]):
             f"weights have ln {r.keys} = {math.log(r.keys):.2f}"
         )
         for title, name, top in (("Largest weight", "largest_weight", 1.0), ("Gradient norm", "gradient_norm", None)):
-            yield Text()
-            yield Text(f"{title} by log2 D_k", style="bold")
+            yield from heading(f"\n{title} by log2 D_k")
             yield _curve(r, name, top)
-        yield Text()
-        yield Text(_see(r))
+        yield Text(f"\n{_see(r)}")
 
 
 def scaling_table(record: ScalingRecord) -> CsvTable:
