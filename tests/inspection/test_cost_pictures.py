@@ -44,7 +44,7 @@ def test_measured_seconds_stand_beside_predicted_ones(monkeypatch: pytest.Monkey
     """A machine of 1 MFLOP/s: what is predicted to last is left out, but for the length that was asked for."""
     monkeypatch.setattr(cost_measured, "products_a_second", lambda: 1e6)
     monkeypatch.setattr(cost_measured, "seconds_in_turns", lambda calls: [2.0])
-    record = measured_cost(section(), 300)
+    record = measured_cost(section(), 300, 1, lambda step: None)
     known = {at.length: (at.seconds, at.predicted_seconds) for at in record.lengths if at.seconds is not None}
     assert 1024 not in known
     assert known[300] == (2.0, next(at.flops for at in record.lengths if at.length == 300) / 1e6)

@@ -98,10 +98,8 @@ def framed(run: LoadedRun, ids: Sequence[int], target: Sequence[int] = ()) -> In
 
 
 def text_ids(run: LoadedRun, text: str) -> tuple[int, ...]:
-    """What a model reads of one text; an encoder-decoder's encoder reads it. A UsageError where it is longer than the
-    context, or empty."""
-    inputs = read_text(run, text, "" if run.architecture == "encoder-decoder" else None, remark=False)
-    return inputs.sides[0]
+    """What a model, or its encoder, reads of one text. A UsageError where it is longer than the context, or empty."""
+    return read_text(run, text, "" if run.architecture == "encoder-decoder" else None, remark=False).sides[0]
 
 
 def require_room(run: LoadedRun, inputs: Inputs) -> None:
@@ -217,15 +215,14 @@ class AttentionPass:
 
 @dataclass(frozen=True)
 class LayerPass:
-    """One layer on one text: the residual stream `before`, between and `after` its sublayers, and what happens inside
-    them; `feed_forward_input` is normalised where the norm comes before. Shape: (T, D) each; inner (T, F)."""
+    """One layer on one text. Shape: (T, D) each; inner (T, F)."""
 
-    before: Tensor
+    before: Tensor  # the residual stream, as between sublayers and `after` them
     attention: AttentionPass
     after_attention: Tensor
     cross: AttentionPass | None
     after_cross: Tensor | None
-    feed_forward_input: Tensor
+    feed_forward_input: Tensor  # normalised where the norm comes before
     inner: Tensor
     feed_forward: Tensor
     after: Tensor
@@ -233,12 +230,11 @@ class LayerPass:
 
 @dataclass(frozen=True)
 class StackPass:
-    """A stack on one text: what enters the first layer, and what leaves, behind the last norm where there is one.
-    Shape: (T, D) both."""
+    """A stack on one text."""
 
-    embedded: Tensor
+    embedded: Tensor  # (T, D), what enters the first layer
     layers: tuple[LayerPass, ...]
-    hidden: Tensor
+    hidden: Tensor  # (T, D), what leaves, behind the last norm where there is one
 
 
 @dataclass(frozen=True)

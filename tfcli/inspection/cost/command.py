@@ -66,7 +66,7 @@ def cost(
     else:
         if measure:
             with terminal.progress() as tell:
-                record = compute.measured_cost(section, length, batch, tell=tell)
+                record = compute.measured_cost(section, length, batch, tell)
         else:
             record = compute.model_cost(section, length, batch)
         present(terminal, outputs, view.CostView(record), record, view.cost_table)

@@ -35,14 +35,8 @@ from tfcli.recipe.model import ModelSection
 
 FLOAT = 4  # bytes of a float32
 _SHORTEST = 128
-_PRODUCTS = {
-    "query": "projections",
-    "key": "projections",
-    "value": "projections",
-    "output": "output",
-    "score": "scores",
-    "relative_bias": "scores",
-}
+_PRODUCTS = dict.fromkeys(("query", "key", "value"), "projections")
+_PRODUCTS |= {"output": "output", "score": "scores", "relative_bias": "scores"}
 """Which product of an attention its modules belong to."""
 
 
@@ -289,14 +283,7 @@ def _require_memory(option: str, length: int, sequences: int, numbers_a_token: i
         raise UsageError(problem, f"lower --length or --batch, or leave {option} out")
 
 
-def measured_cost(
-    section: ModelSection,
-    length: int | None = None,
-    sequences: int = 1,
-    *,
-    seed: int = 0,
-    tell: Callable[[str], None] = lambda _: None,
-) -> CostRecord:
+def measured_cost(section: ModelSection, length: int | None, sequences: int, tell: Callable[[str], None]) -> CostRecord:
     """`model_cost`, with the seconds of a forward pass of random weights on the explicit path at every length that is
     not too long for a picture. Predicted: FLOPs over what this machine reaches in a large matrix product. A UsageError
     where the weights are too large, or what they make of so many tokens."""
@@ -306,7 +293,7 @@ def measured_cost(
     _require_memory("--measure", record.length, sequences, section.num_heads * record.length + section.vocab_size)
     room = max(section.max_seq_len, *(at.length for at in record.lengths))
     tell("making the weights")
-    model = build_model(replace(section, max_seq_len=room), seed).eval()
+    model = build_model(replace(section, max_seq_len=room), seed=0).eval()
     tell("measuring a matrix product")
     rate = products_a_second()
 

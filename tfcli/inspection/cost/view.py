@@ -76,8 +76,7 @@ def _parts(r: CostRecord, *, is_exact: bool) -> Table:
     table.columns[1].style = "dim" if is_exact else ""
 
     def add(name: str, grows: str, flops: int, parameters: int, made: int, style: str = "") -> None:
-        share = percent(flops / r.flops) if flops else "–"
-        numbers = (write(flops), share, write(parameters), short(made, "B"))
+        numbers = (write(flops), percent(flops / r.flops) if flops else "–", write(parameters), short(made, "B"))
         table.add_row(name, *[grows] * is_exact, *numbers, style=style)
 
     for part in r.parts:
@@ -186,23 +185,23 @@ def _measured(r: CostRecord, *, ascii_only: bool) -> RenderResult:
     )
 
 
-_AGAINST_NAMES = {"dense": "fully connected", "rnn": "recurrent"}
-_FORMULAS = {
-    "dense": "fully connected: all N D numbers to N D others, (N D)² + N D parameters",
-    "rnn": "recurrent: h_t = tanh(W x_t + U h_t−1 + b + c), 2 D² + 2 D parameters",
-}
-_SEE = {
+_OTHERS = {
     "dense": (
+        "fully connected",
+        "all N D numbers to N D others, (N D)² + N D parameters",
         "See: the matrix of the fully connected layer has a number for every pair of tokens and dimensions, so that it "
         "grows with N² and fits one N alone. Attention computes its N × N weights from the tokens: it has no parameter "
-        "of N, and takes any."
+        "of N, and takes any.",
     ),
     "rnn": (
+        "recurrent",
+        "h_t = tanh(W x_t + U h_t−1 + b + c), 2 D² + 2 D parameters",
         "See: the recurrent layer takes any N, too, and its operations grow with N alone. But each step waits for the "
         "one before it, and what the first token says reaches the last after N − 1 steps. In attention all "
-        "tokens are read at once, from any to any in one step."
+        "tokens are read at once, from any to any in one step.",
     ),
 }
+"""Layers beside attention: name, formula, and what to see."""
 
 
 class AgainstView(View[AgainstRecord]):
@@ -210,8 +209,9 @@ class AgainstView(View[AgainstRecord]):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         r = self.record
+        name, formula, see = _OTHERS[r.other]
         sizes = f"N tokens of size D = {r.d_model}, {plural(r.num_heads, 'head')}"
-        yield from heading(f"Self-attention beside a {_AGAINST_NAMES[r.other]} layer", sizes, _FORMULAS[r.other])
+        yield from heading(f"Self-attention beside a {name} layer", sizes, f"{name}: {formula}")
         table = grid(">N", "layer", ">params", ">FLOPs", ">steps", ">path", "N + 1")
         for at in r.lengths:
             table.add_row(exact(at.length), "attention", *_cells(at.attention), style="cyan")
@@ -224,14 +224,13 @@ class AgainstView(View[AgainstRecord]):
         what = "parameters" if r.other == "dense" else "steps"
         yield from heading(f"\nlog10 of the {what} by log2 N")
         xs = [math.log2(at.length) for at in r.lengths]
-        ours = [math.log10(getattr(at.attention, what)) for at in r.lengths]
-        theirs = [math.log10(getattr(at.other, what)) for at in r.lengths]
-        series = (
-            Series("attention", xs, ours, "cyan", letter="a"),
-            Series(_AGAINST_NAMES[r.other], xs, theirs, "yellow", letter=r.other[0]),
+        sides = (("attention", "attention", "cyan", "a"), ("other", name, "yellow", r.other[0]))
+        curves = (
+            Series(title, xs, [math.log10(getattr(getattr(at, of), what)) for at in r.lengths], style, letter=letter)
+            for of, title, style, letter in sides
         )
-        yield Plot(series, "log2 N", height=7)
-        yield Text(_SEE[r.other])
+        yield Plot(tuple(curves), "log2 N", height=7)
+        yield Text(see)
 
 
 def against_table(record: AgainstRecord) -> CsvTable:
@@ -279,5 +278,4 @@ class HeadsView(View[HeadCosts]):
 
 def heads_table(record: HeadCosts) -> CsvTable:
     """A row for each number of heads."""
-    names = ("num_heads", "head_dim", "parameters", "flops", "exponentials", "seconds")
-    return CsvTable.of(record.counts, *names)
+    return CsvTable.of(record.counts, "num_heads", "head_dim", "parameters", "flops", "exponentials", "seconds")

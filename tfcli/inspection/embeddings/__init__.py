@@ -15,12 +15,11 @@ TokenRole = Literal["text", "special", "unknown"]
 
 @dataclass(frozen=True)
 class Word:
-    """A word of a text, or a mask, and the places of its pieces among the tokens; "sign": punctuation or white space
-    alone."""
+    """A word of a text, or a mask, and the places of its pieces among the tokens."""
 
     text: str
     places: tuple[int, ...]
-    kind: Literal["word", "sign", "special"] = "word"
+    kind: Literal["word", "sign", "special"] = "word"  # "sign": punctuation or white space alone
 
 
 @dataclass(frozen=True)
@@ -103,15 +102,14 @@ class TokenNeighbours:
 
 @dataclass(frozen=True)
 class NeighboursRecord:
-    """Nearest tokens by cosine among the `vocabulary` ones that are not special. `mean_cosine` is over all pairs of
-    different tokens, 0 where vectors point everywhere alike (Ethayarajh 2019, section 4.1)."""
+    """Nearest tokens by cosine; 0 in the mean where vectors point everywhere alike (Ethayarajh 2019, section 4.1)."""
 
     run: str
     matrix: MatrixSide
     tied: bool
     d_model: int
-    vocabulary: int
-    mean_cosine: float
+    vocabulary: int  # the tokens that are not special
+    mean_cosine: float  # over all pairs of different ones
     mean_norm: float
     tokens: tuple[TokenNeighbours, ...]
 
@@ -122,16 +120,15 @@ Pool = Literal["mean", "first", "last"]
 
 @dataclass(frozen=True)
 class EmbeddingsRecord:
-    """A vector a text, (N, D), not normalised, and how many `tokens` (N,) each was read as. `layer` is the one whose
-    output was pooled; None: the last, behind its norm."""
+    """A vector a text."""
 
     run: str
     architecture: str
     pool: Pool
-    layer: int | None
+    layer: int | None  # whose output was pooled; None: the last, behind its norm
     texts: tuple[str, ...]
-    tokens: NDArray[np.int64]
-    vectors: NDArray[np.float32]
+    tokens: NDArray[np.int64]  # (N,), as how many each was read
+    vectors: NDArray[np.float32]  # (N, D), not normalised
 
     def cosines(self) -> NDArray[np.float32]:
         """How alike texts are: u·v / ‖u‖‖v‖, (N, N)."""

@@ -1,13 +1,14 @@
 """``tfcli inspect tokens|neighbours`` and ``tfcli embed``: what enters a model, and whole texts as vectors."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from tfcli.console.options import Checkpoint, Csv, Json, Outputs, Run, Text, Weights, Words, command, present
 from tfcli.console.stdin import read_text
 from tfcli.console.terminal import Terminal
+from tfcli.inspection.embeddings import MatrixSide, Pool
 from tfcli.outputs import require_output, writing
 
 
@@ -41,8 +42,7 @@ def neighbours(
     tokens: Annotated[list[str], typer.Argument(metavar="TOKEN", help="Words or parts of words.", show_default=False)],
     top_k: Annotated[int, typer.Option(min=1, help="Neighbours to show of each token.")] = 10,
     matrix: Annotated[
-        Literal["input", "output"],
-        typer.Option(help="The input embeddings, or the rows of the output head where they are not tied."),
+        MatrixSide, typer.Option(help="The input embeddings, or the rows of the output head where they are not tied.")
     ] = "input",
     checkpoint: Checkpoint = "best",
 ) -> None:
@@ -74,10 +74,7 @@ def embed(
         list[str] | None,
         typer.Argument(metavar="TEXT|-", help="Texts; -: each line of stdin is one.", show_default="-"),
     ] = None,
-    pool: Annotated[
-        Literal["mean", "first", "last"],
-        typer.Option(help="A text's vector: the mean over its tokens, or one of them."),
-    ] = "mean",
+    pool: Annotated[Pool, typer.Option(help="A text's vector: the mean over its tokens, or one of them.")] = "mean",
     layer: Annotated[
         int | None, typer.Option(min=0, help="Layer, from 0.", show_default="the last, behind its norm")
     ] = None,

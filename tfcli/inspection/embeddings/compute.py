@@ -57,8 +57,8 @@ def tokens(run: LoadedRun, text: str, *, words: bool = False) -> TokensRecord:
     spans = _spans(tokenizer, text, ids)
     rows = []
     for position, (token, label) in enumerate(zip(ids, tokenizer.labels(ids), strict=True)):
-        role: TokenRole = "special" if token in tokenizer.special_ids else "text"
-        role = "unknown" if token == tokenizer.roles.unk else role
+        is_special, is_unknown = token in tokenizer.special_ids, token == tokenizer.roles.unk
+        role: TokenRole = "unknown" if is_unknown else "special" if is_special else "text"
         first, end = spans.get(position, (None, None))
         rows.append(
             TokenRow(

@@ -65,7 +65,6 @@ def _table(record: TokensRecord, width: int, ascii_only: bool) -> Table:
     heads = ["pos", "id", "token", "characters", "bytes", "kind", "‖e‖", *[""] * with_bars, *["‖p‖"] * joined]
     table = columns("rrlrrlr" + "l" * with_bars + "r" * joined, *heads)
     for row in record.tokens:
-        drawn = bar(row.norm / longest, room, ascii_only=ascii_only)
         table.add_row(
             Text(str(row.position), "dim"),
             str(row.token_id),
@@ -74,7 +73,7 @@ def _table(record: TokensRecord, width: int, ascii_only: bool) -> Table:
             str(row.bytes) if row.bytes else "",
             Text(_kind(row, record.text), "red" if row.role == "unknown" else "dim"),
             f"{row.norm:.3g}",
-            *([Text(drawn.ljust(room), "cyan")] if with_bars else []),
+            *([Text(bar(row.norm / longest, room, ascii_only=ascii_only).ljust(room), "cyan")] if with_bars else []),
             *([f"{row.position_norm:.3g}"] if row.position_norm is not None else []),
         )
     return table
@@ -142,11 +141,10 @@ def _one(token: TokenNeighbours, label: int, width: int, ascii_only: bool) -> It
     yield Text.assemble((name, "bold"), (f"  id {token.token_id}  length {token.norm:.3g}", "dim"))
     table = columns("rllrr", "", fit("token", label), "cosine", "", "length")
     for rank, one in enumerate(token.neighbours, start=1):
-        drawn = bar(one.cosine, width, ascii_only=ascii_only)
         table.add_row(
             Text(f"{rank:>2}", "dim"),
             Text(fit(token_label(one.token), label)),
-            Text(drawn.ljust(width), "cyan"),
+            Text(bar(one.cosine, width, ascii_only=ascii_only).ljust(width), "cyan"),
             f"{one.cosine:.2f}",
             Text(f"{one.norm:.3g}", "dim"),
         )

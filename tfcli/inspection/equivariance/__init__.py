@@ -16,31 +16,28 @@ EQUAL = 1e-4
 
 @dataclass(frozen=True)
 class Variant:
-    """A model as it is (`own`), or with its positions or its causal mask changed. Positions are told by an encoding or
-    by a window; else tables are zero, nothing turned or hidden."""
+    """A model as it is, or with its positions or its causal mask changed."""
 
-    positions: bool
+    positions: bool  # told by an encoding or a window; else tables are zero, nothing turned or hidden
     masked: bool
-    own: bool
+    own: bool  # as it is
 
 
 @dataclass(frozen=True)
 class Deviation:
-    """How far f(P x) lies from P f(x) over random permutations P: the largest difference of two numbers, the same by
-    the root mean square of f(x), and whether nothing but rounding is left."""
+    """How far f(P x) lies from P f(x) over random permutations P."""
 
     variant: Variant
-    largest: float
-    relative: float
-    equivariant: bool
+    largest: float  # difference of two numbers
+    relative: float  # the same by the root mean square of f(x)
+    equivariant: bool  # whether nothing but rounding is left
 
 
 @dataclass(frozen=True)
 class NormLeak:
-    """What earlier rows of a masked model learn of a later token through its norms, by what these take mean and
-    variance over."""
+    """What earlier rows of a masked model learn of a later token through its norms."""
 
-    statistics: Literal["each token", "across tokens"]
+    statistics: Literal["each token", "across tokens"]  # what norms take mean and variance over
     largest: float
     relative: float
     leaks: bool
@@ -48,42 +45,39 @@ class NormLeak:
 
 @dataclass(frozen=True)
 class EquivarianceRecord:
-    """Permutations of a text, and for `leaks` a later token, `changed`, under norms of both kinds. The `window` of its
-    attention tells a model positions too; None: it sees the whole text."""
+    """Permutations of a text, and a later token changed under norms of both kinds."""
 
     model: str
     architecture: str
     encoding: str
-    window: int | None
+    window: int | None  # of its attention, which tells positions too; None: it sees the whole text
     tokens: tuple[str, ...]
     permutations: int
     deviations: tuple[Deviation, ...]
-    changed: int
+    changed: int  # the token for `leaks`
     leaks: tuple[NormLeak, ...]
 
 
 @dataclass(frozen=True)
 class Half:
-    """Attention or feed-forward of a layer, with its residual and its norm, run on its own: rows that move when one row
-    of its input does, the one included, and whether any but that one."""
+    """Attention or feed-forward of a layer, with its residual and its norm, run on its own."""
 
     layer: int
     name: Literal["attention", "feed_forward"]
-    rows_alone: int
-    mixes: bool
+    rows_alone: int  # that move when one row of its input does, the one included
+    mixes: bool  # whether any but that one moves
 
 
 @dataclass(frozen=True)
 class PerturbationRecord:
-    """One token's vector changed: how far every row has moved after each half of each layer. `moved` (T, 1 + 2 · L) is
-    the length of each row's change by that of the row: of what enters, then a column a half."""
+    """One token's vector changed: how far every row has moved after each half of each layer."""
 
     model: str
     tokens: tuple[str, ...]
     changed: int
     masked: bool
     window: int | None
-    moved: NDArray[np.float32]
+    moved: NDArray[np.float32]  # (T, 1 + 2 · L), a row's change by its length: of what enters, then a column a half
     halves: tuple[Half, ...]
 
 

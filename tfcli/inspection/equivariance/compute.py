@@ -143,9 +143,9 @@ def model_of_words(section: ModelSection, texts: Sequence[str], seed: int) -> tu
 def equivariance(
     model: Transformer, ids: Sequence[int], tokens: Sequence[str], name: str, *, permutations: int = 10, seed: int = 0
 ) -> EquivarianceRecord:
-    """How far f(P x) lies from P f(x), for f the stack that reads a text with its embeddings, with positions and without,
-    masked and not; and how far a changed last token moves the rows before it in a masked model, by what its norms take
-    their statistics over. `tokens` are the labels of `ids`. A UsageError where the text has no order to change."""
+    """How far f(P x) lies from P f(x), for f the stack that reads a text, with positions and without, masked and not;
+    and how far a changed last token moves the rows before it in a masked model, by what its norms take their statistics
+    over. `tokens` are the labels of `ids`. A UsageError where the text has no order to change."""
     if len(set(ids)) < 2:
         raise UsageError("A text of one kind of token has no order to change", "give one with two different tokens")
     one, x = tower(model), torch.tensor([list(ids)], device=model.device)

@@ -28,16 +28,14 @@ class RoleShare:
 
 @dataclass(frozen=True)
 class HeadExample:
-    """The row of a text that shows best what a head does: the sentence around the query and, of self-attention, the
-    key; of cross-attention, that of the key is the `source`. `prompt` and `target` are what `inspect attention` is to
-    read to show it."""
+    """The row of a text that shows best what a head does."""
 
-    text: str
-    source: str | None
+    text: str  # the sentence around the query and, of self-attention, the key
+    source: str | None  # of cross-attention, that around the key
     query: tuple[int, int]
     key: tuple[int, int]
     weight: float
-    prompt: str
+    prompt: str  # what `inspect attention` is to read to show it, with the target
     target: str | None
 
 
@@ -91,14 +89,13 @@ class HeadsRecord:
 
 @dataclass(frozen=True)
 class ReadSentence:
-    """One held-out sentence and where the head looks in it, from the word `query` that is read or predicted: the words
-    of the other side, each with its weight, the numbers of those that are right, and whether one gets the most."""
+    """One held-out sentence and where the head looks in it."""
 
     words: tuple[str, ...]
     weights: tuple[float, ...]
-    query: str
-    right: tuple[int, ...]
-    hit: bool
+    query: str  # the word that is read or predicted
+    right: tuple[int, ...]  # numbers of the words that are right
+    hit: bool  # whether one of these gets the most
 
 
 @dataclass(frozen=True)
@@ -131,19 +128,17 @@ class Head:
 
 @dataclass(frozen=True)
 class AlignmentFound:
-    """The cross-attention head that aligns words, and how many of them it finds in training pairs, on which it is
-    chosen, and in held-out ones, `reordered` words apart; `mean_of_heads`: with the average of all heads, `same_place`:
-    without looking, the source word of the same number, `chance`: any source word."""
+    """The cross-attention head that aligns words, and how many of them it finds."""
 
     head: Head
-    training_pairs: int
+    training_pairs: int  # on which it is chosen
     training: Share
     held_out_pairs: int
     held_out: Share
-    reordered: Share
-    mean_of_heads: Share
-    same_place: Share
-    chance: float
+    reordered: Share  # of these, words that change their place
+    mean_of_heads: Share  # with the average of all heads
+    same_place: Share  # without looking: the source word of the same number
+    chance: float  # any source word
     examples: tuple[ReadSentence, ...]
 
 
@@ -157,15 +152,13 @@ class SenseShares:
 
 @dataclass(frozen=True)
 class BankFound:
-    """The head that looks from the `row` of "bank" or "the word after" at the word that decides its sense, and how many
-    it finds; `shuffled`: with the tokens before "bank" in another order; `chance`: any content word; `beside`: in other
-    held-out sentences, where the words beside "bank" already tell, if there are any."""
+    """The head that looks from "bank" at the word that decides its sense, and how many of them it finds."""
 
     head: Head
-    row: str
+    row: str  # "bank" or "the word after"
     training: SenseShares
     held_out: SenseShares
-    shuffled: SenseShares
-    chance: float
-    beside: Share | None
+    shuffled: SenseShares  # with the tokens before "bank" in another order
+    chance: float  # any content word
+    beside: Share | None  # in other held-out sentences, where the words beside "bank" already tell, if there are any
     examples: tuple[ReadSentence, ...]

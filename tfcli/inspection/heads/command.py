@@ -32,27 +32,24 @@ def heads(
     target: Target = None,
     on: Annotated[
         list[str] | None,
-        typer.Option("--on", metavar="SOURCE", help="Measure on a sample of another source.", show_default=False),
+        typer.Option(metavar="SOURCE", help="Measure on a sample of another source.", show_default=False),
     ] = None,
     kind: Annotated[
-        Kind | None,
-        typer.Option("--kind", metavar="KIND", help="encoder_self, decoder_self or cross.", show_default="all"),
+        Kind | None, typer.Option(metavar="KIND", help="encoder_self, decoder_self or cross.", show_default="all")
     ] = None,
     layer: Annotated[
-        int | None, typer.Option("--layer", min=0, help="The heads of one layer, from 0.", show_default="all")
+        int | None, typer.Option(min=0, help="The heads of one layer, from 0.", show_default="all")
     ] = None,
     head: Annotated[
-        str | None, typer.Option("--head", metavar="L.H", help="One head: layer and head, from 0.", show_default="all")
+        str | None, typer.Option(metavar="L.H", help="One head: layer and head, from 0.", show_default="all")
     ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="A paragraph a head, as one would say it.")] = False,
     sort: Annotated[
-        str,
-        typer.Option("--sort", metavar="KEY", help="role, layer, or a column: entropy, induction, …; largest first."),
+        str, typer.Option(metavar="KEY", help="role, layer, or a column: entropy, induction, …; largest first.")
     ] = "role",
     find: Annotated[
         Literal["bank", "alignment"] | None,
         typer.Option(
-            "--find",
             metavar="bank|alignment",
             help="Instead, the head that tells the senses of “bank” apart, or the one that aligns words.",
             show_default=False,
@@ -78,7 +75,7 @@ def heads(
       tfcli inspect heads runs/pt-en-1 --find alignment
       tfcli inspect heads runs/pt-en-1 --find alignment --layer 1
     """
-    from tfcli.inspection.heads import view
+    from tfcli.inspection.heads import AlignmentFound, view
     from tfcli.inspection.heads.find import find_alignment, find_bank, given
     from tfcli.inspection.heads.roles import heads as compute
     from tfcli.inspection.passes import chosen_kinds
@@ -91,12 +88,9 @@ def heads(
         if other := first_given({**beside, "--sort": None if sort == "role" else sort}):
             raise UsageError("--find chooses its texts itself", f"leave {other} or --find out")
         loaded = weights.load(run)
-        if find == "bank":
-            bank = find_bank(loaded, place=place)
-            present(terminal, outputs, view.BankView(bank), bank, view.found_table)
-        else:
-            found = find_alignment(loaded, place=place)
-            present(terminal, outputs, view.AlignmentView(found), found, view.found_table)
+        found = find_bank(loaded, place=place) if find == "bank" else find_alignment(loaded, place=place)
+        drawing = view.AlignmentView(found) if isinstance(found, AlignmentFound) else view.BankView(found)
+        present(terminal, outputs, drawing, found, view.found_table)
         return
     if text is not None and on:
         raise UsageError("A TEXT and --on are two things to measure on", "leave one of them out")

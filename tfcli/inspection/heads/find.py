@@ -61,13 +61,12 @@ class Surface(NamedTuple):
 
 @dataclass(frozen=True)
 class Material:
-    """What was read, in words; whether the grammar of builtin:stories made it, which knows who acts; and of texts of
-    builtin:pt-en, by their number, the pairs with their alignments."""
+    """What heads are measured on."""
 
-    measured_on: str
+    measured_on: str  # the same in words
     texts: tuple[Inputs, ...]
-    stories: bool
-    aligned: dict[int, PtEnPair]
+    stories: bool  # whether the grammar of builtin:stories made them, which knows who acts
+    aligned: dict[int, PtEnPair]  # of texts of builtin:pt-en, by their number
 
 
 def given(run: LoadedRun, text: str, target: str | None) -> Material:
@@ -239,8 +238,7 @@ def find_bank(
 def require_bank_sentences(run: LoadedRun) -> None:
     """Refuse a run that cannot be asked about its banks, by a UsageError, from its first stories."""
     _require_reader(run)
-    few = islice(_training_stories(run), _FEW_STORIES)
-    _readings(run, (one for story in few for one in bank_sentences(story)), 1)
+    _readings(run, (one for story in islice(_training_stories(run), _FEW_STORIES) for one in bank_sentences(story)), 1)
 
 
 def best_of_both(

@@ -126,9 +126,9 @@ def heads(
     kinds = chosen_kinds(run, kind, place)
     copied = copies(run)
 
+    @torch.inference_mode()
     def read(number: int) -> ModelPass:
-        with torch.inference_mode():
-            return record_model(run.model, material.texts[number].tensors(run.device))
+        return record_model(run.model, material.texts[number].tensors(run.device))
 
     every, texts = heads_on(run, kinds, material, read, copied), material.texts
     layer, own = place or (None, None)
@@ -138,11 +138,7 @@ def heads(
 
 
 def heads_on(
-    run: LoadedRun,
-    kinds: Sequence[AttentionKind],
-    material: Material,
-    read: Callable[[int], ModelPass],
-    copied: Copies,
+    run: LoadedRun, kinds: Sequence[AttentionKind], material: Material, read: Callable[[int], ModelPass], copied: Copies
 ) -> tuple[HeadStatistics, ...]:
     """As `heads`; `read` runs the model on a text by its number, on those of the examples once more."""
     tallies: dict[tuple[AttentionKind, int], _Layer] = {}
@@ -264,8 +260,7 @@ class _Layer:
         rests = sorted((one for one in rests if one.above_chance >= _BESIDE), key=lambda one: -one.share)
         order = Counter(query for number in measured for query in self._texts[number].queries if query in at)
         words = tuple(query for query, _ in order.most_common())
-        naming = (role, words, does, rests[0].role if rests else None, tuple(shares.values()))
-        return naming, self._best(head, role, at)
+        return (role, words, does, rests[0].role if rests else None, (*shares.values(),)), self._best(head, role, at)
 
     def _at_some_words(self, head: int, texts: Sequence[int]) -> tuple[str, frozenset[str]]:
         """The role that a head has at some query tokens, and these: where most of its weight above chance is told."""
@@ -277,8 +272,7 @@ class _Layer:
         np.add.at(sums, groups, above)
         np.add.at(counts, groups, seen)
         there = (counts >= _FEWEST) & (sums >= _CLEAR * counts)
-        told = (sums * there).sum(0)
-        role = int(told.argmax())
+        role = int((sums * there).sum(0).argmax())
         return self._roles[role], frozenset(names[there[:, role]].tolist())
 
     def _best(self, head: int, role: str, at: Container[str]) -> tuple[int, int]:
@@ -310,8 +304,7 @@ class _Layer:
         units = np.array(sums, float)  # (U, 3, R)
         rows, share, chance = units.sum(0).tolist()
         every = sum(len(self._texts[n].queries) for n in texts)
-        low: Sequence[float | None] = [None] * len(rows)
-        high = low
+        low = high = [None] * len(rows)
         if sure and len(units) >= FEWEST_UNITS:
             drawn = resampled(units[:, :2].reshape(len(units), -1)).reshape(-1, 2, len(rows))
             low, high = np.quantile(drawn[:, 1] / np.maximum(1, drawn[:, 0]), (0.025, 0.975), axis=0).tolist()

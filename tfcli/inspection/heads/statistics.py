@@ -47,8 +47,7 @@ def distance(weights: Weights) -> PerHead:
 
 def in_order(weights: Weights) -> PerHead:
     """Share of steps t → t + 1 at which the strongest key does not step back. Shape: (H, T, S) → (H,)."""
-    strongest = weights.argmax(axis=-1)
-    return np.asarray((np.diff(strongest, axis=-1) >= 0).mean(axis=-1))
+    return np.asarray((np.diff(weights.argmax(axis=-1), axis=-1) >= 0).mean(axis=-1))
 
 
 def induction(weights: Weights, start: int, period: int) -> PerHead:

@@ -94,10 +94,9 @@ SORT_KEYS = ("role", "layer", *(column.key for column in _COLUMNS))
 
 @dataclass(frozen=True)
 class HeadsView(View[HeadsRecord]):
-    """Every head in words, with its best sentence; then a table of figures, a part a kind of attention; sorted by one
-    of SORT_KEYS, figures from the largest."""
+    """Every head in words, with its best sentence; then a table of figures, a part a kind of attention."""
 
-    sort: str = "role"
+    sort: str = "role"  # one of SORT_KEYS; figures from the largest
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record, brush = self.record, brush_for(console, WEIGHTS)

@@ -56,15 +56,13 @@ def model_diagram(section: ModelSection) -> ModelRecord:
     assert section.vocab_size is not None
     model = meta_model(section)
     drawn = _Drawn(section)
-    embeddings = tuple(drawn.embedding(module) for module in model.children() if isinstance(module, TokenEmbedding))
-    stacks = tuple(drawn.stack(module, name) for name, module in model.named_children() if isinstance(module, Stack))
     return ModelRecord(
         architecture=section.architecture,
         vocab_size=section.vocab_size,
         max_seq_len=section.max_seq_len,
         d_model=section.d_model,
-        embeddings=embeddings,
-        stacks=stacks,
+        embeddings=tuple(drawn.embedding(one) for one in model.children() if isinstance(one, TokenEmbedding)),
+        stacks=tuple(drawn.stack(one, name) for name, one in model.named_children() if isinstance(one, Stack)),
         head=drawn.head(model.head),
         has_logits=section.head != "none",
         ties=tuple(_ties(model, section)),

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class SoftmaxState:
-    """A softmax over the scores of one query, in the mean over all queries: the largest weight, the Frobenius norm of
-    the Jacobian diag(w) − w wᵀ by which gradients are multiplied, and the entropy of the weights in nats."""
+    """A softmax over the scores of one query, in the mean over all queries."""
 
     largest_weight: float
-    gradient_norm: float
-    entropy: float
+    gradient_norm: float  # Frobenius norm of the Jacobian diag(w) − w wᵀ, by which gradients are multiplied
+    entropy: float  # of the weights, in nats
 
 
 @dataclass(frozen=True)

@@ -39,8 +39,7 @@ def softmax_state(scores: Tensor) -> SoftmaxState:
     squares = weights**2
     gradient = (squares * (_of_others(weights) ** 2 + _of_others(squares))).sum(-1).sqrt()
     entropy = torch.special.entr(weights).sum(-1)
-    largest = weights.amax(-1)
-    return SoftmaxState(float(largest.mean()), float(gradient.mean()), float(entropy.mean()))
+    return SoftmaxState(float(weights.amax(-1).mean()), float(gradient.mean()), float(entropy.mean()))
 
 
 def _of_others(values: Tensor) -> Tensor:
