@@ -11,7 +11,7 @@ import pytest
 from tfcli.corpora.stories import bank_sentences
 from tfcli.errors import UsageError
 from tfcli.inspection.heads import find as module
-from tfcli.inspection.heads.find import best_of_both, find_bank, read
+from tfcli.inspection.heads.find import find_bank, read
 from tfcli.inspection.heads.statistics import WordWeights
 from tfcli.inspection.passes import Inputs
 from tfcli.runs.load import LoadedRun, load_run
@@ -89,10 +89,13 @@ def test_only_sentences_that_training_never_had_are_measured(run: LoadedRun, mon
         find_bank(run, 1, 1)
 
 
-def test_the_head_chosen_is_the_best_at_the_sense_it_is_worse_at():
+def test_the_head_chosen_is_the_best_at_the_sense_it_is_worse_at(run: LoadedRun, monkeypatch: pytest.MonkeyPatch):
     """(row 0) 1.0 and .2, (row 1) .7 and .6: the second."""
-    river, money = np.array([[[1.0]], [[0.7]]]), np.array([[[0.2]], [[0.6]]])
-    assert best_of_both(river, money) == (1, 0, 0)
+    hits = [np.array([[[[n < many]] for many in rows] for n in range(10)]) for rows in ((10, 7), (2, 6))]
+    looking(run, monkeypatch, lambda text, layer, head: None)
+    monkeypatch.setattr(module, "_hits_by_sense", lambda run, readings: hits)
+    found = find_bank(run, 1, 1)
+    assert (found.row, found.head.layer, found.head.head) == ("the word after", 0, 0)
 
 
 def test_shuffling_moves_what_stands_before_bank_and_nothing_else(run: LoadedRun):

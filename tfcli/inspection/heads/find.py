@@ -216,8 +216,7 @@ def find_bank(
     beside = (one for one in _unseen(run, seen) if not one.alone)
     others = list(islice((reading for one in beside if (reading := read(run, one)) is not None), held_out))
     hits = _hits_by_sense(run, chosen_on)
-    river, money = (of_sense.mean(axis=0) for of_sense in hits)
-    row, layer, head = best_of_both(river, money, place)
+    row, layer, head = best_head(np.minimum(*(of_sense.mean(axis=0) for of_sense in hits)), place)
 
     def share(hits: NDArray[np.bool_]) -> Share:
         return Share.of(hits[:, row, layer, head].tolist())
@@ -239,13 +238,6 @@ def require_bank_sentences(run: LoadedRun) -> None:
     """Refuse a run that cannot be asked about its banks, by a UsageError, from its first stories."""
     _require_reader(run)
     _readings(run, (one for story in islice(_training_stories(run), _FEW_STORIES) for one in bank_sentences(story)), 1)
-
-
-def best_of_both(
-    river: NDArray[np.float64], money: NDArray[np.float64], place: tuple[int, int | None] | None = None
-) -> tuple[int, ...]:
-    """Row, layer and head with the largest share of the sense that it is worse at. Shape: (R, L, H) each."""
-    return best_head(np.minimum(river, money), place)
 
 
 def read(run: LoadedRun, sentence: BankSentence) -> BankText | None:

@@ -8,12 +8,11 @@ BlockKind = Literal["embedding", "positions", "attention", "cross_attention", "f
 
 @dataclass(frozen=True)
 class Matrix:
-    """Parameters of one name. `shape` is as the formula X W + b reads it, rows in, columns out; a vector has one size.
-    With `bias`, as many numbers as the last size come to it."""
+    """Parameters of one name."""
 
     name: str
-    shape: tuple[int, ...]
-    bias: bool
+    shape: tuple[int, ...]  # as the formula X W + b reads it, rows in, columns out; a vector has one size
+    bias: bool  # with which as many numbers as the last size come to it
     parameters: int
 
 

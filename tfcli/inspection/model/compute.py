@@ -199,10 +199,9 @@ def _attention_notes(section: ModelSection, module: MultiHeadAttention) -> Itera
         yield f"window: the {seen} nearest tokens alone"
     if section.attention_softcap is not None:
         yield f"scores within ± {section.attention_softcap:g}"
-    if not module.cross and section.positions == "rotary":
-        yield "rotary: positions turn Q and K"
-    if not module.cross and section.positions == "alibi":
-        yield "alibi: scores fall with distance"
+    told = {"rotary": "rotary: positions turn Q and K", "alibi": "alibi: scores fall with distance"}
+    if not module.cross and section.positions in told:
+        yield told[section.positions]
 
 
 def _ties(model: Transformer, section: ModelSection) -> Iterator[str]:

@@ -35,9 +35,7 @@ def scaling(
     from tfcli.inspection.scaling.view import ScalingView, scaling_table
 
     if queries * keys > _MOST:
-        problem = (
-            f"--queries {queries} and --keys {keys} are {queries * keys:,} products for each D_k, and {_MOST:,} take"
-        )
-        raise UsageError(f"{problem} seconds", "lower one of the two")
+        asked = f"--queries {queries} and --keys {keys} are {queries * keys:,} products for each D_k"
+        raise UsageError(f"{asked}, and {_MOST:,} take seconds", "lower one of the two")
     record = measured_scaling(queries, keys, seed)
     present(terminal, outputs, ScalingView(record), record, scaling_table)
