@@ -254,8 +254,7 @@ class ModelPass:
     def attentions(self, kind: AttentionKind) -> list[AttentionPass]:
         """Every layer's attention of a kind."""
         stack = self.encoder if kind == "encoder_self" else self.decoder
-        layers = () if stack is None else stack.layers
-        found = [layer.cross if kind == "cross" else layer.attention for layer in layers]
+        found = [layer.cross if kind == "cross" else layer.attention for layer in (stack.layers if stack else ())]
         return [one for one in found if one is not None]
 
 
@@ -266,8 +265,7 @@ def record_model(model: Transformer, inputs: Sequence[Tensor]) -> ModelPass:
         model.hidden(*inputs, weights=kinds)
     if isinstance(model, EncoderDecoder):
         encoder = _stack_pass(model.encoder, "encoder", calls, kinds["encoder_self"])
-        decoder = _stack_pass(model.decoder, "decoder", calls, kinds["decoder_self"], kinds["cross"])
-        return ModelPass(encoder, decoder)
+        return ModelPass(encoder, _stack_pass(model.decoder, "decoder", calls, kinds["decoder_self"], kinds["cross"]))
     assert isinstance(model.stack, Stack)
     [(kind, weights)] = kinds.items()
     stack = _stack_pass(model.stack, "stack", calls, weights)

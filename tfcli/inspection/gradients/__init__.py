@@ -33,8 +33,7 @@ class GradientProfile:
     def name(self) -> str:
         """In a few words."""
         norms = "no norms" if self.placement is None else f"{self.placement}-norm"
-        parts = ["trained"] * self.trained + [norms] + ["no residuals"] * (not self.residuals)
-        return ", ".join(parts)
+        return ", ".join(["trained"] * self.trained + [norms] + ["no residuals"] * (not self.residuals))
 
 
 @dataclass(frozen=True)

@@ -136,14 +136,12 @@ def _bridge(height: int, gives: int, reads: int) -> Lines:
 def _column(r: ModelRecord, number: int, width: int) -> Lines:
     """A stack on its embedding; the last one with the head on top."""
     stack, embedding = r.stacks[number], r.embeddings[number]
-    is_last = number == len(r.stacks) - 1
     lines: Lines = []
-    if is_last:
+    if number == len(r.stacks) - 1:
         lines += [centred("softmax: probabilities" if r.has_logits else "vectors", width, "dim"), centred("▲", width)]
         lines += [*_box(r.head, width), centred("│", width)]
     else:
-        way = " " * (width // 2) + "╭─ to K and V "
-        lines += [Text(way.ljust(width, "─"), "red"), centred("│", width)]
+        lines += [Text((" " * (width // 2) + "╭─ to K and V ").ljust(width, "─"), "red"), centred("│", width)]
     if stack.final_norm is not None:
         lines += [*_box(stack.final_norm, width), centred("│", width)]
     lines += _stack(stack, width)
@@ -176,8 +174,8 @@ def _sublayer(sublayer: Sublayer, width: int) -> Lines:
         inside += [centred("│", room), *_box(sublayer.norm, room)]
     lines = [Text.assemble(padded(sum_line, width - len(total) - 4), total, "    ")]
     lines += [Text.assemble(" │  ", padded(line, room + 1)) for line in inside]
-    turn = " ╰" + "─" * (width // 2 - 2) + "┤"
-    return [*(padded(line, width) for line in lines), padded(Text(turn), width)]
+    lines.append(Text(" ╰" + "─" * (width // 2 - 2) + "┤"))
+    return [padded(line, width) for line in lines]
 
 
 def _box(block: Block, width: int) -> Lines:
