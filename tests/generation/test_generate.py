@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.generation.runs import run, tokenizer
 from tfcli.errors import UsageError
-from tfcli.generation.decoding import NewToken
+from tfcli.generation.decoding import NewToken, prompt_tokens
 from tfcli.generation.generate import GrowingText, PromptBatch, _pieces, generate, generate_all, stream
 from tfcli.recipe.recipe import GenerateSection
 from tfcli.records.generation import Filled, Generated
@@ -248,7 +248,8 @@ def test_nothing_is_made_beyond_a_stop_text():
     [free] = generate(loaded, "the cat", GREEDY)
     settings = replace(GREEDY, stop=(free.text[2],))
     [cut] = generate(loaded, "the cat", settings)
-    made = list(PromptBatch(loaded.model, loaded.tokenizer, ["the cat"], settings).tokens())
+    batch = PromptBatch(loaded.model, loaded.tokenizer, ["the cat"], settings)
+    made = list(prompt_tokens(*batch.asked, **batch.how))
     assert tuple(token.token_id for token in made) == cut.token_ids != free.token_ids
     for text in generate(loaded, "the cat", replace(SETTINGS, beam=3, num_samples=3, stop=("a", "e"))):
         before = loaded.tokenizer.decode(text.token_ids[:-1])

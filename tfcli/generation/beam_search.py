@@ -57,11 +57,6 @@ class Hypothesis:
     row: int  # of the batch; of a new extension, that of what it extends
     node: int | None  # its number among what was looked at
 
-    def extended(self, token: int, log_probability: float, value: float, node: int) -> "Hypothesis":
-        """The text with one token more."""
-        ids, log_probabilities = (*self.token_ids, token), (*self.log_probabilities, log_probability)
-        return Hypothesis(ids, log_probabilities, value, self.row, node)
-
     def ranking(self, alpha: float) -> float:
         """What it is ranked by: its value over its length penalty."""
         return self.value / length_penalty(len(self.token_ids), alpha)
@@ -87,8 +82,7 @@ class PromptBeams:
         ends: StoppingCriterion | None = None,
         observe: ObserveNode | None = None,
     ) -> None:
-        self.prompt = prompt
-        self._settings, self._stops, self._limit = settings, stops, limit
+        self.prompt, self._settings, self._stops, self._limit = prompt, settings, stops, limit
         self._ends, self._observe = ends, observe
         self._width = settings.beam // settings.beam_groups
         self._groups = [_Group([Hypothesis((), (), 0.0, prompt, None)], []) for _ in range(settings.beam_groups)]
@@ -111,15 +105,27 @@ class PromptBeams:
             parents, group.live = group.live, []
             ranked = self._ranked(parents, options, chosen_before)
             for place, (value, parent, token, log_probability) in enumerate(ranked):
-                text = parent.extended(int(token), log_probability, value, self._looked_at)
+                ids, each = (*parent.token_ids, int(token)), (*parent.log_probabilities, log_probability)
+                text = Hypothesis(ids, each, value, row=parent.row, node=self._looked_at)
                 self._looked_at += 1
-                ids = text.token_ids
                 is_over = ids[-1] in self._stops or len(ids) == self._limit or (self._ends and self._ends(ids))
                 fate: Fate = "pruned" if place >= self._width else "ended" if is_over else "kept"
                 if fate != "pruned":
                     (group.ended if fate == "ended" else group.live).append(text)
                 if self._observe is not None:
-                    self._observe(self.prompt, self._node(text, parent, number, fate))
+                    node = BeamNode(
+                        step=len(ids) - 1,
+                        parent=parent.node,
+                        token_id=ids[-1],
+                        token="",
+                        log_probability=log_probability,
+                        score=sum(each),
+                        ranking=text.ranking(self._settings.length_penalty),
+                        group=number,
+                        fate=fate,
+                        chosen=False,
+                    )
+                    self._observe(self.prompt, node)
             if not ranked:
                 group.ended += parents  # nothing that may follow: they stay as they are
             if is_free:
@@ -128,20 +134,6 @@ class PromptBeams:
         if all(self._is_settled(group) for group in self._groups):
             for group in self._groups:
                 group.live = []
-
-    def _node(self, text: Hypothesis, parent: Hypothesis, group: int, fate: Fate) -> BeamNode:
-        return BeamNode(
-            step=len(text.token_ids) - 1,
-            parent=parent.node,
-            token_id=text.token_ids[-1],
-            token="",
-            log_probability=text.log_probabilities[-1],
-            score=sum(text.log_probabilities),
-            ranking=text.ranking(self._settings.length_penalty),
-            group=group,
-            fate=fate,
-            chosen=False,
-        )
 
     def best(self) -> list[Continuation]:
         """The texts found, the best first: `num_samples` of them, the best of every group before any second best."""

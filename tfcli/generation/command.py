@@ -146,7 +146,10 @@ def generate(
     from tfcli.runs.load import remark_on_first_foreign, usual
 
     given = asked.given()
-    _require_one_source(prompts, prompt_file, interactive)
+    asks = "--interactive asks for the prompts" if interactive else "--prompts names the prompts" if prompt_file else ""
+    beside = "one is given" if prompts else "--prompts names some" if interactive and prompt_file else ""
+    if asks and beside:
+        raise UsageError(f"{asks}, and {beside}", "leave one of the two out")
     loaded = open_run(run, checkpoint, device, precision)
     if loaded.recipe.train.task is None:
         require_head(loaded.config.model)
@@ -197,16 +200,6 @@ def _hint_at_quotes(terminal: Terminal, words: list[str], require: Callable[[str
         require(" ".join(words))
         raise UsageError(f"{problem}, and {word!r} is none", remedy) from error
     terminal.note(f"{problem}; {remedy}")
-
-
-def _require_one_source(prompts: list[str] | None, file: Path | None, interactive: bool) -> None:
-    problem = ""
-    if interactive and (prompts or file):
-        problem = f"--interactive asks for the prompts, and {'one is given' if prompts else '--prompts names some'}"
-    elif prompts and file:
-        problem = "--prompts names the prompts, and one is given"
-    if problem:
-        raise UsageError(problem, "leave one of the two out")
 
 
 def _stop_text(typed: str) -> str:

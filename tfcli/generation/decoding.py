@@ -77,19 +77,25 @@ def padded(texts: Sequence[Sequence[int]], pad: int, device: torch.device) -> tu
 
 
 class DecodingState:
-    """A decoder, or an encoder-decoder at its sources, in the middle of texts.
+    """A model in the middle of texts, `rows` at most: it has read a decoder's prompts, begun as its texts are, or bare
+    sources and the start of their translations, a row each. A `UsageError` where one does not fit the context, or the
+    model has no positions beyond it and is to go there.
+
+    Prompts are padded at the left, where nothing looks, and count their positions from their own beginning.
 
     Attributes:
         logits: of each row's next token, (R, Vocab), float32 at least.
         limits: how many tokens each row may get in all.
     """
 
+    @torch.inference_mode()
     def __init__(
         self,
         model: Decoder | EncoderDecoder,
         prompts: Sequence[Sequence[int]],
         roles: TokenRoles,
         settings: GenerateSection,
+        *,
         rows: int,
     ) -> None:
         device = model.device
@@ -103,10 +109,9 @@ class DecodingState:
             ids, self._padding_mask = padded(sources, roles.pad, device)
             self._memory = model.encode(ids, self._padding_mask)
         self._shown_mask = self._padding_mask
-        lengths = list(map(len, read))
-        longest = max(lengths)
-        if min(lengths) < longest:
-            left = torch.tensor([longest - length for length in lengths], device=device)
+        longest = max(map(len, read))
+        if any(len(ids) < longest for ids in read):
+            left = torch.tensor([longest - len(ids) for ids in read], device=device)
         # What stands in the padding is never looked at: any token will do.
         whole = [ids[:1] * (longest - len(ids)) + ids for ids in read]
         start = torch.tensor(whole, dtype=torch.long, device=device)
@@ -180,24 +185,7 @@ def continued(
     return [prompt[len(begun) :] if tuple(prompt[: len(begun)]) == begun else prompt for prompt in own]
 
 
-@torch.inference_mode()
-def prefill(
-    model: Decoder | EncoderDecoder,
-    prompts: Sequence[Sequence[int]],
-    roles: TokenRoles,
-    settings: GenerateSection,
-    *,
-    rows: int,
-) -> DecodingState:
-    """Read a decoder's prompts, begun as its texts are, or bare sources and the start of their translations, a row
-    each; a `UsageError` where one does not fit the context, or the model has no positions beyond it and is to go there.
-
-    Prompts are padded at the left, where nothing looks, and count their positions from their own beginning.
-
-    Args:
-        rows: the most texts there will be at once.
-    """
-    return DecodingState(model, prompts, roles, settings, rows)
+prefill = DecodingState
 
 
 StoppingCriterion = Callable[[Sequence[int]], bool]

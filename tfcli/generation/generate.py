@@ -3,19 +3,18 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import cycle, islice
 from typing import Unpack
 
 from tfcli.data.denoising import find_sentinels
 from tfcli.errors import UsageError, shortened
-from tfcli.generation.beam_search import ObserveNode, continuations, prompt_beams
+from tfcli.generation.beam_search import continuations, prompt_beams
 from tfcli.generation.classification import read_for_task, told_of
 from tfcli.generation.decoding import (
     Continuation,
     DecodingStages,
     Forced,
     NewToken,
-    Observe,
     continued,
     finish_of,
     prompt_tokens,
@@ -93,10 +92,8 @@ def _chat_ids(tokenizer: Tokenizer, prompt: str, settings: GenerateSection) -> l
     system = [{"role": "system", "content": said(settings.system)}] if settings.system else []
     text = tokenizer.chat.text([*system, {"role": "user", "content": said(prompt)}])
     pieces = re.split(f"{_OPEN}({spelled}){_CLOSE}", text) if _OPEN in text else [text]
-    ids: list[int] = []
-    for number, piece in enumerate(pieces):
-        ids += tokenizer.encode(piece) if number % 2 else tokenizer.encode_special(piece)
-    return ids
+    ways = cycle((tokenizer.encode_special, tokenizer.encode))
+    return [token for piece, encode in zip(pieces, ways, strict=False) for token in encode(piece)]
 
 
 def prefix_ids(model: Transformer, tokenizer: Tokenizer, settings: GenerateSection) -> list[int]:
@@ -167,21 +164,14 @@ class PromptBatch:
         objective: str | None = None,
     ) -> None:
         assert isinstance(model, Decoder | EncoderDecoder)
-        self.prompts, self.model = prompts, model
+        self.prompts = prompts
         self.ids = [prompt_ids(model, tokenizer, prompt, settings, objective) for prompt in prompts]
         self._tokenizer, self._settings = tokenizer, settings
         self._named = find_sentinels(tokenizer.token_id) if objective == "span-corruption" else ()
         self._continued = continued(model, self.ids, tokenizer.roles)
         ends = stop_finder(tokenizer, settings.stop, self._continued)
         self.how = Forced(prefix=prefix_ids(model, tokenizer, settings), ends=ends)
-
-    def tokens(self, observe: Observe | None = None) -> Iterator[NewToken]:
-        """New tokens, as `prompt_tokens` yields them."""
-        return prompt_tokens(self.model, self.ids, self._tokenizer.roles, self._settings, **self.how, observe=observe)
-
-    def beams(self, observe: ObserveNode | None = None) -> list[list[Continuation]]:
-        """The best texts of every prompt, as `prompt_beams` finds them."""
-        return prompt_beams(self.model, self.ids, self._tokenizer.roles, self._settings, **self.how, observe=observe)
+        self.model, self.asked = model, (model, self.ids, tokenizer.roles, settings)
 
     def text(self, number: int) -> "GrowingText":
         """A text of a prompt, to grow."""
@@ -280,7 +270,7 @@ def generate_all(
             yield from fill_all(run.model, run.tokenizer, batch, top_k, joint=settings.joint)
         else:
             texts = PromptBatch(run.model, run.tokenizer, batch, settings, run.recipe.objective)
-            found = continuations(texts.model, texts.ids, run.tokenizer.roles, settings, **texts.how)
+            found = continuations(*texts.asked, **texts.how)
             yield from ([texts.record(number, one) for one in of_it] for number, of_it in enumerate(found))
 
 
@@ -291,7 +281,7 @@ def stream(
     whole as a record. The prompt is read before this returns. `num_samples` and `beam` are for `generate`."""
     assert not isinstance(run.model, Encoder), "an encoder fills masks: there is nothing to stream"
     batch = _one_text(run, prompt, settings, sample)
-    return _pieces(batch.text(0), batch.tokens())
+    return _pieces(batch.text(0), prompt_tokens(*batch.asked, **batch.how))
 
 
 def _one_text(run: LoadedRun, prompt: str, settings: GenerateSection, sample: bool | None) -> PromptBatch:
@@ -327,12 +317,9 @@ def translate(
     """
     settings = replace(settings, temperature=0.0, num_samples=1)
     found: list[list[int]] = [[] for _ in sources]
-    longest_first = sorted(range(len(sources)), key=lambda number: len(sources[number]), reverse=True)
-    size = max(1, batch_size // settings.beam)
-    for first in range(0, len(sources), size):
-        numbers = longest_first[first : first + size]
-        batch = [sources[number] for number in numbers]
-        texts = continuations(model, batch, roles, settings, **forced)
+    longest_first = iter(sorted(range(len(sources)), key=lambda number: len(sources[number]), reverse=True))
+    while numbers := list(islice(longest_first, max(1, batch_size // settings.beam))):
+        texts = continuations(model, [sources[number] for number in numbers], roles, settings, **forced)
         for number, [text] in zip(numbers, texts, strict=True):
             found[number] = [token for token in text.token_ids if token not in roles.ends]
     return found
@@ -347,7 +334,7 @@ def trace(run: LoadedRun, prompt: str, settings: GenerateSection, *, sample: boo
     batch = _one_text(run, prompt, settings, sample)
     roles, labels = run.tokenizer.roles, run.tokenizer.labels
     steps = list[TraceStep]()
-    tokens = batch.tokens(lambda stages: steps.append(trace_step(stages, roles, labels)))
+    tokens = prompt_tokens(*batch.asked, lambda one: steps.append(trace_step(one, roles, labels)), **batch.how)
     *_, generated = _pieces(batch.text(0), tokens)
     assert isinstance(generated, Generated)
     return Trace(generated, tuple(steps))
@@ -372,7 +359,7 @@ def beams(run: LoadedRun, prompt: str, settings: GenerateSection) -> BeamTree:
     settings = settled(run.model, run.tokenizer, settings, sample=False)
     batch = PromptBatch(run.model, run.tokenizer, [prompt], settings, run.recipe.objective)
     nodes: list[BeamNode] = []
-    [found] = batch.beams(lambda _, node: nodes.append(node))
+    [found] = prompt_beams(*batch.asked, **batch.how, observe=lambda _, node: nodes.append(node))
     texts = [batch.record(0, continuation) for continuation in found]
     return beam_tree(prompt, nodes, texts, run.tokenizer.labels, settings)
 
