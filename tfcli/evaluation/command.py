@@ -54,10 +54,10 @@ Compare = Annotated[
     Path | None, typer.Option(metavar="RUN2", help="Score another run on the same text, and test both.")
 ]
 
-_MEANT_FOR: dict[str, tuple[str, ...]] = {
-    "stride": ("decoder",),
-    "pseudo": ("encoder",),
-    **dict.fromkeys(("beam", "outputs", "references"), ("encoder-decoder",)),
+_MEANT_FOR = {
+    "stride": "decoder",
+    "pseudo": "encoder",
+    **dict.fromkeys(("beam", "outputs", "references"), "encoder-decoder"),
 }
 
 
@@ -132,9 +132,9 @@ def evaluate(
         if loaded.recipe.objective == "seq2seq":
             terminal.note(f"Translating {len(data.pairs('validation')):,} pairs …")
         measured = measure(loaded, data, settings, reporter, targets=lambda: original_targets(loaded, names))
-        for option, path, lines in (("--outputs", outputs, "outputs"), ("--references", references, "references")):
+        for name, path in (("outputs", outputs), ("references", references)):
             if path is not None:
-                write_output(path, option, "".join(f"{line}\n" for line in getattr(measured.translated, lines)))
+                write_output(path, f"--{name}", "".join(f"{line}\n" for line in getattr(measured.translated, name)))
         if other is None:
             scores = scores_of(measured)
         else:
@@ -168,14 +168,13 @@ def _require_meaning(run: "LoadedRun", given: Mapping[str, object]) -> None:
     """Refuse an option that says nothing to this run's architecture."""
     from tfcli.errors import UsageError
 
-    for name, architectures in _MEANT_FOR.items():
-        if given[name] and run.architecture not in architectures:
-            meant = " or ".join(map(_a, architectures))
-            held = _a(run.architecture)
-            raise UsageError(f"--{name} is for {meant}, and {run.directory.path} holds {held}", "leave it out")
+    for name, architecture in _MEANT_FOR.items():
+        if given[name] and run.architecture != architecture:
+            problem = f"--{name} is for {_a(architecture)}, and {run.directory.path} holds {_a(run.architecture)}"
+            raise UsageError(problem, "leave it out")
         if given[name] and run.recipe.train.task is not None:
             raise UsageError(f"--{name} is for a run that predicts tokens, and this one tells labels", "leave it out")
-        if given[name] and architectures == ("encoder-decoder",) and run.recipe.objective != "seq2seq":
+        if given[name] and architecture == "encoder-decoder" and run.recipe.objective != "seq2seq":
             problem = f"--{name} is for translations, and {run.directory.path} was trained for {run.recipe.objective}"
             raise UsageError(problem, "leave it out")
 

@@ -108,11 +108,10 @@ def scores_of(measured: Measured) -> Scores:
     whole = {name: table.score(name) for name in table.scores}
     translated, spread, pseudo = measured.translated, measured.extent, measured.pseudo
     scored, pairs = sums.tokens > 0, run.recipe.reads_pairs
-    known = usual(run)
-    known = Usual() if known.dataset == record.fingerprint else known
+    known = Usual() if (known := usual(run)).dataset == record.fingerprint else known
     draws = resampled(table.sums) if len(table.sums) >= FEWEST_UNITS else None
     intervals = {} if draws is None else {name: interval(np.asarray(one(draws))) for name, one in table.scores.items()}
-    nameless = nameless_ids(run)
+    nameless, one_by_one = nameless_ids(run), run.recipe.objective in ("clm", "mlm")
     return Scores(
         run=str(run.directory.path),
         precision=run.precision,
@@ -135,9 +134,7 @@ def scores_of(measured: Measured) -> Scores:
         context=measured.context,
         stride=measured.stride,
         windows=None if pairs else run.recipe.train.windows or "stream",
-        text_start=None
-        if run.recipe.objective not in ("clm", "mlm")
-        else tuple(run.tokenizer.labels(run.config.roles.text_prefix)),
+        text_start=tuple(run.tokenizer.labels(run.config.roles.text_prefix)) if one_by_one else None,
         unscored=measured.unscored,
         **_of_labels(measured, whole),
         beam=None if translated is None else translated.beam,

@@ -62,20 +62,15 @@ class LoneMasks:
     tokens: int
 
     def __iter__(self) -> Iterator[Placed]:
+        assert self.roles.mask is not None
         for start, length in zip(self.starts, self.lengths, strict=True):
-            window = self.view.padded(start[None], length[None], 0)[0]
+            window, places = self.view.padded(start[None], length[None], 0)[0], np.arange(length)
             hidden = np.flatnonzero(~np.isin(window, self.roles.ids()))
             rows = max(1, self.tokens // int(length))
             for first in range(0, len(hidden), rows):
-                yield self._batch(window, int(start), hidden[first : first + rows])
-
-    def _batch(self, window: NDArray[np.int64], start: int, hidden: NDArray[np.int64]) -> Placed:
-        rows = np.arange(len(hidden))
-        inputs = np.tile(window, (len(hidden), 1))
-        labels = np.full_like(inputs, IGNORED)
-        assert self.roles.mask is not None
-        inputs[rows, hidden], labels[rows, hidden] = self.roles.mask, window[hidden]
-        return Placed(Batch(inputs, labels), start + np.arange(len(window))[None])
+                masked = hidden[first : first + rows, None] == places
+                batch = Batch(np.where(masked, self.roles.mask, window), np.where(masked, window, IGNORED))
+                yield Placed(batch, start + places[None])
 
 
 def lone_masks(view: TokenStreamView, roles: TokenRoles, batches: DrawnBatches, tokens: int) -> LoneMasks:
@@ -239,8 +234,7 @@ def read_as_asked(run: LoadedRun, settings: EvaluationSettings) -> LoadedRun:
         problem = f"--stride is for a run that predicts every next token, and {run.directory.path} does not"
         raise UsageError(problem, "leave it out")
     if run.recipe.reads_pairs:
-        if settings.windows or settings.context:
-            option = "--windows" if settings.windows else "--context"
+        if option := "--windows" if settings.windows else "--context" if settings.context else "":
             trained_on = "pairs" if run.recipe.train.task is None else "labelled texts"
             problem = f"{option} is for a run that was trained on text, and {run.directory.path} was on {trained_on}"
             raise UsageError(problem, "leave it out")
@@ -279,17 +273,14 @@ def _drawn(
     batches = build_batches(recipe, data, "validation", roles)
     assert isinstance(batches, DrawnBatches)
 
-    def places(starts: NDArray[np.int64], batch: Batch) -> NDArray[np.int64]:
-        # Labels that stand behind sentinels have no place of their own: they count where their window begins.
-        in_place = masks or batch.prefix is not None
-        behind = np.arange(batch.labels.shape[1]) + (not masks) if in_place else int(roles.is_shared)
-        return starts[:, None] + behind
+    def placed() -> Iterator[Placed]:
+        for batch, spans in zip(batches.whole(), batches.spans(), strict=True):
+            # Labels that stand behind sentinels have no place of their own: they count where their window begins.
+            in_place = masks or batch.prefix is not None
+            behind = np.arange(batch.labels.shape[1]) + (not masks) if in_place else int(roles.is_shared)
+            yield Placed(batch, spans.starts[:, None] + behind)
 
-    placed = (
-        Placed(batch, places(spans.starts, batch))
-        for batch, spans in zip(batches.whole(), batches.spans(), strict=True)
-    )
-    measured = _of_text(run, data, placed, unknown=None if masks else roles.unk)
+    measured = _of_text(run, data, placed(), unknown=None if masks else roles.unk)
     if not (masks and settings.pseudo):
         return measured
     lone = lone_masks(view, roles, batches, _tokens_at_a_time(run))
@@ -323,20 +314,12 @@ def _pairs(
     if like is not None and like.translated is not None:
         references = like.translated.references
     # Where pairs are left out of the loss, their text must be as well, and be known.
-    known = spread.exact or not batches.left_out
-    return Measured(
-        run,
-        data,
-        cells,
-        sums=sums,
-        lengths=pairs.source.lengths - len(roles.source(())),
-        context=run.recipe.context,
-        extent=spread if known else None,
-        left_out=batches.left_out,
-        translated=None
-        if run.recipe.objective == "completion"
-        else translated(run, pairs, references, original is not None, settings.beam),
-    )
+    known, lengths = spread.exact or not batches.left_out, pairs.source.lengths - len(roles.source(()))
+    measured = Measured(run, data, cells, sums=sums, lengths=lengths, context=run.recipe.context)
+    measured = replace(measured, extent=spread if known else None, left_out=batches.left_out)
+    if run.recipe.objective == "completion":
+        return measured
+    return replace(measured, translated=translated(run, pairs, references, original is not None, settings.beam))
 
 
 def _labelled(run: LoadedRun, data: PreparedDataset, task: str) -> Measured:

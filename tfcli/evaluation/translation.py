@@ -42,12 +42,8 @@ class TranslationStatistics:
 
     def scores(self, chosen: NDArray[np.int64] | slice = slice(None)) -> TranslationScores:
         """Scores of some pairs, or of all."""
-        return TranslationScores(
-            bleu=float(bleu_of(self.bleu[chosen].sum(0))),
-            chrf=float(chrf_of(self.chrf[chosen].sum(0))),
-            exact_match=float(self.exact[chosen].mean()),
-            signature=self.signature,
-        )
+        bleu, chrf = float(bleu_of(self.bleu[chosen].sum(0))), float(chrf_of(self.chrf[chosen].sum(0)))
+        return TranslationScores(bleu, chrf, float(self.exact[chosen].mean()), self.signature)
 
 
 def one_line(text: str) -> str:

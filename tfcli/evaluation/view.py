@@ -45,7 +45,6 @@ _DIGITS = {"perplexity": 3, "pseudo_perplexity": 3, "bleu": 2, "chrf": 2}  # beh
 _SHARES = ("accuracy", "exact_match", "macro_f1", "entity_f1", "span_f1")
 _HIGHER_IS_BETTER = (*_SHARES, "bleu", "chrf")
 _LIKELY_CHANCE = 0.05
-_UNITS = {"documents": "document", "pairs": "pair", "stretches": "stretch"}
 _BARS_FROM = 100  # columns of a terminal in which bars fit beside the figures
 _LONGEST_BAR = 30
 
@@ -105,10 +104,7 @@ def _written(score: str, value: float) -> str:
 
 
 def _interval(score: str, interval: Interval | None) -> str:
-    if interval is None:
-        return ""
-    low, high = (_written(score, end) for end in interval)
-    return f"{low.removesuffix(' %')} – {high}"
+    return " – ".join(_written(score, end) for end in interval or ()).replace(" % –", " –")
 
 
 def _notes(scores: Scores) -> Iterator[str]:
@@ -133,10 +129,9 @@ def _notes(scores: Scores) -> Iterator[str]:
         share, ids = scores.share_without_token, plural(scores.ids_without_token, "id")
         yield f"{percent(share)} of the probability is on {ids} without a token; the loss counts it as the model does"
     if scores.stride is not None and scores.context is not None:
-        side_by_side, before = scores.stride == scores.context, exact(scores.context - scores.stride)
-        how = f" side by side (stride {exact(scores.stride)})" if side_by_side else f", stride {exact(scores.stride)}"
-        more = "" if side_by_side else f": {before} or more before each token"
-        yield f"Windows of {exact(scores.context)} tokens{how}{more}"
+        stride, before = exact(scores.stride), exact(scores.context - scores.stride)
+        how = f", stride {stride}: {before} or more before each token" if scores.stride < scores.context else ""
+        yield f"Windows of {exact(scores.context)} tokens{how or f' side by side (stride {stride})'}"
     if scores.text_start is not None:
         read = "Document by document" if scores.windows == "documents" else "All text in a row"
         begun = f", each begun with {' '.join(map(printable, scores.text_start))}"
@@ -151,10 +146,8 @@ def _notes(scores: Scores) -> Iterator[str]:
         for name, signature in zip(("BLEU", "chrF"), scores.signature.split(), strict=False):
             yield f"{name}  {printable(signature)}"
     if scores.intervals.loss is not None and scores.resampled is not None:
-        units = plural(scores.units, _UNITS[scores.resampled])
-        if scores.resampled == "stretches":
-            units = f"{exact(scores.units)} stretches of the text, for there are few documents"
-        yield f"Intervals by bootstrap: 1,000 resamples of {units}"
+        few = " of the text, for there are few documents" if scores.resampled == "stretches" else ""
+        yield f"Intervals by bootstrap: 1,000 resamples of {exact(scores.units)} {scores.resampled}{few}"
 
 
 def _warnings(scores: Scores) -> Iterator[str]:
@@ -231,10 +224,8 @@ def _differences_table(differences: tuple[Difference, ...]) -> Table:
 def _verdict(one: Difference) -> Text:
     if one.p_value is None:
         return Text()
-    if one.difference == 0:
-        return Text("equal", "dim")
-    if one.p_value >= _LIKELY_CHANCE:
-        return Text("chance?", "dim")
+    if one.difference == 0 or one.p_value >= _LIKELY_CHANCE:
+        return Text("chance?" if one.difference else "equal", "dim")
     better = (one.difference > 0) == (one.score in _HIGHER_IS_BETTER)
     return Text("B better" if better else "A better", "green")
 

@@ -179,8 +179,7 @@ def laid_out(subject: VerifiedRun) -> Iterator[Finding]:
     ready = copy.deepcopy(subject.run.model)
     prepare_for_inference(ready)
     for length in subject.lengths:
-        where = f"texts of {length} tokens"
-        read = subject.padded_reading(length)
+        where, read = f"texts of {length} tokens", subject.padded_reading(length)
         yield subject.alike(predict(ready, read), predict(subject.run.model, read), where, _LIMIT)
         if subject.run.architecture == "encoder":
             continue

@@ -80,15 +80,14 @@ def at_most(measured: float, limit: float, unit: str, where: str = "") -> Findin
 
 def worst(findings: Iterable[Finding]) -> Finding:
     """The first finding that does not hold, else the one closest to its limit; `Skipped` where there is none."""
-    closest = None
+    held = list[Finding]()
     for finding in findings:
         if not finding.holds:
             return finding
-        if closest is None or finding.measured > closest.measured:
-            closest = finding
-    if closest is None:
+        held.append(finding)
+    if not held:
         raise Skipped("there was nothing to compare")
-    return closest
+    return max(held, key=lambda finding: finding.measured)
 
 
 def difference(ours: Tensor, theirs: Tensor) -> float:
@@ -166,8 +165,7 @@ class VerifiedRun:
     @property
     def limit(self) -> float:
         """How far two ways to the same numbers may differ, in parts of the largest of them (see `difference`)."""
-        exact = 1e-9 if self.precision == torch.float64 else 1e-4
-        return exact if self.allowed is None else self.allowed
+        return self.allowed or (1e-9 if self.precision == torch.float64 else 1e-4)
 
     @property
     def longest(self) -> int:
@@ -292,10 +290,8 @@ class VerifiedRun:
 
     def _joined(self, side: SequencesView) -> NDArray[np.int64]:
         """The sequences of one side, one after the other, without special tokens."""
-        some: list[NDArray[np.int64]] = []
-        while len(some) < len(side) and sum(map(len, some)) < _ENOUGH:
-            some.append(side.sequence(len(some)))
-        joined = np.concatenate(some)
+        number = 1 + int(np.searchsorted(np.cumsum(side.lengths), _ENOUGH))
+        joined = np.concatenate([side.sequence(one) for one in range(min(number, len(side)))])
         kept = joined[~np.isin(joined, self.roles.ids())]
         return kept if len(kept) else self._made_up(2)
 

@@ -6,10 +6,7 @@ from tfcli.console.options import Checkpoint, Device, Json, Run, Threads, comman
 from tfcli.console.terminal import Terminal
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tfcli.verification import Check, Verification
-    from tfcli.verification.check import VerifiedRun
+    from tfcli.verification import Check
 
 
 _SMALL = 1 << 20  # parameters up to which one thread is faster than several, which then wait for each other
@@ -35,22 +32,9 @@ def verify(
       tfcli verify runs/decoder-1
       tfcli verify runs/decoder-1 --checkpoint last --json
     """
+    import time
+
     from tfcli.draw.tables import to_json
-    from tfcli.errors import TfcliError
-
-    subject = _subject(terminal, run, checkpoint, device)
-    use_threads(threads or (1 if subject.run.model.num_parameters() <= _SMALL else 0))
-    result = _verified(terminal, subject, shown=not json)
-    if json:
-        terminal.json(to_json(result))
-    failed = [check.name for check in result.checks if check.status == "failed"]
-    if failed:
-        what = f"{len(failed)} checks of {result.run} failed" if len(failed) > 1 else f"A check of {result.run} failed"
-        raise TfcliError(f"{what}: {', '.join(failed)}", "trust no figure of this run before the cause is found")
-
-
-def _subject(terminal: Terminal, run: "Path", checkpoint: str, device: str) -> "VerifiedRun":
-    """The run, and its dataset where it can be had."""
     from tfcli.errors import TfcliError
     from tfcli.pipeline.datasets import dataset_of_run
     from tfcli.verification.check import VerifiedRun
@@ -60,29 +44,28 @@ def _subject(terminal: Terminal, run: "Path", checkpoint: str, device: str) -> "
         loaded = open_run(run, checkpoint, device)
         try:
             say("looking for its text")
-            return VerifiedRun(loaded, dataset_of_run(loaded.directory, loaded.recipe, lambda event: None))
+            subject = VerifiedRun(loaded, dataset_of_run(loaded.directory, loaded.recipe, lambda event: None))
         except TfcliError as error:
-            return VerifiedRun(loaded, made_up_because=error.problem)
-
-
-def _verified(terminal: Terminal, subject: "VerifiedRun", *, shown: bool) -> "Verification":
-    """Every check, shown as soon as it is done."""
-    import time
+            subject = VerifiedRun(loaded, made_up_because=error.problem)
+    use_threads(threads or (1 if loaded.model.num_parameters() <= _SMALL else 0))
 
     from tfcli.verification.verify import PROOFS, OwnPath, verification
     from tfcli.verification.view import CheckRow, VerificationHeader, VerificationSummary
 
     began, own = time.perf_counter(), OwnPath(subject)
     checks: list[Check] = []
-    if shown:
-        terminal.show(VerificationHeader(str(subject.run.directory.path), subject.run.architecture, subject.origin))
+    show = (lambda part: None) if json else terminal.show
+    show(VerificationHeader(str(loaded.directory.path), loaded.architecture, subject.origin))
     for number, proof in enumerate(PROOFS, start=1):
         with terminal.progress() as say:
             say(f"{number}/{len(PROOFS)}  {proof.name}")
             checks.append(own.look(proof, proof.check(subject)))
-        if shown:
-            terminal.show(CheckRow(checks[-1]))
+        show(CheckRow(checks[-1]))
     result = verification(subject, checks, own)
-    if shown:
-        terminal.show(VerificationSummary(result, time.perf_counter() - began))
-    return result
+    show(VerificationSummary(result, time.perf_counter() - began))
+    if json:
+        terminal.json(to_json(result))
+    failed = [check.name for check in result.checks if check.status == "failed"]
+    if failed:
+        what = f"{len(failed)} checks of {result.run} failed" if len(failed) > 1 else f"A check of {result.run} failed"
+        raise TfcliError(f"{what}: {', '.join(failed)}", "trust no figure of this run before the cause is found")

@@ -15,10 +15,7 @@ from tfcli.records.generation import Generated
 from tfcli.verification.cache import require_generation
 from tfcli.verification.check import Finding, Skipped, VerifiedRun, at_most, proof, ragged
 
-_NEW_TOKENS = 16
-_BEAM = 3
-_SAMPLES = 2
-_PROMPTS = 2
+_NEW_TOKENS, _BEAM, _SAMPLES, _PROMPTS = 16, 3, 2, 2
 
 
 @proof("beam of one")
@@ -79,10 +76,8 @@ def _prompts(subject: VerifiedRun) -> list[list[int]]:
 def _score(subject: VerifiedRun, prompt: Sequence[int], text: Continuation) -> torch.Tensor:
     """The sum of ln p of a text's tokens, from one pass, (1,)."""
     is_pair = subject.run.architecture == "encoder-decoder"
-    before, new = (
-        subject.roles.target_prefix if is_pair else prompt,
-        torch.tensor(text.token_ids, dtype=torch.long)[:, None],
-    )
+    before = subject.roles.target_prefix if is_pair else prompt
+    new = torch.tensor(text.token_ids, dtype=torch.long)[:, None]
     read = [*before, *text.token_ids[:-1]]
     logits = subject.alone(read, len(before), prompt if is_pair else None)[len(before) - 1 :]
     return logits.cpu().double().log_softmax(-1).gather(-1, new).sum()[None]
@@ -103,8 +98,7 @@ def streaming(subject: VerifiedRun) -> Iterator[Finding]:
     for temperature in (0.0, 1.0):
         settings = replace(GenerateSection(), temperature=temperature, max_new_tokens=new)
         # Pieces of text that leave room for more; a translation needs a source that is not empty.
-        texts = subject.texts(_PROMPTS, tokens=max(1, min(8, subject.longest // 4)))
-        for prompt in texts:
+        for prompt in subject.texts(_PROMPTS, tokens=max(1, min(8, subject.longest // 4))):
             if not 0 < len(run.tokenizer.encode(prompt)) < subject.longest - 2:
                 continue
             *pieces, streamed = stream(run, prompt, settings, sample=True)

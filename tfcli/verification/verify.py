@@ -6,7 +6,7 @@ twice would be two roundings that point apart, and as much again is for those th
 """
 
 import copy
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
 
@@ -49,12 +49,7 @@ PROOFS: tuple[Proof, ...] = (
 )
 # fmt: on
 
-PATHS: tuple[Proof, ...] = (
-    cache.cached_decoding,
-    cache.batched_prompts,
-    cache.rows_that_change_places,
-    causality.padded_batch,
-)
+PATHS = (cache.cached_decoding, cache.batched_prompts, cache.rows_that_change_places, causality.padded_batch)
 """What is looked at once more: two ways to the same predictions."""
 
 _PRECISIONS: tuple[WeightPrecision, ...] = ("float32", "bfloat16", "int8")
@@ -72,13 +67,12 @@ class OwnPath:
         """The check with the figures of each precision beside its own; failed where one of them is."""
         if proof not in PATHS or check.status == "skipped":
             return check
-        own, status, reason = [], check.status, check.reason
         for measured, subject in self._subjects:
             found = proof.check(subject)
-            own.append(OwnFigure(measured.precision, found.measured, found.limit))
-            if found.status == "failed" and status == "passed":
-                status, reason = "failed", f"in {measured.precision}: {found.reason}"
-        return replace(check, own=tuple(own), status=status, reason=reason)
+            check = replace(check, own=(*check.own, OwnFigure(measured.precision, found.measured, found.limit)))
+            if found.status == "failed" and check.status == "passed":
+                check = replace(check, status="failed", reason=f"in {measured.precision}: {found.reason}")
+        return check
 
     @property
     def precisions(self) -> tuple[OwnPrecision, ...]:
@@ -86,14 +80,11 @@ class OwnPath:
         return tuple(measured for measured, _ in self._subjects)
 
     @cached_property
+    @torch.inference_mode()
     def _subjects(self) -> list[tuple[OwnPrecision, VerifiedRun]]:
-        with torch.inference_mode():
-            return [*self._made()]
-
-    def _made(self) -> Iterator[tuple[OwnPrecision, VerifiedRun]]:
-        subject = self._subject
+        subject, made = self._subject, list[tuple[OwnPrecision, VerifiedRun]]()
         if subject.precision != torch.float64:  # too large for copies, or a device without float64
-            return
+            return made
         read = subject.reading(subject.longest)
         exact = rounded = predict(subject.model, read)
         cuts, rounding = cache.chunks(subject.longest), 0.0
@@ -116,12 +107,13 @@ class OwnPath:
                 other_tokens=_others(plain, exact),
                 other_behind_cache=_others(pieces, plain),
             )
-            yield measured, replace(subject, ready=ready, allowed=max(_LEAST, _ROUNDINGS * rounding))
+            made.append((measured, replace(subject, ready=ready, allowed=max(_LEAST, _ROUNDINGS * rounding))))
+        return made
 
 
 def _largest(ours: Tensor, theirs: Tensor) -> float:
     """The largest `difference` of a position."""
-    return max(difference(ours[:, position], theirs[:, position]) for position in range(ours.shape[1]))
+    return max(map(difference, ours.unbind(1), theirs.unbind(1)))
 
 
 def _others(ours: Tensor, theirs: Tensor) -> int:
