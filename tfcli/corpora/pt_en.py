@@ -57,17 +57,12 @@ Expression = Callable[[Draw, Bound], Any]
 
 @dataclass(frozen=True)
 class PtEnPair:
-    """A Portuguese sentence, its English translation, and which word became which.
-
-    Args:
-        validation: the sentence holds a combination that no training sentence has.
-        alignment: pairs (source word index, target word index); words are split at spaces.
-    """
+    """A Portuguese sentence, its English translation, and which word became which."""
 
     source: str
     target: str
-    validation: bool
-    alignment: tuple[tuple[int, int], ...]
+    validation: bool  # whether it holds a combination that no training sentence has
+    alignment: tuple[tuple[int, int], ...]  # source word, target word; they are split at spaces
 
 
 def pairs(seed: int = 0) -> Iterator[PtEnPair]:
@@ -88,23 +83,16 @@ def is_held_out(combination: Combination) -> bool:
 
 
 def _pair(phrase: Phrase, end: str) -> PtEnPair:
-    source, target = text(phrase)
-    return PtEnPair(
-        source[0].upper() + source[1:] + end,
-        target[0].upper() + target[1:] + end,
-        any(map(is_held_out, phrase.combinations)),
-        alignment(phrase),
-    )
+    source, target = (side[0].upper() + side[1:] + end for side in text(phrase))
+    return PtEnPair(source, target, any(map(is_held_out, phrase.combinations)), alignment(phrase))
 
 
 class Rule:
     """Named steps, taken in their order, and what is said with their results; called, with the draw first, by others.
 
-    Args:
-        say: a template, or a step whose result it is.
-        given: names of its arguments, some with a value to fall back on (`adjective=0.35`).
-        meets: the combinations that it makes (`verb noun, who verb`).
-        weight, end: of a sentence, its relative frequency and its closing mark.
+    `say` is a template, or a step whose result it is; `given` names its arguments, some with a value to fall back on
+    (`adjective=0.35`); `meets`, the combinations that it makes (`verb noun, who verb`). `weight` and `end` are a
+    sentence's relative frequency and closing mark.
     """
 
     def __init__(self, name: str, /, say: str, given: str = "", meets: str = "", **steps: Any) -> None:

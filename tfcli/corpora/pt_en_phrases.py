@@ -230,9 +230,8 @@ class Relation(NamedTuple):
 def _noun(pt: str, gender: str, en: str, kinds: str) -> Noun:
     pt, _, pt_plural = pt.partition("/")
     en, _, en_plural = en.partition("/")
-    return Noun(
-        pt, pt_plural or pt + "s", gender, en=en, en_plural=en_plural or en + "s", kinds=frozenset(kinds.split())
-    )
+    many = {"pt_plural": pt_plural or pt + "s", "en_plural": en_plural or en + "s"}
+    return Noun(pt, gender=gender, en=en, kinds=frozenset(kinds.split()), **many)
 
 
 def _adjective(pt: str, en: str, verb: str, fits: str, more_pt: str = "", more_en: str = "") -> Adjective:
@@ -251,10 +250,8 @@ def _verb(pt: str, past: str, en: str, takes: str = "", kinds: str = "", habit: 
     forms = {"1s": first, "2s": third, "3s": third, "3p": they}
     base, past_en, ing = en.split("/")
     he, them, he_en = habit.split("/")
-    kinds_ = (frozenset(takes.split()), frozenset(kinds.split()))
-    return Verb(
-        pt, pt[:-1] + "ndo", forms, base, past_en, ing, *kinds_, {"3s": he, "3p": them}, {"3s": he_en, "3p": base}
-    )
+    said = (pt, pt[:-1] + "ndo", forms, base, past_en, ing, frozenset(takes.split()), frozenset(kinds.split()))
+    return Verb(*said, {"3s": he, "3p": them}, {"3s": he_en, "3p": base})
 
 
 def _auxiliary(name: str, pt: str, en: str) -> Auxiliary:
@@ -333,9 +330,7 @@ def noun_phrase(
     )
     met = [(noun.pt, adjective.pt)] if adjective else []
     met += [(noun.pt, owner.head)] if owner else []
-    return Phrase(
-        phrase.pt, phrase.en, noun.pt, gender=noun.gender, person=person, combinations=(*phrase.combinations, *met)
-    )
+    return phrase._replace(head=noun.pt, gender=noun.gender, person=person, combinations=(*phrase.combinations, *met))
 
 
 @step

@@ -206,24 +206,18 @@ _PLOTS = [plot_template(lines) for lines in PLOTS.values()]
 
 @dataclass(frozen=True)
 class BankSentence:
-    """A story up to the end of a sentence with "bank".
-
-    Args:
-        words: where each word stands in the text, from and up to.
-        bank, deciding: the numbers of those words; the deciding one is the last before "bank" that tells.
-        alone: whether the deciding word alone tells. In the lecture's two sentences, "the other bank" and "cash from
-            the bank", the words beside "bank" give it away.
-        contested: whether a deciding word of the other sense stands before, so that the order counts.
-    """
+    """A story up to the end of a sentence with "bank"."""
 
     text: str
     sentence: str  # the last one of the text
     sense: Sense
-    words: tuple[tuple[int, int], ...]
-    bank: int
+    words: tuple[tuple[int, int], ...]  # where each stands in the text, from and up to
+    bank: int  # the number of the word, and so is the next: the last before it that tells
     deciding: int
     alone: bool
-    contested: bool
+    """Whether the deciding word alone tells. In the lecture's two sentences, "the other bank" and "cash from the bank",
+    the words beside "bank" give it away."""
+    contested: bool  # whether a deciding word of the other sense stands before, so that the order counts
 
     def word(self, number: int) -> str:
         """A word by its number."""

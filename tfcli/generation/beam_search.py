@@ -211,14 +211,11 @@ def beam_search(
     ends: StoppingCriterion | None = None,
     observe: ObserveNode | None = None,
 ) -> list[list[Continuation]]:
-    """The `num_samples` best texts of every row of a state, the best first; fewer where groups found the same.
+    """The `num_samples` best texts of every row of a state with room for `beam` rows a prompt, the best first; fewer
+    where groups found the same. `texts` are the prompt or source of each row.
 
-    The search over a prompt is over when no hypothesis left can overtake the texts found; its rows leave then.
-
-    Args:
-        state: made with room for `beam` rows a prompt.
-        texts: the prompt or source of each row. A continuation does not repeat its prompt where `settings` are against
-            it; a translation may.
+    The search over a prompt is over when no hypothesis left can overtake the texts found; its rows leave then. A
+    continuation does not repeat its prompt where `settings` are against it; a translation may.
     """
     going = searches = [
         PromptBeams(settings, roles.ends, number, limit, ends=ends, observe=observe)

@@ -81,11 +81,8 @@ class DecodingState:
     sources and the start of their translations, a row each. A `UsageError` where one does not fit the context, or the
     model has no positions beyond it and is to go there.
 
-    Prompts are padded at the left, where nothing looks, and count their positions from their own beginning.
-
-    Attributes:
-        logits: of each row's next token, (R, Vocab), float32 at least.
-        limits: how many tokens each row may get in all.
+    Prompts are padded at the left, where nothing looks, and count their positions from their own beginning. `logits`
+    are of each row's next token, (R, Vocab), float32 at least; `limits` are how many tokens each may get in all.
     """
 
     @torch.inference_mode()
@@ -271,10 +268,9 @@ def decode(
     Text number `row · num_samples + sample` continues that row. What `never_generated` names is never chosen; the
     log-probability is the model's own, from before anything is ruled out.
 
-    Args:
-        texts: the prompt or source of each row: with the seed and the number of the sample all that the draws depend
-            on. A continuation does not repeat its prompt where `settings` are against it; a translation may.
-        observe: is given the stages of every step.
+    `texts` are the prompt or source of each row: with the seed and the number of the sample all that the draws depend
+    on. A continuation does not repeat its prompt where `settings` are against it; a translation may. `observe` is given
+    the stages of every step.
     """
     copies = settings.num_samples
     state.select([row for row in range(len(texts)) for _ in range(copies)])

@@ -42,10 +42,8 @@ def fill_all(
     where one holds no mask, or is longer than the context. Probabilities are those of the softmax over the whole
     vocabulary; special tokens fill no mask and are left out.
 
-    Args:
-        joint: fill the surest mask of a prompt, the one whose best token is the most probable, and read it before the
-            others are judged, as Ghazvininejad et al. (2019) decode, a mask a pass; else each mask is judged with all
-            the others still masked.
+    With `joint`, the surest mask of a prompt, the one whose best token is the most probable, is filled and read before
+    the others are judged, as Ghazvininejad et al. (2019) decode, a mask a pass; else each is judged with all masked.
     """
     waiting = texts = [masked(model, tokenizer, prompt) for prompt in prompts]
     assert model.section.vocab_size is not None

@@ -247,11 +247,8 @@ Made = list[Generated] | Filled | Classified | Tagged | Answered
 
 def generate(run: LoadedRun, prompt: str, settings: GenerateSection, *, sample: bool | None = None) -> Made:
     """What the run makes of a prompt: `num_samples` texts, of beams the best first, the filled masks of an encoder, or
-    what a task head tells of it; a `UsageError` where the prompt or a setting does not fit the model.
-
-    Args:
-        sample: whether to sample, at `settings.temperature`; None: a decoder does, an encoder-decoder not.
-    """
+    what a task head tells of it; a `UsageError` where the prompt or a setting does not fit the model. `sample`: whether
+    to, at `settings.temperature`; None: a decoder does, an encoder-decoder not."""
     return next(generate_all(run, [prompt], settings, sample=sample))
 
 
@@ -309,12 +306,8 @@ def translate(
     **forced: Unpack[Forced],
 ) -> list[list[int]]:
     """The best text of a beam search for every source, or of greedy decoding where the beam is 1: token ids without
-    bos and eos, as the sources are. A `UsageError` where a source is longer than the context.
-
-    Args:
-        settings: nothing is sampled, whatever its temperature; its `num_samples` is 1.
-        batch_size: hypotheses that are read side by side.
-    """
+    bos and eos, as the sources are. A `UsageError` where a source is longer than the context. Nothing is sampled,
+    whatever the `settings` say; `batch_size` counts the hypotheses that are read side by side."""
     settings = replace(settings, temperature=0.0, num_samples=1)
     found: list[list[int]] = [[] for _ in sources]
     longest_first = iter(sorted(range(len(sources)), key=lambda number: len(sources[number]), reverse=True))

@@ -76,12 +76,8 @@ class LayerCaches:
 
 
 class DecodingCache:
-    """The caches of a decoder's layers, with room for `rows` texts of up to `capacity` tokens.
-
-    Args:
-        left: how many columns at the left of each text are padding, (R,); None: none.
-        sources: how many sources there are; text i begins with source i.
-    """
+    """The caches of a decoder's layers, with room for `rows` texts of up to `capacity` tokens. `left` says how many
+    columns at the left of each are padding, (R,), or None: none; text i begins with source i of so many `sources`."""
 
     def __init__(
         self, model: Transformer, rows: int, capacity: int, first: int = 0, left: Tensor | None = None, sources: int = 0

@@ -1,12 +1,12 @@
 """A checkpoint folder in the layout of Hugging Face: config.json and the weights."""
 
+import fnmatch
 import pickle
 import shlex
 import sys
 import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -56,9 +56,7 @@ class CheckpointConfig:
     """The settings of a checkpoint. Each is asked for by name; `finish` refuses those that nobody asked for.
 
     Each method raises a UsageError that names the setting where it is missing or something else than asked for.
-
-    Args:
-        inside: the setting whose object this is, where it is not the whole file.
+    `inside` is the setting whose object this is, where it is not the whole file.
     """
 
     def __init__(self, values: Mapping[str, Any], file: Path, inside: str = "") -> None:
@@ -156,7 +154,6 @@ _OTHER_FORMATS = {
     "*.ot": "Rust weights",
     **dict.fromkeys(("*.safetensors", "*.bin", "*.pt", "*.pth"), "weights under a name of its own"),
 }
-_INDEX_SUFFIX = ".index.json"
 _LONGEST_NAME = 255  # bytes that a file's name may have
 _READ = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _KEPT = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
@@ -205,17 +202,21 @@ def weights_name(names: Collection[str], where: str) -> str:
         if name in names:
             return name
     for pattern, what in _OTHER_FORMATS.items():
-        for name in sorted(names):
-            if fnmatch(name, pattern):
-                problem = f"{where} holds {what} ({name!r}), and tfcli reads {WEIGHTS_NAMES[0]} or {WEIGHTS_NAMES[2]}"
-                raise UsageError(problem, "save the model with save_pretrained, or choose a checkpoint in safetensors")
+        for name in fnmatch.filter(sorted(names), pattern):
+            problem = f"{where} holds {what} ({name!r}), and tfcli reads {WEIGHTS_NAMES[0]} or {WEIGHTS_NAMES[2]}"
+            raise UsageError(problem, "save the model with save_pretrained, or choose a checkpoint in safetensors")
     problem = f"{where} holds no weights, neither {WEIGHTS_NAMES[0]} nor {WEIGHTS_NAMES[2]}"
     raise UsageError(problem, "complete the folder, or choose another checkpoint")
 
 
 def _sharded(index: Path) -> dict[str, Tensor]:
     """All the tensors that an index lists: the files must hold these and no others."""
-    listed = _listed(index)
+    listed = read_object(index, LARGEST_FILE).get("weight_map")
+    if not isinstance(listed, dict) or not listed:
+        raise BrokenInputError(f"{index} has no weight_map that says which tensor is in which file", _FETCH)
+    for name, file in listed.items():
+        if not isinstance(file, str):
+            raise BrokenInputError(f"{index} has {name!r} in {file!r}, and the name of a file is needed", _FETCH)
     shards = {file: _shard(index, file) for file in sorted(set(listed.values()))}
     tensors: dict[str, Tensor] = {}
     for file, path in shards.items():
@@ -231,20 +232,9 @@ def _sharded(index: Path) -> dict[str, Tensor]:
     return tensors
 
 
-def _listed(index: Path) -> dict[str, str]:
-    """The file of each tensor."""
-    listed = read_object(index, LARGEST_FILE).get("weight_map")
-    if not isinstance(listed, dict) or not listed:
-        raise BrokenInputError(f"{index} has no weight_map that says which tensor is in which file", _FETCH)
-    for name, file in listed.items():
-        if not isinstance(file, str):
-            raise BrokenInputError(f"{index} has {name!r} in {file!r}, and the name of a file is needed", _FETCH)
-    return listed
-
-
 def _shard(index: Path, file: str) -> Path:
     """The path of a shard, once it is clear that it is a file of the checkpoint and of the index's kind."""
-    suffix = Path(index.name.removesuffix(_INDEX_SUFFIX)).suffix
+    suffix = Path(index.name.removesuffix(".index.json")).suffix
     is_name = file.isprintable() and len(file.encode()) <= _LONGEST_NAME and not any(sign in file for sign in "/\\:")
     if not is_name or Path(file).suffix != suffix:
         problem = f"{index} names {shortened(repr(file))}, which is no {suffix} file of its folder"
@@ -293,16 +283,11 @@ def _unpickled(path: Path) -> dict[str, Tensor]:
     for name, value in values.items():
         if not isinstance(name, str) or not isinstance(value, Tensor):
             raise BrokenInputError(f"{path} holds {name!r}, a {type(value).__name__}, among its tensors", _RESTORE)
-        if not _is_plain(value):
+        # It may be sparse, quantized, or a view that repeats a few numbers.
+        is_dense = value.layout == torch.strided and not value.is_quantized and value.device.type == "cpu"
+        if not is_dense or value.numel() * value.element_size() > value.untyped_storage().nbytes():
             raise BrokenInputError(f"{path}: tensor {name!r} is not stored number by number", _RESTORE)
-    return dict(values)
-
-
-def _is_plain(tensor: Tensor) -> bool:
-    """Whether every number of the tensor is there: it is not sparse, quantized or a view that repeats a few."""
-    if tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type != "cpu":
-        return False
-    return tensor.numel() * tensor.element_size() <= tensor.untyped_storage().nbytes()
+    return values
 
 
 def _checked(name: str, tensor: Tensor, path: Path) -> Tensor:

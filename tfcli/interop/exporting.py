@@ -58,13 +58,12 @@ def write_tokenizer(folder: Path, run: LoadedRun) -> None:
 
 def _backend(run: LoadedRun) -> Backend:
     state = json.loads(run.tokenizer.to_json())
+    roles = run.config.roles
     for token in state["added_tokens"]:
         # As `Tokenizer.encode_masked` has it: where words carry the space before them, so does the mask.
-        if token["id"] == run.config.roles.mask and run.tokenizer.words_carry_spaces:
-            token["lstrip"] = True
+        token["lstrip"] |= token["id"] == roles.mask and run.tokenizer.words_carry_spaces
     backend = copy_backend(json.dumps(state))
     backend.encode_special_tokens = False
-    roles = run.config.roles
     front = roles.source_start if run.architecture == "encoder-decoder" else roles.text_prefix
     if not run.recipe.is_imported or prefix_token_ids(backend) != front:
         # ``<s> text`` for a decoder, ``<s> text </s>`` for an encoder, ``text </s>`` for a source.
@@ -84,12 +83,8 @@ class Expressed(NamedTuple):
     parameters: Parameters
 
 
-AUTO_CLASSES = {
-    "decoder": "AutoModelForCausalLM",
-    "encoder": "AutoModelForMaskedLM",
-    "encoder-decoder": "AutoModelForSeq2SeqLM",
-}
-
+_KINDS = {"decoder": "CausalLM", "encoder": "MaskedLM", "encoder-decoder": "Seq2SeqLM"}
+AUTO_CLASSES = {architecture: f"AutoModelFor{kind}" for architecture, kind in _KINDS.items()}
 
 _WITH_A_FAMILY = {"decoder": "llama", "encoder": "bert", "encoder-decoder": "portable"}
 """A preset that can be exported."""

@@ -100,13 +100,12 @@ def needed(files: Sequence[str], name: str) -> list[str]:
     if CONFIG_NAME not in files:
         raise UsageError(f"{name} has no {CONFIG_NAME}", "name a model in the transformers layout")
     weights = weights_name(files, name)
-    small = {CONFIG_NAME, "generation_config.json", *TOKENIZER_FILES}
-    shards = _SHARDS.get(weights)
+    wanted = {CONFIG_NAME, "generation_config.json", *TOKENIZER_FILES, weights, _SHARDS.get(weights, "")}
+    inside = "additional_chat_templates/*.jinja"
     return [
         file
         for file in files
-        if fnmatch(file, "additional_chat_templates/*.jinja")
-        or ("/" not in file and (file in small or file == weights or (shards and fnmatch(file, shards))))
+        if fnmatch(file, inside) or ("/" not in file and any(fnmatch(file, one) for one in wanted))
     ]
 
 

@@ -53,8 +53,8 @@ def read_roles(tokenizer: Tokenizer, folder: Path, values: Mapping[str, Any]) ->
 def read_chat(folder: Path) -> ChatTemplates | None:
     """The chat templates of a checkpoint: files of their own, else those in tokenizer_config.json; BrokenInputError
     where a file is damaged, or a template has no name for a file."""
-    file, settings = folder / "tokenizer_config.json", _settings(folder)
-    said = settings.get("chat_template")
+    file = folder / "tokenizer_config.json"
+    said = _settings(folder).get("chat_template")
     named = [{"name": "default", "template": said}] if isinstance(said, str) else said or []
     files = [
         ("default", folder / CHAT_FILE),
@@ -109,7 +109,14 @@ def _byte_level(folder: Path) -> Backend:
     """Byte-level byte-pair encoding, as GPT-2, RoBERTa and BART keep it: vocab.json and merges.txt."""
     vocabulary = _vocabulary(folder / "vocab.json")
     file = folder / "merges.txt"
-    merges = [_merge(file, number, line) for number, line in _lines(file) if line and not line.startswith("#version")]
+    merges: list[tuple[str, str]] = []
+    for number, line in enumerate(_lines(file), 1):
+        if line and not line.startswith("#version"):
+            first, *second = line.split(" ")
+            if len(second) != 1:
+                problem = f"{file} has {line[:80]!r} in line {number}, and two pieces are needed"
+                raise BrokenInputError(problem, "restore the file")
+            merges.append((first, second[0]))
     settings = _settings(folder)
     prefix_space = settings.get("add_prefix_space") is True
     with library_refusals(file):
@@ -138,15 +145,15 @@ def _byte_level(folder: Path) -> Backend:
 def _wordpiece(folder: Path) -> Backend:
     """WordPiece as BERT keeps it: vocab.txt, a token a line."""
     file = folder / "vocab.txt"
-    vocabulary = {token: token_id for token_id, (_, token) in enumerate(_lines(file))}
+    vocabulary = {token: token_id for token_id, token in enumerate(_lines(file))}
     settings = _settings(folder)
     names = {"unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]"} | special_names(folder)
-    if names["unk"] not in vocabulary:  # which the algorithm cannot do without
-        raise BrokenInputError(f"{file} lacks the token {names['unk']!r}", "restore the file")
-    cls, sep = names["cls"], names["sep"]
+    unk, cls, sep = (names[role] for role in ("unk", "cls", "sep"))
+    if unk not in vocabulary:  # which the algorithm cannot do without
+        raise BrokenInputError(f"{file} lacks the token {unk!r}", "restore the file")
     strip_accents = settings.get("strip_accents")
     with library_refusals(file):
-        backend = Backend(models.WordPiece(vocabulary, unk_token=names["unk"], max_input_chars_per_word=100))
+        backend = Backend(models.WordPiece(vocabulary, unk_token=unk, max_input_chars_per_word=100))
         backend.normalizer = normalizers.BertNormalizer(
             lowercase=settings.get("do_lower_case") is not False,
             handle_chinese_chars=settings.get("tokenize_chinese_chars") is not False,
@@ -197,10 +204,9 @@ def _vocabulary(file: Path, entries: int = 0) -> dict[str, int]:
     return vocabulary
 
 
-def _lines(file: Path) -> list[tuple[int, str]]:
-    """The numbered lines of a text file; line ends alone end one, for tokens may hold any other character."""
-    lines = _text(file).split("\n")
-    return list(enumerate(lines[:-1] if lines[-1] == "" else lines, 1))
+def _lines(file: Path) -> list[str]:
+    """Line ends alone end one, for tokens may hold any other character."""
+    return _text(file).removesuffix("\n").split("\n")
 
 
 def _text(file: Path) -> str:
@@ -211,11 +217,3 @@ def _text(file: Path) -> str:
         raise UsageError(f"Cannot read {file}: {error.strerror}", "check the path and its permissions") from error
     except UnicodeDecodeError as error:
         raise BrokenInputError(f"{file} is not UTF-8 text (byte {error.start})", "restore the file") from error
-
-
-def _merge(file: Path, number: int, line: str) -> tuple[str, str]:
-    parts = line.split(" ")
-    if len(parts) != 2:
-        problem = f"{file} has {line[:80]!r} in line {number}, and two pieces are needed"
-        raise BrokenInputError(problem, "restore the file")
-    return parts[0], parts[1]

@@ -23,12 +23,12 @@ def imported_view(record: ImportedRun) -> Facts:
     ]
     if not record.has_head:
         facts.append(Fact("head", "none", "the checkpoint has no masked-LM head: it predicts no tokens"))
-    if record.left_over:
-        names = f"not of the model: {_names(record.left_over)}"
-        facts.append(Fact("left over", exact(len(record.left_over)), names))
-    if record.never:
-        names = f"entries that no text is cut into: {_names(record.never)}"
-        facts.append(Fact("never appear", exact(len(record.never)), names))
+    for name, what, names in (
+        ("left over", "not of the model", record.left_over),
+        ("never appear", "entries that no text is cut into", record.never),
+    ):
+        if names:
+            facts.append(Fact(name, exact(len(names)), f"{what}: {_names(names)}"))
     return Facts(f"{printable(record.path)} · from {printable(record.source)}", facts)
 
 
@@ -49,9 +49,8 @@ def exported_view(record: ExportedRun) -> Facts:
 def _beginning(record: ImportedRun) -> tuple[str, str]:
     if record.begins:
         return _tokens(record.begins), "every target" if record.architecture == "encoder-decoder" else "every text"
-    if record.architecture == "encoder":
-        return "nothing", "a text"
-    return "nothing", f"a text; an empty prompt is {_tokens(record.ends[:1]) if record.ends else 'refused'}"
+    empty = f"; an empty prompt is {_tokens(record.ends[:1]) if record.ends else 'refused'}"
+    return "nothing", "a text" + empty * (record.architecture != "encoder")
 
 
 def _tokens(names: tuple[str, ...]) -> str:

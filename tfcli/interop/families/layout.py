@@ -224,24 +224,15 @@ def full_form(own: Fields, *free: str, last: Fields | None = None) -> dict[str, 
 
 @dataclass(frozen=True)
 class TensorMap:
-    """One tensor of a checkpoint and the parameters it holds.
-
-    Attributes:
-        ours: the parameters; several lie one after the other along their first axis, in equal parts.
-        transposed: whether the checkpoint keeps the matrix as (in, out).
-        optional: whether a checkpoint may lack the tensor, which then stands for zeros.
-        theirs_shape: its shape in the checkpoint where that is more than the parameter's, as (1, Vocab) for (Vocab,).
-        groups: how often the parameters lie one after the other, a part of each: once, or once a head.
-        shift: what ours has more, as the gain of a norm that is kept less 1.
-    """
+    """One tensor of a checkpoint and the parameters it holds."""
 
     theirs: str
-    ours: tuple[str, ...]
-    transposed: bool = False
-    optional: bool = False
-    theirs_shape: tuple[int, ...] | None = None
-    groups: int = 1
-    shift: float = 0.0
+    ours: tuple[str, ...]  # several lie one after the other along their first axis, in equal parts
+    transposed: bool = False  # whether the checkpoint keeps the matrix as (in, out)
+    optional: bool = False  # whether a checkpoint may lack the tensor, which then stands for zeros
+    theirs_shape: tuple[int, ...] | None = None  # where it is more than the parameter's, as (1, Vocab) for (Vocab,)
+    groups: int = 1  # how often the parameters lie one after the other, a part of each: once, or once a head
+    shift: float = 0.0  # what ours has more, as the gain of a norm that is kept less 1
 
 
 def named(names: Mapping[str, str]) -> list[TensorMap]:
@@ -278,51 +269,37 @@ def layers(
 
 @dataclass(frozen=True)
 class CheckpointFamily:
-    """One family of checkpoints.
+    """One family of checkpoints. Patterns are for `re.fullmatch`."""
 
-    Attributes:
-        name: gpt2, bert, llama, …
-        settings: of config.json, in the order in which they are written.
-        form: what the family has of each setting of a model section (`form`).
-        body: the tensors of a model of this section but the head's matrix, as the class with a language-model head
-            names them, and some of which the model has no parameters.
-        head: the names of the head's matrix, and of the embedding that it is where they are tied.
-        prefix: what base-model checkpoints leave out in front of their names, as "transformer.".
-        also_named: further `model_type`s of config.json that it reads.
-        given: fields that a file of the family means without saying them, beside those of `form`.
-        without_effect: settings of the family that change nothing about the model.
-        headless: checkpoints without a head lack tensors whose names begin so; None: they all have one, or a tied one.
-        tied_by_tensors: config.json does not say it: head and embedding are tied unless the checkpoint holds two.
-        settle: the section with what else only the tensors say.
-        factors: patterns of parameters (the head's too, though it is tied), and what to multiply them by, from
-            config.json: settings that tfcli has no word for.
-        repeated: names of further tensors that may repeat another one.
-        constants: patterns (`re.fullmatch`) of tensors that hold what the code computes by itself, not read.
-        heads: patterns of heads for other tasks within parts of the model: left over and listed, as is all outside.
-        headless_lacks: what the library's headless class has and tfcli's models do not, as "pooler.dense.weight".
-        renames: old endings of names and today's: {"LayerNorm.gamma": "LayerNorm.weight"}.
-        filled: settings of parameters that a run may lack and goes out with, beside biases that are `given`.
-    """
-
-    name: str
-    settings: Sequence[Setting]
-    form: Mapping[str, Any]
+    name: str  # gpt2, bert, llama, …
+    settings: Sequence[Setting]  # of config.json, in the order in which they are written
+    form: Mapping[str, Any]  # what the family has of each setting of a model section (`full_form`)
     body: Callable[[ModelSection], Sequence[TensorMap]]
-    head: tuple[str, str]
-    prefix: str
-    also_named: tuple[str, ...] = ()
-    given: Fields = field(default_factory=dict)
-    without_effect: tuple[str, ...] = ()
+    """The tensors of a model of this section but the head's matrix, as the class with a language-model head names
+    them, and some of which the model has no parameters."""
+    head: tuple[str, str]  # the names of the head's matrix, and of the embedding that it is where they are tied
+    prefix: str  # what base-model checkpoints leave out in front of their names, as "transformer."
+    also_named: tuple[str, ...] = ()  # further `model_type`s of config.json that it reads
+    given: Fields = field(default_factory=dict)  # what a file means without saying it, beside the fields of `form`
+    without_effect: tuple[str, ...] = ()  # settings of the family that change nothing about the model
     headless: str | None = None
-    tied_by_tensors: bool = False
+    """Checkpoints without a head lack tensors whose names begin so; None: they all have one, or a tied one."""
+    tied_by_tensors: bool = False  # config.json does not say it: they are tied unless the checkpoint holds two
     settle: Callable[[ModelSection, Mapping[str, Tensor]], ModelSection] = lambda section, _: section
+    """The section with what else only the tensors say."""
     factors: Callable[[Fields, ModelSection], Mapping[str, float]] = lambda values, section: {}
-    repeated: Callable[[ModelSection], Mapping[str, str]] = lambda _: {}
-    constants: tuple[str, ...] = ()
+    """Patterns of parameters (the head's too, though it is tied), and what to multiply them by, from config.json:
+    settings that tfcli has no word for."""
+    repeated: Callable[[ModelSection], Mapping[str, str]] = lambda _: {}  # further tensors that may repeat another one
+    constants: tuple[str, ...] = ()  # patterns of tensors that hold what the code computes by itself, not read
     heads: tuple[str, ...] = ()
+    """Patterns of heads for other tasks within parts of the model: left over and listed, as is all outside."""
     headless_lacks: tuple[str, ...] = ()
+    """What the library's headless class has and tfcli's models do not, as "pooler.dense.weight"."""
     renames: Mapping[str, str] = field(default_factory=dict)
+    """Old endings of names and today's: {"LayerNorm.gamma": "LayerNorm.weight"}."""
     filled: Callable[[ModelSection], Fields] = lambda section: {}
+    """Settings of parameters that a run may lack and goes out with, beside biases that are `given`."""
 
     def read(self, config: CheckpointConfig) -> ModelSection:
         """The model section of a config.json; UsageError where a setting is missing, wrong, or none of tfcli's."""
