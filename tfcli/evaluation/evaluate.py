@@ -63,8 +63,7 @@ def _parts(measured: Measured) -> Iterator[tuple[Array, dict[str, Score]]]:
         yield by_unit(bits, measured.extent.bytes * scored), {"bits_per_byte": _ratio}
         yield by_unit(bits, measured.extent.characters * scored), {"bits_per_character": _ratio}
     if measured.pseudo is not None:
-        pseudo = by_unit(measured.pseudo.nats, measured.pseudo.tokens)
-        yield pseudo, {"pseudo_perplexity": lambda s: np.exp(_ratio(s))}
+        yield by_unit(measured.pseudo.nats, measured.pseudo.tokens), {"pseudo_perplexity": lambda s: np.exp(_ratio(s))}
     if measured.told is not None:
         yield measured.told.sums, _task_scores(measured).scores
     if measured.translated is not None:
@@ -173,8 +172,7 @@ def bucket_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
 def buckets(measured: Measured) -> Iterator[Bucket]:
     """The scores of each bucket of lengths that is not empty, the shortest first."""
     number = bucket_of(measured.lengths)
-    count = int(number.max()) + 1
-    sums = measured.sums.grouped(number[measured.cells.document], count)
+    sums = measured.sums.grouped(number[measured.cells.document], int(number.max()) + 1)
     for bucket in np.unique(number).tolist():
         here = np.flatnonzero(number == bucket)
         tokens = int(sums.tokens[bucket])
@@ -225,8 +223,7 @@ def compared(first: Measured, second: Measured, notes: tuple[str, ...] = ()) -> 
             f"{second.run.directory.path} on {theirs.documents:,} of {theirs.bytes:,}, which is other text",
             "name a SOURCE that both can read",
         )
-    differences = tuple(_differences(first, second))
-    comparison = Comparison(scores_of(second), differences, (*notes, *_notes(first, second)))
+    comparison = Comparison(scores_of(second), tuple(_differences(first, second)), (*notes, *_notes(first, second)))
     return replace(scores_of(first), comparison=comparison)
 
 

@@ -114,8 +114,7 @@ def _notes(scores: Scores) -> Iterator[str]:
         if scores.intervals.loss is not None:
             yield f"Intervals by bootstrap: 1,000 resamples of {plural(scores.units, 'text')}"
         return
-    pairs = scores.objective in ("seq2seq", "completion")
-    extent = plural(scores.documents, "pair" if pairs else "document")
+    extent = plural(scores.documents, "pair" if scores.objective in ("seq2seq", "completion") else "document")
     if scores.bytes is not None and scores.characters is not None:
         extent += f" · {exact(scores.bytes)} bytes, {exact(scores.characters)} characters"
     yield f"{plural(scores.tokens, 'token')} scored · {extent}"

@@ -175,8 +175,7 @@ class PromptBatch:
 
     def text(self, number: int) -> "GrowingText":
         """A text of a prompt, to grow."""
-        before = self._continued[number]
-        return GrowingText(self._tokenizer, self.prompts[number], before, self._settings, self._named)
+        return GrowingText(self._tokenizer, self.prompts[number], self._continued[number], self._settings, self._named)
 
     def record(self, number: int, found: Continuation) -> Generated:
         """A text that has been found as a whole."""
@@ -263,8 +262,7 @@ def generate_all(
         if run.recipe.train.task is not None:
             yield from told_of(run, batch, settings.question)
         elif isinstance(run.model, Encoder):
-            top_k = settings.top_k or CANDIDATES
-            yield from fill_all(run.model, run.tokenizer, batch, top_k, joint=settings.joint)
+            yield from fill_all(run.model, run.tokenizer, batch, settings.top_k or CANDIDATES, joint=settings.joint)
         else:
             texts = PromptBatch(run.model, run.tokenizer, batch, settings, run.recipe.objective)
             found = continuations(*texts.asked, **texts.how)

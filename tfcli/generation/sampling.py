@@ -45,8 +45,7 @@ def keep_top_k(logits: Tensor, k: int) -> Tensor:
     """
     if k >= logits.shape[-1]:
         return logits
-    worst_kept = logits.topk(k).values[..., -1:]
-    return logits.masked_fill(logits < worst_kept, -torch.inf)
+    return logits.masked_fill(logits < logits.topk(k).values[..., -1:], -torch.inf)
 
 
 def keep_top_p(logits: Tensor, p: float) -> Tensor:

@@ -36,10 +36,9 @@ class GeneratedView:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         made = self.generated
-        between = "\n→ " if self.translation else ""
         yield Text.assemble(
             (printable(made.prompt, keep_newlines=True), "dim"),
-            between,
+            "\n→ " if self.translation else "",
             printable(made.text, keep_newlines=True),
         )
         count = len(made.token_ids)
@@ -310,8 +309,7 @@ class _Drawing:
         node = self._nodes[number]
         group = f"{node.group + 1:>7}" if self._has_groups else ""
         probability = f"{node.log_probability:9.2f}" if with_probability else " " * 9
-        row = Text(no_wrap=True, overflow="crop")
-        return row.append(f"{node.step + 1:>4}{group}{probability}  ", "dim")
+        return Text(no_wrap=True, overflow="crop").append(f"{node.step + 1:>4}{group}{probability}  ", "dim")
 
     def _end(self, number: int) -> str:
         return f"{self._nodes[number].score:>9.2f}  {self._fate(number)}"

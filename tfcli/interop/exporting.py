@@ -69,8 +69,7 @@ def _backend(run: LoadedRun) -> Backend:
         # ``<s> text`` for a decoder, ``<s> text </s>`` for an encoder, ``text </s>`` for a source.
         sides = front, () if run.architecture == "decoder" else roles.end
         before, after = ([str(backend.id_to_token(token)) for token in side] for side in sides)
-        pair = [*before, "$A", *after, "$B", *after]
-        backend.post_processor = framing_template(backend, before, after, pair=pair)
+        backend.post_processor = framing_template(backend, before, after, pair=[*before, "$A", *after, "$B", *after])
     return backend
 
 
@@ -171,8 +170,7 @@ def expressed(section: ModelSection, parameters: Parameters, roles: TokenRoles, 
 def exportable(section: ModelSection, roles: TokenRoles | None = None) -> Exportable:
     """Where a model with these settings can go, trained or not: found as an export finds it, on shapes alone.
     Without `roles` a tokenizer is yet to be trained."""
-    shapes = model_tensors(meta_model(section))
-    found = expressed(section, shapes, roles or TokenRoles(pad=0, bos=1, eos=2))
+    found = expressed(section, model_tensors(meta_model(section)), roles or TokenRoles(pad=0, bos=1, eos=2))
     if isinstance(found, str):
         return Exportable(None, (), found)
     family = re.split("For|LMHead|MTModel|Model", found.config["architectures"][0])[0]

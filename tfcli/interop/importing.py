@@ -73,7 +73,6 @@ def fetch(name: str) -> Path:
         raise UsageError(f"{name!r} is no model name", "write hf:owner/name or hf:owner/name@revision")
     repository, revision = match["name"], match["revision"]
     import huggingface_hub as library
-    from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError, RevisionNotFoundError
     from huggingface_hub.utils import disable_progress_bars
 
     disable_progress_bars()  # what goes wrong is said by our errors
@@ -81,13 +80,14 @@ def fetch(name: str) -> Path:
     download = partial(library.snapshot_download, repository, revision=revision)
     try:
         info = library.HfApi().model_info(repository, revision=revision)
-    except (HFValidationError, RepositoryNotFoundError, RevisionNotFoundError) as error:  # the hub has answered no
-        raise _explained(error, name) from error
     except Exception as error:
+        explained = _explained(error, name)
+        if isinstance(explained, UsageError):  # the hub has answered no
+            raise explained from error
         try:  # an earlier fetch; whether it is whole shows when it is read
             return Path(download(local_files_only=True, allow_patterns=[CONFIG_NAME]))
         except Exception:  # the first error says more
-            raise _explained(error, name) from error
+            raise explained from error
     wanted = needed([file.rfilename for file in info.siblings or []], name)
     try:
         return Path(download(allow_patterns=wanted))  # by name, not by commit: the cache then knows what it stood for
@@ -221,8 +221,7 @@ def _read_tokenizer(checkpoint: Checkpoint, section: ModelSection, file: Path | 
             f"{checkpoint.weights_file} has {rows} rows",
             "give the tokenizer it was trained with: --tokenizer FILE",
         )
-    roles = replace(tokenizer.roles, suppressed=_suppressed(checkpoint, rows))
-    return tokenizer.with_roles(roles).of_model(rows)
+    return tokenizer.with_roles(replace(tokenizer.roles, suppressed=_suppressed(checkpoint, rows))).of_model(rows)
 
 
 def _suppressed(checkpoint: Checkpoint, rows: int) -> tuple[int, ...]:

@@ -46,8 +46,7 @@ def any_tokenizer(path: Path) -> Tokenizer:
 
 def read_roles(tokenizer: Tokenizer, folder: Path, values: Mapping[str, Any]) -> Tokenizer:
     """Another tokenizer for a checkpoint, with the roles that the checkpoint gives its special tokens."""
-    backend = copy_backend(tokenizer.to_json())
-    return tokenizer.with_roles(checkpoint_roles(backend, folder, values, "The tokenizer"))
+    return tokenizer.with_roles(checkpoint_roles(copy_backend(tokenizer.to_json()), folder, values, "The tokenizer"))
 
 
 def read_chat(folder: Path) -> ChatTemplates | None:
@@ -60,8 +59,9 @@ def read_chat(folder: Path) -> ChatTemplates | None:
         ("default", folder / CHAT_FILE),
         *((path.stem, path) for path in sorted(folder.glob(f"{CHAT_FOLDER}/*.jinja"))),
     ]
+    tokens = {f"{name}_token": token for name, token in special_names(folder).items()}
     if found := {name: _text(path) for name, path in files if path.is_file()}:
-        return ChatTemplates(found, _written(folder))
+        return ChatTemplates(found, tokens)
     try:
         templates = {one["name"]: one["template"] for one in named}
         if not all(isinstance(text, str) for text in (*templates, *templates.values())):
@@ -71,11 +71,7 @@ def read_chat(folder: Path) -> ChatTemplates | None:
     for name in templates:
         if not re.fullmatch(r"[\w.-]{1,80}", name):
             raise BrokenInputError(f"{file} has a chat template called {shortened(name)!r}", "give it a plain name")
-    return ChatTemplates(templates, _written(folder)) if templates else None
-
-
-def _written(folder: Path) -> dict[str, str]:
-    return {f"{name}_token": token for name, token in special_names(folder).items()}
+    return ChatTemplates(templates, tokens) if templates else None
 
 
 def _backend(folder: Path, family: str) -> tuple[Path, Backend]:
@@ -176,8 +172,7 @@ def _declare(backend: Backend, folder: Path, vocabulary: Mapping[str, int]) -> N
     file = folder / "added_tokens.json"
     added = sorted(_vocabulary(file, len(vocabulary)).items(), key=itemgetter(1)) if file.exists() else []
     names = {name for well_known in ROLE_NAMES.values() for name in well_known} | set(special_names(folder).values())
-    special = [name for name in vocabulary if name in names]
-    backend.add_special_tokens([_special(name) for name in special])
+    backend.add_special_tokens([_special(name) for name in vocabulary if name in names])
     for name, token_id in added:
         backend.add_tokens([_special(name) if name in names else AddedToken(name, normalized=False)])
         if (given := backend.token_to_id(name)) != token_id:

@@ -59,8 +59,7 @@ def masked_weights(subject: VerifiedRun) -> Iterator[Finding]:
     """What a query may not attend to — the future, padding, outside the window — has the weight 0."""
     # Who may attend to whom is worked out here from the positions, not taken from the product's masks.
     for weights, allowed, where in _all_weights(subject):
-        outside = weights.masked_fill(allowed, 0.0).abs()
-        yield at_most(float(outside.max()), 0.0, "weight", where)
+        yield at_most(float(weights.masked_fill(allowed, 0.0).abs().max()), 0.0, "weight", where)
 
 
 def _readings(subject: VerifiedRun) -> Iterator[ModelInputs]:

@@ -170,8 +170,7 @@ class VerifiedRun:
     @property
     def longest(self) -> int:
         """Tokens of the longest texts: the whole context, unless the model is too large for it."""
-        affordable = max(8, _WORK // self.run.model.num_parameters())
-        return min(self.run.config.model.max_seq_len, LONGEST, affordable)
+        return min(self.run.config.model.max_seq_len, LONGEST, max(8, _WORK // self.run.model.num_parameters()))
 
     @property
     def single_steps(self) -> int:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -110,6 +111,7 @@ def _short(run: LoadedRun, recipe: Recipe, step: int) -> TrainSection:
     affordable = max(16, _WORK // run.model.num_parameters())
     if not recipe.reads_pairs:  # a shorter context would leave pairs out
         context = min(context, affordable)
+    off: dict[str, Any] = dict.fromkeys(("evaluate_every", "save_every", "average_checkpoints", "patience"), 0)
     return replace(
         section,
         steps=max(section.steps, step + _STEPS + 1),
@@ -117,11 +119,8 @@ def _short(run: LoadedRun, recipe: Recipe, step: int) -> TrainSection:
         batch_size=max(1, min(section.rows, affordable // context)),
         batch_tokens=None,
         grad_accumulation=min(section.grad_accumulation, 2),
-        evaluate_every=0,
-        save_every=0,
-        average_checkpoints=0,
-        patience=0,
         compile="off",
+        **off,
     )
 
 

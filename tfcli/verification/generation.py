@@ -55,8 +55,7 @@ def same_seed(subject: VerifiedRun) -> Iterator[Finding]:
     for number, (prompt, ours) in enumerate(zip(prompts, together, strict=True), start=1):
         [alone] = continuations(require_generation(subject), [prompt], subject.roles, settings)
         for sample, (text, by_itself) in enumerate(zip(ours, alone, strict=True), start=1):
-            where = f"sample {sample} of prompt {number}"
-            yield at_most(text.token_ids != by_itself.token_ids, 0, "texts", where)
+            yield at_most(text.token_ids != by_itself.token_ids, 0, "texts", f"sample {sample} of prompt {number}")
 
 
 def _settings(subject: VerifiedRun, **chosen: object) -> GenerateSection:

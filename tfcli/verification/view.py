@@ -50,8 +50,7 @@ class CheckRow(View[Check]):
         check = self.record
         sign, letters, style = _MARKS[check.status]
         mark = Text(letters if options.ascii_only else sign, style)
-        off = check.status == "skipped"
-        name = Text(printable(check.name), "dim" if off else "bold")
+        name = Text(printable(check.name), "dim" if check.status == "skipped" else "bold")
         claim = Text(_spelled(printable(check.claim), options), "dim")
         figure = Text(_spelled(_figure(check), options), style.removeprefix("bold "))
         why = Text(_spelled(printable(check.reason), options), "bold red" if check.status == "failed" else "yellow")
