@@ -89,11 +89,9 @@ def _pair(phrase: Phrase, end: str) -> PtEnPair:
 
 class Rule:
     """Named steps, taken in their order, and what is said with their results; called, with the draw first, by others.
-
     `say` is a template, or a step whose result it is; `given` names its arguments, some with a value to fall back on
     (`adjective=0.35`); `meets`, the combinations that it makes (`verb noun, who verb`). `weight` and `end` are a
-    sentence's relative frequency and closing mark.
-    """
+    sentence's relative frequency and closing mark."""
 
     def __init__(self, name: str, /, say: str, given: str = "", meets: str = "", **steps: Any) -> None:
         self.name, self.weight, self.end = name, steps.pop("weight", 0), steps.pop("end", ".")

@@ -47,10 +47,8 @@ class Word(NamedTuple):
 
 
 class Phrase(NamedTuple):
-    """Both sides of a phrase, with what its neighbours must agree with.
-
-    `person` is 1s, 2s (você), 3s, 1p or 3p; `gender` m or f; `head` the dictionary form of the main word.
-    """
+    """Both sides of a phrase, with what its neighbours must agree with. `person` is 1s, 2s (você), 3s, 1p or 3p;
+    `gender` m or f; `head` the dictionary form of the main word."""
 
     pt: tuple[Word, ...] = ()
     en: tuple[Word, ...] = ()
@@ -91,12 +89,10 @@ _PIECE = re.compile(r"\{(\w+)\}|([^\s{}]+)")
 
 
 def join(template: str, /, **parts: Any) -> Phrase:
-    """Arrange phrases by a template a side, "{book} {red} = {red} {book}"; one template serves both sides.
-
-    A template is words and {slots}; a comma sticks to the slot before it. Words that share a number translate each
-    other ("semana:1 passada:2 = last:2 week:1"); without slots and numbers, all do. A slot that holds None stays
-    empty. The combinations of the parts add up.
-    """
+    """Arrange phrases by a template a side, "{book} {red} = {red} {book}"; one template serves both sides. A template
+    is words and {slots}; a comma sticks to the slot before it. Words that share a number translate each other
+    ("semana:1 passada:2 = last:2 week:1"); without slots and numbers, all do. A slot that holds None stays empty. The
+    combinations of the parts add up."""
     *both, all_linked = _sides(template)
     mark = (object(),)
     sides: list[tuple[Word, ...]] = []

@@ -24,9 +24,8 @@ Score = Callable[[Array], Array]  # from sums, (…, K), to a score, (…); no n
 
 
 def resampled(sums: Array) -> Array:
-    """The sums of R resamples, each of as many units as there are, drawn with replacement: (U, K) → (R, K).
-
-    Equal numbers of units are drawn equally, so that two models' resamples hold the same documents."""
+    """The sums of R resamples, each of as many units as there are, drawn with replacement: (U, K) → (R, K). Equal
+    numbers of units are drawn equally, so that two models' resamples hold the same documents."""
     draw = np.random.default_rng(_SEED)
     units = len(sums)
     if units > MOST_UNITS:
@@ -48,11 +47,9 @@ def interval(values: Array) -> Interval | None:
 
 
 def p_value(differences: Array, difference: float) -> float | None:
-    """How often resamples of two equal models would differ as much, whichever is the better.
-
-    The resampled differences, moved to a mean difference of none, stand for what chance alone does (Efron and
-    Tibshirani 1993, section 16.4); one is added above and below, so that no p-value is 0.
-
+    """How often resamples of two equal models would differ as much, whichever is the better. The resampled differences,
+    moved to a mean difference of none, stand for what chance alone does (Efron and Tibshirani 1993, section 16.4); one
+    is added above and below, so that no p-value is 0.
     Shape: differences (R,)."""
     if np.isnan(differences).any():
         return None

@@ -206,12 +206,9 @@ def measure(
     like: Measured | None = None,
 ) -> Measured:
     """Score the validation part of `data`; for pairs, translate all of it as well. A `UsageError` where the dataset was
-    made with another tokenizer or holds the wrong kind, or windows do not fit.
-
-    `targets` are those of pairs as they are read from their source, or None where they cannot be; it is asked where
-    the tokenizer does not give them back. `like` is what it is to be compared with: the same share of tokens is masked,
-    and the references are the same.
-    """
+    made with another tokenizer or holds the wrong kind, or windows do not fit. `targets` are those of pairs as they are
+    read from their source, or None where they cannot be; it is asked where the tokenizer does not give them back.
+    `like` is what it is to be compared with: the same share of tokens is masked, and the references are the same."""
     data.require_tokenizer(run.tokenizer)
     run = read_as_asked(run, settings)
     if run.recipe.train.task is not None:

@@ -77,7 +77,6 @@ def perplexity(loss: float) -> float:
 @dataclass(frozen=True, eq=False)
 class Placed:
     """A batch, and the place of each label: in the stream of tokens, or, of pairs, the number of its pair.
-
     Shape: places (B, T), or (B, 1)."""
 
     batch: Batch

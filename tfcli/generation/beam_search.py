@@ -95,11 +95,9 @@ class PromptBeams:
 
     def extend(self, options: Sequence[Options], *, is_free: bool = True) -> None:
         """Keep the best extensions of every group, out of every row's `options`; those that end leave the beam
-        (Sutskever et al. 2014, section 3.2), so that a beam of 1 is greedy decoding.
-
-        Diverse beam search: a group loses `diversity` on a token for every earlier group that has chosen it at this
-        step, where groups have a choice (Vijayakumar et al. 2018, algorithm 1, with the Hamming distance).
-        """
+        (Sutskever et al. 2014, section 3.2), so that a beam of 1 is greedy decoding. Diverse beam search: a group loses
+        `diversity` on a token for every earlier group that has chosen it at this step, where groups have a choice
+        (Vijayakumar et al. 2018, algorithm 1, with the Hamming distance)."""
         chosen_before: Counter[float] = Counter()
         for number, group in enumerate(self._groups):
             parents, group.live = group.live, []
@@ -212,11 +210,9 @@ def beam_search(
     observe: ObserveNode | None = None,
 ) -> list[list[Continuation]]:
     """The `num_samples` best texts of every row of a state with room for `beam` rows a prompt, the best first; fewer
-    where groups found the same. `texts` are the prompt or source of each row.
-
-    The search over a prompt is over when no hypothesis left can overtake the texts found; its rows leave then. A
-    continuation does not repeat its prompt where `settings` are against it; a translation may.
-    """
+    where groups found the same. `texts` are the prompt or source of each row. The search over a prompt is over when no
+    hypothesis left can overtake the texts found; its rows leave then. A continuation does not repeat its prompt where
+    `settings` are against it; a translation may."""
     going = searches = [
         PromptBeams(settings, roles.ends, number, limit, ends=ends, observe=observe)
         for number, limit in enumerate(state.limits)
@@ -270,7 +266,6 @@ _CHUNK = 64
 def best_tokens(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """`topk` in a third of its time on a CPU: the best tokens lie in the chunks with the best maxima, which are found
     quickly. Of one token, the first of equals, as in greedy decoding.
-
     Shape: logits (R, Vocab); returns: two of (R, count), or of (R, Vocab) where there are fewer."""
     rows, size = logits.shape
     if count == 1:

@@ -20,7 +20,6 @@ _ROOM = 256  # columns there is room for beyond the first tokens; the room is do
 
 class SelfAttentionCache:
     """Keys and values of all columns so far, of one layer, written in place into a block of memory.
-
     Shape: block (2, R, Hkv, C, Dh), keys and values."""
 
     def __init__(self, block: Tensor) -> None:

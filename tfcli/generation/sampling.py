@@ -22,7 +22,6 @@ def never_generated(roles: TokenRoles, vocab_size: int) -> list[int]:
 
 def ruled_out(ids: Sequence[int], like: Tensor) -> Tensor:
     """What is added to logits so that some ids get the probability 0: −∞ there, and 0 elsewhere.
-
     Shape: like (…, Vocab), logits; returns (Vocab,)."""
     added = torch.zeros_like(like[0] if like.dim() > 1 else like)
     added[list(ids)] = -torch.inf
@@ -50,10 +49,8 @@ def keep_top_k(logits: Tensor, k: int) -> Tensor:
 
 def keep_top_p(logits: Tensor, p: float) -> Tensor:
     """Nucleus sampling: keep the smallest set of best tokens that holds the probability p (Holtzman et al. 2020,
-    equation 2).
-
-    The token that crosses p is in; of equals the one with the lower id comes first. At least one token stays.
-    """
+    equation 2). The token that crosses p is in; of equals the one with the lower id comes first. At least one token
+    stays."""
     if p >= 1:
         return logits
     ordered, order = logits.sort(descending=True, stable=True)

@@ -47,10 +47,8 @@ class GeneratedView:
 
 
 class FilledView(View[Filled]):
-    """Every mask's candidates with bars for their probabilities, then the text with the best of each.
-
-    Where masks were filled one after the other, each says when, and its candidates are those of its turn.
-    """
+    """Every mask's candidates with bars for their probabilities, then the text with the best of each. Where masks were
+    filled one after the other, each says when, and its candidates are those of its turn."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         filled = self.record
@@ -100,10 +98,8 @@ _LONGEST_LABEL = 16
 
 @dataclass(frozen=True)
 class TraceView:
-    """Candidates stand in the order of their probability, as many as fit, the chosen one always among them.
-
-    The bars show probabilities under the model itself; what penalties and filters ruled out is dim and marked.
-    """
+    """Candidates stand in the order of their probability, as many as fit, the chosen one always among them. The bars
+    show probabilities under the model itself; what penalties and filters ruled out is dim and marked."""
 
     trace: Trace
     translation: bool = False
@@ -164,9 +160,7 @@ _ASCII = _Signs("o", "*", "+", pruned="x", fork="|- ", last_fork="`- ", trunk="|
 
 class BeamTreeView(View[BeamTree]):
     """A row begins with its step and ln p of its first token there, and ends with the sum and the fate of its last one.
-
-    What was kept for a single step, and what was pruned at once, stands together on a row.
-    """
+    What was kept for a single step, and what was pruned at once, stands together on a row."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         tree, signs = self.record, _ASCII if options.ascii_only else _UNICODE

@@ -53,11 +53,9 @@ def read_optional(path: Path) -> dict[str, Any]:
 
 
 class CheckpointConfig:
-    """The settings of a checkpoint. Each is asked for by name; `finish` refuses those that nobody asked for.
-
-    Each method raises a UsageError that names the setting where it is missing or something else than asked for.
-    `inside` is the setting whose object this is, where it is not the whole file.
-    """
+    """The settings of a checkpoint. Each is asked for by name; `finish` refuses those that nobody asked for. Each
+    method raises a UsageError that names the setting where it is missing or something else than asked for. `inside` is
+    the setting whose object this is, where it is not the whole file."""
 
     def __init__(self, values: Mapping[str, Any], file: Path, inside: str = "") -> None:
         self.file, self._inside, self._values = file, inside, values

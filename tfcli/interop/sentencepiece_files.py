@@ -149,12 +149,9 @@ def _pieces_model(model: Any, pieces: list[tuple[str, float]], unknown: str) -> 
 
 
 def _normalizers(spec: Any, file: Path) -> list[normalizers.Normalizer]:
-    """SentencePiece's normalizer step by step.
-
-    Its map of characters takes the longest sequence that it knows; the other library asks it for a cluster of
-    characters as a whole and may drop the rest. So sequences are composed first (NFC), and clusters are cut by a
-    character that the map removes.
-    """
+    """SentencePiece's normalizer step by step. Its map of characters takes the longest sequence that it knows; the
+    other library asks it for a cluster of characters as a whole and may drop the rest. So sequences are composed first
+    (NFC), and clusters are cut by a character that the map removes."""
     steps: list[normalizers.Normalizer] = []
     if spec.precompiled_charsmap:
         try:

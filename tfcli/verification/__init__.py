@@ -17,11 +17,9 @@ class OwnFigure:
 
 @dataclass(frozen=True)
 class OwnPrecision:
-    """What generating in a precision changes, which is no fault, and is not invariant.
-
-    `away` is how far one pass is from float64, in parts of the largest number. Of `tokens` likeliest next tokens, so
-    many are others than in float64, and so many are others behind a cache than read at once.
-    """
+    """What generating in a precision changes, which is no fault, and is not invariant. `away` is how far one pass is
+    from float64, in parts of the largest number. Of `tokens` likeliest next tokens, so many are others than in float64,
+    and so many are others behind a cache than read at once."""
 
     precision: str
     away: float
@@ -32,12 +30,10 @@ class OwnPrecision:
 
 @dataclass(frozen=True)
 class Check:
-    """One claim about a run, and whether it holds.
-
-    `measured` is in `unit` and passes up to `limit`; both are None where the check was skipped, or failed before
-    anything was measured. `reason` says why it was skipped, or where it failed; it is empty for what passed.
-    A check that holds is noted where the checkpoint itself has a property that one should know, which `reason` says.
-    """
+    """One claim about a run, and whether it holds. `measured` is in `unit` and passes up to `limit`; both are None
+    where the check was skipped, or failed before anything was measured. `reason` says why it was skipped, or where it
+    failed; it is empty for what passed. A check that holds is noted where the checkpoint itself has a property that one
+    should know, which `reason` says."""
 
     name: str
     claim: str

@@ -119,7 +119,6 @@ def _require_kernel(subject: VerifiedRun) -> None:
 
 def _all_weights(subject: VerifiedRun) -> Iterator[tuple[Tensor, Tensor, str]]:
     """Every layer's weights of every pass, who may attend to whom, and where that was.
-
     Shape: yields (B, H, T, S) and (B, 1, T, S)."""
     for read in _readings(subject):
         weights: AttentionWeights = {}

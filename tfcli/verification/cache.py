@@ -71,7 +71,6 @@ def in_pieces(
 ) -> Iterator[tuple[Tensor, AttentionWeights]]:
     """The logits of the tokens from each cut to the next, read behind a cache; by the explicit attention with its
     weights, else by that of generation and without.
-
     Shape: yields (B, length of the piece, Vocab), and the weights of each kind."""
     cache = DecodingCache(model, len(read.tokens), read.tokens.shape[1])
     memory = None if read.source is None else model.encode(read.source, read.mask)

@@ -133,9 +133,7 @@ def ragged(ids: Tensor) -> list[list[int]]:
 @dataclass(frozen=True)
 class VerifiedRun:
     """A run to be looked at, with texts of the validation part of its dataset, or `made_up_because` there is none.
-
-    `ready`: its model laid out for prediction in a precision, to be looked at instead; what is `allowed` there.
-    """
+    `ready`: its model laid out for prediction in a precision, to be looked at instead; what is `allowed` there."""
 
     run: LoadedRun
     data: PreparedDataset | None = None

@@ -243,10 +243,8 @@ def named(names: Mapping[str, str]) -> list[TensorMap]:
 def affine(
     theirs: str, ours: str, names: Mapping[str, str], *, transposed: bool = False, groups: int = 1
 ) -> list[TensorMap]:
-    """Affine maps and norms by their names and ours: a weight and a bias each, as far as a model has them.
-
-    Several of our names, parted by spaces, lie side by side in one of theirs, a part of each so often as `groups` says.
-    """
+    """Affine maps and norms by their names and ours: a weight and a bias each, as far as a model has them. Several of
+    our names, parted by spaces, lie side by side in one of theirs, a part of each so often as `groups` says."""
     return [
         TensorMap(
             f"{theirs}{their}.{kind}",

@@ -36,9 +36,7 @@ def read_rotation(
     size: int | None = None,
 ) -> dict[str, Any]:
     """The settings of rotary positions: from `rope_parameters`, or `rope_scaling` of older files, or both alike.
-
-    `names` are of the base, and of the `share` of a head of this `size` that is turned; None: whole heads are.
-    """
+    `names` are of the base, and of the `share` of a head of this `size` that is turned; None: whole heads are."""
     theta = config.number(names[0], 10_000.0)
     parameters, scaling_alone = config.mapping("rope_parameters"), config.mapping("rope_scaling")
     if parameters and scaling_alone and _old_spelling(parameters) != _old_spelling(scaling_alone):
