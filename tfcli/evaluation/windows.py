@@ -39,10 +39,8 @@ class EvaluationSettings:
     """The defaults score every token once and translate as the run's recipe says."""
 
     stride: int | None = None
-    """Tokens between the starts of a decoder's windows, each scored in the first that holds it; None: the context, so
-    that windows do not overlap."""
-    windows: Windows | None = None
-    """What a decoder or an encoder reads at a time; None: as it was trained, and an imported run a document."""
+    """Tokens between the starts of a decoder's windows, each scored in the first that holds it; None: the context."""
+    windows: Windows | None = None  # what is read at a time; None: as in training, and of an imported run a document
     context: int | None = None  # tokens of a window; None: as in training
     pseudo: bool = False  # score an encoder's tokens masked one by one as well
     beam: int | None = None  # hypotheses kept while translating; None: the recipe's

@@ -171,12 +171,8 @@ class Checkpoint:
 
 
 def read_checkpoint(folder: Path) -> Checkpoint:
-    """Read a checkpoint folder.
-
-    Raises:
-        UsageError: there is no such folder, or it holds no config.json, or no weights in a form that tfcli reads.
-        BrokenInputError: a file is damaged, holds more than tensors, or names files outside the folder.
-    """
+    """Read a checkpoint folder. A UsageError where there is none, or it holds no config.json or no weights in a form
+    that tfcli reads; a BrokenInputError where a file is damaged, holds more than tensors, or names files outside."""
     if not folder.is_dir():
         problem = f"{folder} is a file, not a folder" if folder.exists() else f"There is no folder {folder}"
         raise UsageError(problem, "name the folder of a checkpoint, or hf:owner/name")

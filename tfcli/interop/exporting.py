@@ -97,11 +97,8 @@ _OWN_TOKENIZER = ("qwen2",)
 
 
 def export_run(run: LoadedRun, out: Path) -> ExportedRun:
-    """Write a run as config.json, generation_config.json, model.safetensors and the tokenizer's files.
-
-    Raises:
-        UsageError: no family has the run's variant (names the setting in the way of each), or the folder is taken.
-    """
+    """Write a run as config.json, generation_config.json, model.safetensors and the tokenizer's files. A UsageError
+    where no family has the run's variant (names the setting in the way of each), or the folder is taken."""
     with claimed(out):
         found = expressed(run.config.model, model_tensors(run.model), run.config.roles, run.recipe.origin.layout)
         if isinstance(found, str):

@@ -58,15 +58,11 @@ def is_hub_name(source: str) -> bool:
 
 
 def fetch(name: str) -> Path:
-    """The folder with the files of a checkpoint that tfcli reads: fetched, or from the cache without the hub.
+    """The folder with the files of a checkpoint that tfcli reads: fetched, or from the cache without the hub. `name` is
+    `hf:owner/name`, or `hf:owner/name@revision` (a branch, a tag or a commit).
 
-    Args:
-        name: `hf:owner/name`, or `hf:owner/name@revision` (a branch, a tag or a commit).
-
-    Raises:
-        UsageError: the name is malformed, there is no such model or revision, access to it must be asked for, or it
-            has no weights that tfcli reads.
-        TfcliError: the hub cannot be reached, and the cache does not have it.
+    A UsageError where it is malformed, there is no such model or revision, access to it must be asked for, or it has no
+    weights that tfcli reads; a TfcliError where the hub cannot be reached, and the cache does not have it.
     """
     match = _NAME.fullmatch(name)
     if not match:
@@ -144,7 +140,9 @@ def import_run(
     ignored: Sequence[str] = (),
     bos: str | None = None,
 ) -> ImportedRun:
-    """Read a checkpoint and write it as a run: weights as they are stored, its tokenizer, and where it comes from.
+    """Read a checkpoint and write it as a run: weights as they are stored, its tokenizer, and where it comes from. A
+    UsageError where there is none, a setting of it is not tfcli's, or the folder is taken; a BrokenInputError where a
+    file is damaged, or tensors, config and tokenizer contradict each other.
 
     Args:
         source: a folder, or hf:owner/name[@revision].
@@ -152,10 +150,6 @@ def import_run(
         tokenizer_file: a tokenizer.json to use instead of the checkpoint's own tokenizer.
         ignored: settings of config.json to read it without; one of a nested object as "rope_parameters.factor".
         bos: the token that every text begins with, or "none"; None: what the tokenizer puts there.
-
-    Raises:
-        UsageError: there is no checkpoint, a setting of it is not tfcli's, or the folder is taken.
-        BrokenInputError: a file is damaged, or tensors, config and tokenizer contradict each other.
     """
     name = _name_of(source)
     with claimed_run(out, name) as run:

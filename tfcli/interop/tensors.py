@@ -55,11 +55,8 @@ def parameters_of_checkpoint(
     names: Collection[str] = (),
 ) -> tuple[dict[str, Tensor], list[str]]:
     """A checkpoint's tensors, under canonical names, as the parameters of a model of this section, and the names of
-    those that were left over. `names`: as the file has them; empty: the same.
-
-    Raises:
-        BrokenInputError: one is missing, or contradicts the one it repeats; or a part of the model has one more.
-    """
+    those that were left over. `names`: as the file has them; empty: the same. A BrokenInputError where one is missing,
+    or contradicts the one it repeats, or a part of the model has one more."""
     layers = max(section.num_layers, section.decoder_layers)
     if layers > len(tensors):  # before so many are laid out
         found = f"{len(tensors)} tensors, too few for the {layers} layers of config.json"

@@ -24,12 +24,9 @@ _READINGS = 4  # after so many a tokenizer reads back as it was written
 
 
 def read_tokenizer(folder: Path, values: Mapping[str, Any]) -> Tokenizer:
-    """The tokenizer of a checkpoint with these `values` in config.json, and the roles it gives its special tokens.
-
-    Raises:
-        UsageError: there is none, or only SentencePiece files; or no token can end a text.
-        BrokenInputError: a file is damaged.
-    """
+    """The tokenizer of a checkpoint with these `values` in config.json, and the roles it gives its special tokens. A
+    UsageError where there is none that tfcli reads, or no token can end a text; a BrokenInputError where a file is
+    damaged."""
     file, backend = _backend(folder, str(values.get("model_type", "")))
     return Tokenizer(backend, str(file), checkpoint_roles(backend, folder, values, str(file)))
 
