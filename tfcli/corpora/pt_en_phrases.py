@@ -26,8 +26,7 @@ Combination = tuple[str, str]
 """Two dictionary forms that meet in a sentence, such as ("livro", "vermelho"): what validation holds out."""
 
 
-STEPS: dict[str, Callable[..., Any]] = {}
-"""What the rules call by its name, each with the draw first."""
+STEPS: dict[str, Callable[..., Any]] = {}  # what the rules call by its name, each with the draw first
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -58,8 +57,7 @@ class Phrase(NamedTuple):
     combinations: tuple[Combination, ...] = ()
 
 
-Forms = str | dict[str, str]
-"""A spelling, or one for every person."""
+Forms = str | dict[str, str]  # a spelling, or one for every person
 
 
 @step
@@ -296,8 +294,7 @@ for _name, _rows in _DATA["lists"].items():  # of words that stand elsewhere, ea
 THE, THE_MANY, A, MY = (LEXICON[name] for name in ("the", "the_many", "an", "my"))
 RULE_TABLES: dict[str, dict[str, Any]] = _DATA["rules"]
 PATTERN_TABLES: dict[str, dict[str, Any]] = _DATA["patterns"]
-FAMILIES = frozenset({"text", "clothes", "furniture", "vehicle"})
-"""Things are compared within one of these kinds."""
+FAMILIES = frozenset({"text", "clothes", "furniture", "vehicle"})  # things are compared within one of these kinds
 
 
 @step

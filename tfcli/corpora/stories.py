@@ -135,11 +135,8 @@ def unwrapped(text: str) -> str:
     return text.strip().replace("\n ", " ")
 
 
-FORMAT_VERSION = 2
-"""Part of every fingerprint of text from here; raised when the stories change."""
-
-DEFAULT_DOCUMENTS = 20_000
-"""How many stories a caller takes who names no number."""
+FORMAT_VERSION = 2  # part of every fingerprint of text from here; raised when the stories change
+DEFAULT_DOCUMENTS = 20_000  # how many stories a caller takes who names no number
 
 Sense = Literal["river", "money"]
 

@@ -1,6 +1,6 @@
 """Generated text, filled masks, traces and beam trees in the terminal."""
 
-from collections import Counter
+from collections import Counter, namedtuple
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -119,8 +119,7 @@ class TraceView:
 
 
 def _row(number: int, step: TraceStep, room: int, layout: Row, ascii_only: bool) -> Text:
-    row = Text(no_wrap=True, overflow="crop")
-    row.append(f"{number:>4} ", "dim")
+    row = Text(no_wrap=True, overflow="crop").append(f"{number:>4} ", "dim")
     row.append(fit(token_label(step.token), room), "bold")
     row.append(f" {percent_in_four(step.probability)}   {percent_in_four(step.chance)} ")
     options = list(step.options[: layout.count])
@@ -143,17 +142,7 @@ def _signs(ascii_only: bool) -> tuple[str, str]:
     return (">", "x") if ascii_only else ("▸", "×")
 
 
-class _Signs(NamedTuple):
-    start: str
-    chosen: str
-    ended: str
-    pruned: str
-    fork: str
-    last_fork: str
-    trunk: str
-    total: str
-
-
+_Signs = namedtuple("_Signs", "start chosen ended pruned fork last_fork trunk total")
 _UNICODE = _Signs("○", "●", "✓", pruned="✂", fork="├─ ", last_fork="└─ ", trunk="│", total="Σ ln p")
 _ASCII = _Signs("o", "*", "+", pruned="x", fork="|- ", last_fork="`- ", trunk="|", total="sum")
 
@@ -168,12 +157,9 @@ class BeamTreeView(View[BeamTree]):
         among = f" in {groups} groups" if groups > 1 else ""
         title = f"Beam search · beam {tree.beam}{among} · length penalty {tree.length_penalty:g}"
         fates = Counter(node.fate for node in tree.nodes)
-        yield from heading(
-            title,
-            f"{plural(1 + max((node.step for node in tree.nodes), default=-1), 'step')}; "
-            f"{plural(len(tree.nodes), 'extension')} looked at: "
-            f"{fates['kept']} kept, {fates['ended']} ended, {fates['pruned']} pruned",
-        )
+        counts = ", ".join(f"{fates[fate]} {fate}" for fate in ("kept", "ended", "pruned"))
+        steps = plural(1 + max((node.step for node in tree.nodes), default=-1), "step")
+        yield from heading(title, f"{steps}; {plural(len(tree.nodes), 'extension')} looked at: {counts}")
         yield from _Drawing(tree, signs, options.max_width, has_groups=groups > 1).rows()
         yield from dim(
             f"{signs.chosen} chosen   {signs.ended} ended: rank, ln p over length penalty   "

@@ -85,8 +85,7 @@ class Expressed(NamedTuple):
 _KINDS = {"decoder": "CausalLM", "encoder": "MaskedLM", "encoder-decoder": "Seq2SeqLM"}
 AUTO_CLASSES = {architecture: f"AutoModelFor{kind}" for architecture, kind in _KINDS.items()}
 
-_WITH_A_FAMILY = {"decoder": "llama", "encoder": "bert", "encoder-decoder": "portable"}
-"""A preset that can be exported."""
+_WITH_A_FAMILY = {"decoder": "llama", "encoder": "bert", "encoder-decoder": "portable"}  # a preset that can be exported
 
 _READ_BY_CTRANSLATE2 = ("gpt2", "llama", "qwen2", "qwen3", "gemma", "bart", "t5")
 """Families of which its version 4.8 computes what transformers does. Of encoders it leaves out the head, and its

@@ -27,8 +27,7 @@ _SENTINELS = {"t5": 100}
 """Tokens <extra_id_0>, … that a family has behind its pieces, the last one first, where no file says how many."""
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED = 1, 2, 3, 4
 _UNIGRAM, _BPE = 1, 2
-_MARKED = ("½̣", "ế", "ǻb", "a\r\nb", "🏽b", "각", "ﬁ̈")
-"""Characters that a map may take together, or one by one."""
+_MARKED = ("½̣", "ế", "ǻb", "a\r\nb", "🏽b", "각", "ﬁ̈")  # characters that a map may take together, or one by one
 
 
 def sentencepiece_backend(files: Sequence[Path], family: str) -> tuple[Backend, list[str]]:

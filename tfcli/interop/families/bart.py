@@ -30,8 +30,7 @@ from tfcli.interop.families.layout import (
 from tfcli.layers.positions import sinusoidal_encoding
 from tfcli.recipe.model import ModelSection
 
-_OFFSET = 2
-"""Rows before BART's first position, which nothing reads: a leftover of the code that it was trained with."""
+_OFFSET = 2  # rows before BART's first position, which nothing reads: a leftover of the code that it was trained with
 
 _SHARED, _HEAD = "model.shared.weight", "lm_head.weight"
 _SOURCE, _TARGET = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"

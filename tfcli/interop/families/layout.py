@@ -10,8 +10,7 @@ from tfcli.interop.checkpoint import CheckpointConfig
 from tfcli.recipe.model import Activation, ModelSection
 from tfcli.records.roles import TokenRoles
 
-Fields = Mapping[str, Any]
-"""Fields of a model section, or settings of a config.json, by name."""
+Fields = Mapping[str, Any]  # fields of a model section, or settings of a config.json, by name
 
 _BY_TANH = ("gelu_new", "gelu_fast", "gelu_accurate", "gelu_pytorch_tanh", "gelu_python_tanh")
 ACTIVATIONS: dict[str, Activation] = {

@@ -298,8 +298,7 @@ QWEN3 = _family(
 )
 
 
-_is_root = partial(math.isclose, rel_tol=1e-6)
-"""A file may write √d_model with few digits."""
+_is_root = partial(math.isclose, rel_tol=1e-6)  # a file may write √d_model with few digits
 
 
 def _read_factors(config: CheckpointConfig) -> Fields:
