@@ -40,7 +40,6 @@ from tfcli.corpora.pt_en_phrases import (
 from tfcli.corpora.stories import Draw
 
 FORMAT_VERSION = 2  # raised whenever the same seed gives other pairs: what was made from the old ones is made again
-
 DEFAULT_DOCUMENTS = 60_000  # how many pairs are taken when no number is asked for
 HELD_OUT_PER_MILLE = 60  # of a thousand combinations, how many are kept for validation; a sentence has one to four
 LECTURE_EVERY = 400  # the lecture's four pairs begin every block of so many: a model learns nothing that it meets once

@@ -25,7 +25,6 @@ _CONTRACTIONS = {(first, second): melted for first, second, melted in map(str.sp
 Combination = tuple[str, str]
 """Two dictionary forms that meet in a sentence, such as ("livro", "vermelho"): what validation holds out."""
 
-
 STEPS: dict[str, Callable[..., Any]] = {}  # what the rules call by its name, each with the draw first
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -137,9 +137,7 @@ def unwrapped(text: str) -> str:
 
 FORMAT_VERSION = 2  # part of every fingerprint of text from here; raised when the stories change
 DEFAULT_DOCUMENTS = 20_000  # how many stories a caller takes who names no number
-
 Sense = Literal["river", "money"]
-
 _TABLE = read_table("stories.toml")
 
 HEROES, FRIENDS, SLOTS, _SENSES, _KINDS = (

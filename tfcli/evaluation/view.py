@@ -119,10 +119,9 @@ def _notes(scores: Scores) -> Iterator[str]:
         extent += f" · {exact(scores.bytes)} bytes, {exact(scores.characters)} characters"
     yield f"{plural(scores.tokens, 'token')} scored · {extent}"
     if scores.pieces_per_word is not None:
-        usual = [] if scores.usual_pieces_per_word is None else [f"{scores.usual_pieces_per_word:.2f} pieces"]
-        if scores.usual_bits_per_byte is not None:
-            usual.append(f"{scores.usual_bits_per_byte:.4f} bits per byte")
-        own = f"; the run's own validation part: {', '.join(usual)}" if usual else ""
+        known = ((scores.usual_pieces_per_word, ".2f", "pieces"), (scores.usual_bits_per_byte, ".4f", "bits per byte"))
+        usual = ", ".join(f"{value:{digits}} {unit}" for value, digits, unit in known if value is not None)
+        own = f"; the run's own validation part: {usual}" if usual else ""
         yield f"{scores.pieces_per_word:.2f} pieces a word{own}"
     if scores.share_without_token is not None:
         share, ids = scores.share_without_token, plural(scores.ids_without_token, "id")

@@ -182,8 +182,7 @@ def continued(
     return [prompt[len(begun) :] if tuple(prompt[: len(begun)]) == begun else prompt for prompt in own]
 
 
-prefill = DecodingState
-
+prefill = DecodingState  # what making one does
 
 StoppingCriterion = Callable[[Sequence[int]], bool]
 

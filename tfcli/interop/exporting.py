@@ -84,7 +84,6 @@ class Expressed(NamedTuple):
 
 _KINDS = {"decoder": "CausalLM", "encoder": "MaskedLM", "encoder-decoder": "Seq2SeqLM"}
 AUTO_CLASSES = {architecture: f"AutoModelFor{kind}" for architecture, kind in _KINDS.items()}
-
 _WITH_A_FAMILY = {"decoder": "llama", "encoder": "bert", "encoder-decoder": "portable"}  # a preset that can be exported
 
 _READ_BY_CTRANSLATE2 = ("gpt2", "llama", "qwen2", "qwen3", "gemma", "bart", "t5")

@@ -25,7 +25,6 @@ _ASCII = str.maketrans({"≤": "<=", "−": "-", "—": "-", "·": "-", "√": "
 """What claims have for signs that a terminal may lack."""
 
 _NAME, _FIGURE = 24, 22  # cells of a name, and of what was measured
-
 _WIDE = 110  # cells from which name, claim and figure stand side by side
 
 

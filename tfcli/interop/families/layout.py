@@ -157,7 +157,6 @@ BOTH_SIDES = (
 )
 """Half an encoder-decoder is refused."""
 
-
 _PLAIN_FORM: dict[str, Any] = {
     "position_merge": "add",
     "position_offset": 0,

@@ -297,7 +297,6 @@ QWEN3 = _family(
     without_effect=_WINDOW_OFF,
 )
 
-
 _is_root = partial(math.isclose, rel_tol=1e-6)  # a file may write √d_model with few digits
 
 
@@ -383,7 +382,6 @@ GEMMA = _family(
     },
     body=_gemma_body,
 )
-
 
 EUROBERT = _family(
     "eurobert",

@@ -58,7 +58,6 @@ _TYING_BY_TENSORS = Setting(
     lambda section, _: {"tie_word_embeddings": section.tie_embeddings},
 )
 
-
 _PROJECTED = {name[0]: name for name in ("query", "key", "value", "output")}
 
 
