@@ -12,12 +12,8 @@ _QUOTED = 80
 
 
 class TfcliError(Exception):
-    """Something failed while working: a file turned out broken, a disk filled, a loss diverged.
-
-    Args:
-        problem: what is wrong, where, with the value received; starts with a capital, has no full stop.
-        remedy: what to do about it; starts in lower case, has no full stop.
-    """
+    """Something failed while working: a file turned out broken, a disk filled, a loss diverged. `problem` says what is
+    wrong, where, with the value received, and begins with a capital; `remedy` what to do. Neither has a full stop."""
 
     exit_code = 1
 

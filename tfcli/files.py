@@ -38,12 +38,8 @@ _made: set[Path] = set()
 
 
 class Lock:
-    """A file or a folder that is locked until `release`; `shared` with others that want no more, where there is such.
-
-    Raises:
-        BlockingIOError: another process holds it.
-        OSError: it is not there, or the file system locks none, or may not be written to.
-    """
+    """A file or a folder that is locked until `release`; `shared` with others that want no more, where there is such. A
+    BlockingIOError where another process holds it, an OSError where it is not there, or cannot be locked."""
 
     def __init__(self, path: Path, *, shared: bool = False) -> None:
         path = Path(os.path.abspath(path))  # noqa: PTH100 (it may be ".", which has no name)
@@ -125,11 +121,9 @@ def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
 
 @contextmanager
 def replacing_folder(path: Path) -> Iterator[Path]:
-    """Yield a new temporary folder; on success all that is in it stands at `path`, and is on the disk with all that
-    leads to it. Nothing may be at `path` but an empty folder. A TfcliError where it cannot be written.
-
-    It appears whole; one that the user has made, such as a mounted one, is filled name by name, its marker last.
-    """
+    """Yield a new temporary folder; on success all that is in it stands at `path`, whole, and is on the disk with all
+    that leads to it; one that the user has made, such as a mounted one, is filled name by name, its marker last.
+    Nothing may be at `path` but an empty folder. A TfcliError where it cannot be written."""
     try:
         filled = path.is_dir() and path not in _made
         if filled and any(path.iterdir()):
@@ -164,16 +158,9 @@ def replacing_folder(path: Path) -> Iterator[Path]:
 @contextmanager
 def claimed(path: Path, *, new: bool = False, lacks: str = "") -> Iterator[None]:
     """Hold an empty folder, made at once and locked, until what it is for is in it. What is left empty goes again, if
-    it was made here. Where no folders are locked (NFS), still only one process can make it.
-
-    Args:
-        new: refuse even an empty folder that is there already, as for a name that the program chooses.
-        lacks: what the sentence says of a folder with something in it: " and holds no run".
-
-    Raises:
-        Taken: something is in it, or another process holds it.
-        UsageError: it is a file, or cannot be made or written to.
-    """
+    it was made here. Where no folders are locked (NFS), still only one process can make it. `new`: refuse even an empty
+    folder that is there already. Raises Taken where something is in it (and `lacks` what is wanted: " and holds no
+    run") or another process holds it, and a UsageError where it cannot be made or written to."""
     made: list[Path] = []
     lock: Lock | None = None
     try:

@@ -25,19 +25,14 @@ from tfcli.recipe.model import ModelSection
 
 
 def causal_mask(target_length: int, source_length: int, device: torch.device | None = None) -> Tensor:
-    """Query t sees key s when s ≤ t, counted from the end: the last query sees every key; (T, S).
-
-    With as many queries as keys this is the lower triangle; with a key-value cache the queries are the last rows of it.
-    """
+    """Query t sees key s when s ≤ t, counted from the end: with a key-value cache, T are the last of S; (T, S)."""
     mask = torch.ones(target_length, source_length, dtype=torch.bool, device=device)
     return mask.tril(diagonal=source_length - target_length)
 
 
 def window_mask(target_length: int, source_length: int, window: int, device: torch.device | None = None) -> Tensor:
-    """Query t sees the keys less than `window` away, before and after, counted as in `causal_mask`; (T, S).
-
-    Together with the causal mask that is `window` keys, its own among them (Beltagy et al. 2020, section 3.1).
-    """
+    """Query t sees the keys less than `window` away, before and after, counted as in `causal_mask`; (T, S). With the
+    causal mask that is `window` keys, its own among them (Beltagy et al. 2020, section 3.1)."""
     last, first = source_length - target_length + window - 1, source_length - target_length - window + 1
     mask = torch.ones(target_length, source_length, dtype=torch.bool, device=device)
     return mask.tril(diagonal=last).triu(diagonal=first)
@@ -78,12 +73,9 @@ def attention_mask(
 
 @dataclass(frozen=True)
 class Span:
-    """The columns from `start` up to `end`. A text counts its positions from column `left` on: before it stands
-    padding, or, in a window of several documents, another one. Without `left`, columns are positions.
-
-    Shape:
-        left: (B,), or (B, T) where each column has a beginning of its own; whole numbers
-    """
+    """The columns from `start` up to `end`. A text counts its positions from column `left` on, (B,), or (B, T) where
+    each column has a beginning of its own: before it stands padding, or, in a window of several documents, another one.
+    Without `left`, columns are positions."""
 
     start: int
     end: int
@@ -208,8 +200,7 @@ def has_block_masks(device: torch.device) -> bool:
 
 
 def block_mask(document_starts: Tensor, *, causal: bool, window: int | None) -> BlockMask:
-    """What `attention_mask` says of documents, for `block_attention`, which leaves out blocks where nothing may be seen
-    (Dong et al. 2024, section 4.2)."""
+    """What `attention_mask` says of documents, by blocks: empty ones are left out (Dong et al. 2024, section 4.2)."""
 
     def may_attend(row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         seen = document_starts[row, query] == document_starts[row, key]
@@ -222,8 +213,7 @@ def block_mask(document_starts: Tensor, *, causal: bool, window: int | None) -> 
 
 
 def block_attention(query: Tensor, key: Tensor, value: Tensor, mask: BlockMask, *, scale: float) -> Tensor:
-    """Attention on PyTorch's flex attention, without dropout; shapes as those of `fused_attention`. A CPU has no
-    gradient of it."""
+    """PyTorch's flex attention, without dropout, or gradient on a CPU; shapes as those of `fused_attention`."""
     run: Any = flex_attention if query.is_cpu or torch.compiler.is_compiling() else _compiled_flex_attention()
     return run(query, key, value, block_mask=mask, scale=scale)
 

@@ -33,8 +33,7 @@ class TokenEmbedding(PositionTable):
         self.norm = build_norm(model) if model.embedding_norm else nn.Identity()
 
     def forward(self, input_ids: Tensor, span: Span | None = None, token_type_ids: Tensor | None = None) -> Tensor:
-        """Embed ids, (B, T) → (B, T, D), that stand at `span`, or at the beginning; without types, all tokens are of
-        type 0."""
+        """Embed ids, (B, T) → (B, T, D), at `span`, or at the beginning; without types, all are of type 0."""
         x = F.embedding(input_ids, self.weight)
         if self.scale != 1:
             x = x * self.scale

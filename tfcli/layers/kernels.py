@@ -73,8 +73,7 @@ def biased_product(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def packed(weight: Tensor) -> Tensor:
-    """A weight, (out, in), in oneDNN's own blocks, which `biased_product` reads; the weight itself where there are
-    none."""
+    """A weight, (out, in), in oneDNN's own blocks, for `biased_product`; the weight itself where there are none."""
     weight = weight.detach().contiguous()
     try:
         blocks: Tensor = reorder_linear_weight(weight, _TYPICAL_ROWS)
@@ -85,12 +84,7 @@ def packed(weight: Tensor) -> Tensor:
 
 
 def int8_product(rows: Tensor, quantized: Tensor, scale: Tensor) -> Tensor:
-    """X (s ⊙ q)ᵀ for a weight in eight bits with a scale a row.
-
-    Shape:
-        rows: (N, in), bfloat16; quantized: (out, in), int8; scale: (out,), bfloat16
-        returns: (N, out), bfloat16
-    """
+    """X (s ⊙ q)ᵀ, (N, in) → (N, out) in bfloat16, for a weight q in eight bits, (out, in), with a scale s a row."""
     product = _first(int8_matmul, rows, quantized, scale)
     return rows @ quantized.to(rows.dtype).T * scale if product is None else product
 
@@ -211,8 +205,7 @@ class _BiasedProduct(torch.autograd.Function):
 
 
 class PrepackedLinear(nn.Module):
-    """The product with a weight that changes no more, (out, in), laid out once as oneDNN's kernels read it: float32 or
-    bfloat16, on the CPU."""
+    """A product with a weight that changes no more, laid out once as oneDNN's kernels of the CPU read it."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         super().__init__()

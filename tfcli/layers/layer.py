@@ -4,6 +4,7 @@ Attention mixes tokens, the feed-forward network works on each alone, and residu
 Gradient checkpointing and torch.compile go by layers.
 """
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -19,26 +20,16 @@ from tfcli.layers.norms import build_norm
 from tfcli.layers.positions import NO_SIGNAL, PositionSignal
 from tfcli.recipe.model import Activation, ModelSection
 
-
-def relu2(x: Tensor) -> Tensor:
-    """max(x, 0)² (So et al. 2021, section 4)."""
-    return F.relu(x).square()
-
-
-def gelu_tanh(x: Tensor) -> Tensor:
-    """½ x (1 + tanh(√(2/π) (x + 0.044715 x³))), which is nearly x Φ(x) (Hendrycks and Gimpel 2016, section 2)."""
-    return F.gelu(x, approximate="tanh")
-
-
+_gelu_tanh = functools.partial(F.gelu, approximate="tanh")
 ACTIVATIONS: Mapping[Activation, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
-    "relu2": relu2,
+    "relu2": lambda x: F.relu(x).square(),
     "gelu": F.gelu,
-    "gelu_tanh": gelu_tanh,
+    "gelu_tanh": _gelu_tanh,
     "silu": F.silu,
     "swiglu": F.silu,
     "geglu": F.gelu,
-    "geglu_tanh": gelu_tanh,
+    "geglu_tanh": _gelu_tanh,
 }
 
 
@@ -126,13 +117,8 @@ class TransformerLayer(nn.Module):
         self_weights: list[Tensor] | None = None,
         cross_weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """One after the other, each inside its residual; the feed-forward reads what attention does where the recipe
-        has them in parallel.
-
-        Shape:
-            padding_mask: (B, T), True at real tokens; mask: (B, 1, T, S), as `MultiHeadAttention.mask_of_pass` has it
-            memory: (B, S, D), the encoder's output; memory_padding_mask: (B, S)
-        """
+        """One after the other, each inside its residual; mask: (B, 1, T, S), as `MultiHeadAttention.mask_of_pass` has
+        it; memory: (B, S, D); padding masks: (B, T) and (B, S), True at real tokens."""
 
         def self_attend(h: Tensor) -> Tensor:
             return self.attention(

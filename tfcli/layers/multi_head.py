@@ -119,7 +119,8 @@ class MultiHeadAttention(nn.Module):
         query = rotate(query, positions.rotation)
         key, value = project() if cache is None else cache.keys_values(project)
         bias = None if positions.bias is None else positions.bias.to(query.dtype)
-        if self._is_one_query(query.shape[2], explicit=weights is not None):
+        explicit = weights is not None
+        if self._is_one_query(query.shape[2], explicit=explicit):
             heads = self._attend_from_one(query, key, value, padding_mask, bias)
         else:
             if key.shape[0] != query.shape[0]:
@@ -131,8 +132,7 @@ class MultiHeadAttention(nn.Module):
                 key, value = key.repeat_interleave(group, dim=1), value.repeat_interleave(group, dim=1)
             if mask is None:
                 lengths = query.shape[2], key.shape[2]
-                explicit, device = weights is not None, x.device
-                mask = self.mask_of_pass(padding_mask, *lengths, bias=bias, explicit=explicit, device=device)
+                mask = self.mask_of_pass(padding_mask, *lengths, bias=bias, explicit=explicit, device=x.device)
             is_padded = padding_mask is not None
             heads = self._attend(query, key, value, mask=mask, bias=bias, weights=weights, is_padded=is_padded)
         return self.output(heads.transpose(1, 2).flatten(2))
@@ -186,11 +186,9 @@ class MultiHeadAttention(nn.Module):
     def _is_one_query(self, target_length: int, *, explicit: bool) -> bool:
         return target_length == 1 and not self.training and self.score.has_kernel and not explicit
 
-    def _is_by_rows(self, bias: Tensor | None) -> bool:
-        return self.training_path == "rows" and self.training and not (bias is not None and bias.requires_grad)
-
     def _is_fused(self, bias: Tensor | None, *, explicit: bool) -> bool:
-        return self.score.has_kernel and not explicit and not self._is_by_rows(bias)
+        by_rows = self.training_path == "rows" and self.training and not (bias is not None and bias.requires_grad)
+        return self.score.has_kernel and not explicit and not by_rows
 
     def _attend(
         self,
@@ -211,10 +209,10 @@ class MultiHeadAttention(nn.Module):
             return fused_attention(query, key, value, mask, scale=scale, bias=bias, causal=causal, dropout=dropout)
         if weights is None and self.score.has_kernel:
             bias = query.new_zeros(1, 1, query.shape[2], key.shape[2]) if bias is None else bias
-            if mask is None:
-                return row_attention(query, key, value, bias, scale=scale, dropout=dropout)
-            output = row_attention(query, key, value, masked(bias, mask), scale=scale, dropout=dropout)
-            return without_blind_rows(output, mask) if is_padded else output  # else each query sees itself
+            bias = bias if mask is None else masked(bias, mask)
+            output = row_attention(query, key, value, bias, scale=scale, dropout=dropout)
+            # Without padding, each query sees itself.
+            return output if mask is None or not is_padded else without_blind_rows(output, mask)
         scores = self.score(query, key)
         output, of_heads = explicit_attention(scores if bias is None else scores + bias, value, mask, dropout)
         if weights is not None:
@@ -224,15 +222,9 @@ class MultiHeadAttention(nn.Module):
     def _attend_from_one(
         self, query: Tensor, key: Tensor, value: Tensor, padding_mask: Tensor | None, bias: Tensor | None
     ) -> Tensor:
-        """Attention of the last position alone, as when text is generated: it sees all keys but padding and those
-        beyond the window. Heads that share keys stand in the place of several queries, so that no key is repeated; so
-        do texts that share a source, one behind the other.
-
-        Shape:
-            query: (B, H, 1, Dh), and the same is returned
-            key, value: (B, Hkv, S, Dh), or (sources, Hkv, S, Dh); padding_mask: as many rows, and S
-            bias: (1, H, 1, S)
-        """
+        """Attention of the last position alone, (B, H, 1, Dh), as when text is generated: it sees all keys but padding
+        and those beyond the window. Heads that share keys stand in the place of several queries, so that no key is
+        repeated; so do texts that share a source; key, value: (B or sources, Hkv, S, Dh), bias: (1, H, 1, S)."""
         if self.window is not None and self.window < key.shape[2]:
             key, value = key[:, :, -self.window :], value[:, :, -self.window :]
             padding_mask = None if padding_mask is None else padding_mask[:, -self.window :]

@@ -44,13 +44,9 @@ def sinusoidal_encoding(
 
 @dataclass(frozen=True)
 class PositionSignal:
-    """What every self-attention of a stack is told about positions; at most one of the three.
-
-    Shape:
-        rotation: tables of (T, R) or (B, 1, T, R), which turn the first R dimensions of queries and keys
-        bias: (1, H, T, S), added to the scores
-        added: (T, D) or (B, T, D), added to what queries and keys are projected from
-    """
+    """What every self-attention of a stack is told about positions; at most one of the three. `rotation`: tables of
+    (T, R) or (B, 1, T, R), which turn the first R dimensions of queries and keys. `bias`: (1, H, T, S), added to the
+    scores. `added`: (T, D) or (B, T, D), added to what queries and keys are projected from."""
 
     rotation: Rotation | None = None
     bias: Tensor | None = None
@@ -124,15 +120,12 @@ class AlibiPositions(AttentionPositions):
         return PositionSignal(bias=alibi_bias(span.end - span.start, span.end, self.slopes))
 
 
-class RelativePositions(AttentionPositions):
-    """T5's learned bias a bucket of distances."""
-
+class _RelativePositions(AttentionPositions):
     def __init__(self, model: ModelSection, *, bidirectional: bool) -> None:
         super().__init__()
         self.relative_bias = RelativeBias(model, bidirectional=bidirectional)
 
     def forward(self, span: Span) -> PositionSignal:
-        """The bias of every head."""
         return PositionSignal(bias=self.relative_bias(span.end - span.start, span.end))
 
 
@@ -209,7 +202,7 @@ def attention_positions(model: ModelSection, *, bidirectional: bool) -> Attentio
     if model.positions == "alibi":
         return AlibiPositions(model)
     if model.positions == "t5":
-        return RelativePositions(model, bidirectional=bidirectional)
+        return _RelativePositions(model, bidirectional=bidirectional)
     if model.positions != "none" and model.position_merge == "query_key":
         return QueryKeyPositions(model)
     return AttentionPositions()

@@ -10,8 +10,7 @@ from tfcli.recipe.model import ModelSection
 
 
 class RelativeBias(nn.Module):
-    """One table for all layers of a stack. In an encoder keys may lie after their query (`bidirectional`), and half of
-    the buckets is theirs."""
+    """A table for all layers of a stack; `bidirectional`, half of the buckets is for keys after their query."""
 
     def __init__(self, model: ModelSection, *, bidirectional: bool) -> None:
         super().__init__()
@@ -30,12 +29,8 @@ class RelativeBias(nn.Module):
 
 
 def relative_buckets(distance: Tensor, *, buckets: int, max_distance: int, bidirectional: bool) -> Tensor:
-    """Which bucket, 0 … buckets − 1, each distance (key − query) falls into.
-
-    Half of the buckets holds one distance each; the others hold ranges that grow logarithmically up to
-    `max_distance`, beyond which all share the last. One-way, the future falls into bucket 0 with distance 0: it is
-    masked.
-    """
+    """Which bucket, 0 … buckets − 1, each distance (key − query) falls into. Half of them hold one distance each, the
+    others ranges that grow logarithmically up to `max_distance`. One-way, the future is as distance 0."""
     if bidirectional:
         buckets //= 2
         side = (distance > 0).long() * buckets

@@ -17,11 +17,8 @@ from tfcli.recipe.model import ModelSection, PositionLayout
 
 @dataclass(frozen=True)
 class Rotation:
-    """Cosines and sines for every dimension of a head that is turned, the first R of its Dh.
-
-    Shape:
-        cosines, sines: (T, R), or (B, 1, T, R) where every text has positions of its own
-    """
+    """Cosines and sines for every dimension of a head that is turned, the first R of its Dh: (T, R), or (B, 1, T, R)
+    where every text has positions of its own."""
 
     cosines: Tensor
     sines: Tensor
@@ -36,19 +33,15 @@ class Rotation:
 
 
 def rotation(positions: Tensor, frequencies: Tensor, layout: PositionLayout = "halves", gain: float = 1.0) -> Rotation:
-    """Cosines and sines, (T, R), of the angles position · frequency (Su et al. 2021, equation 15), all times `gain`.
-
-    Shape:
-        positions: (T,); frequencies: (R / 2,), float64
-    """
+    """Cosines and sines, (T, R), of the angles position · frequency (Su et al. 2021, equation 15), all times `gain`;
+    positions: (T,), frequencies: (R / 2,), float64."""
     angles = positions.double()[:, None] * frequencies
     angles = angles.repeat(1, 2) if layout == "halves" else angles.repeat_interleave(2, dim=1)
     return Rotation((gain * angles.cos()).float(), (gain * angles.sin()).float(), layout)
 
 
 def rotary_frequencies(model: ModelSection, length: int = 0) -> Tensor:
-    """The angle by which each pair of dimensions turns from one position to the next, (R / 2,); "dynamic" ones depend
-    on the `length` of a text beyond the context."""
+    """Each pair's angle from one position to the next, (R / 2,); "dynamic": by the `length` beyond the context."""
     size, base, factor = model.turned_size, model.position_base, model.position_scaling
     if model.position_scaling_kind == "linear":
         return _plain(size, base) / factor
@@ -72,8 +65,7 @@ def _plain(size: int, base: float) -> Tensor:
 
 
 def rotate(x: Tensor, by: Rotation | None) -> Tensor:
-    """Turn each pair (a, b) of x, (B, H, T, Dh), into (a cos − b sin, b cos + a sin); unchanged where there is no
-    rotation, or beyond it."""
+    """Turn each pair (a, b) of x, (B, H, T, Dh), of the first R dimensions: (a cos − b sin, b cos + a sin)."""
     if by is None:
         return x
     if (size := by.cosines.shape[-1]) < x.shape[-1]:

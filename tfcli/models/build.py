@@ -40,23 +40,17 @@ def _gpt2(name: str, parameter: Tensor, section: ModelSection, generator: torch.
     depth (Radford et al. 2019, section 2.3).
 
     Embeddings that are scaled by √D start with a standard deviation of 1/√D: a token then weighs as much as its
-    position, and more than what the first layers add to it.
+    position, and more than what the first layers add to it. With "copying", T5's biases begin as large as scores
+    become, or they would take hundreds of steps to grow from nothing (docs/decisions/0019).
     """
     std = section.init_std
-    if name in _TOKEN_EMBEDDINGS and section.embedding_scale != 1:
+    if section.initialization == "copying" and name.endswith("relative_bias.weight"):
+        std = 2.0
+    elif name in _TOKEN_EMBEDDINGS and section.embedding_scale != 1:
         std = section.d_model**-0.5
     elif name.endswith("output.weight"):
         std = section.init_std / (2 * section.num_layers) ** 0.5
     parameter.normal_(0.0, std, generator=generator)
-
-
-def _copying(name: str, parameter: Tensor, section: ModelSection, generator: torch.Generator) -> None:
-    """As gpt2. T5's biases begin as large as scores become, N(0, 4): each head looks at distances of its own, which
-    would take hundreds of steps to grow from nothing (docs/decisions/0019)."""
-    if name.endswith("relative_bias.weight"):
-        parameter.normal_(0.0, 2.0, generator=generator)
-    else:
-        _gpt2(name, parameter, section, generator)
 
 
 def _bert(name: str, parameter: Tensor, section: ModelSection, generator: torch.Generator) -> None:
@@ -89,7 +83,7 @@ def _t5(name: str, parameter: Tensor, section: ModelSection, generator: torch.Ge
 
 
 _DRAWS: Mapping[Initialization, Draw] = {
-    "copying": _copying,
+    "copying": _gpt2,
     "gpt2": _gpt2,
     "bert": _bert,
     "vaswani2017": _vaswani2017,
@@ -98,12 +92,8 @@ _DRAWS: Mapping[Initialization, Draw] = {
 
 
 def _pass_on(attention: MultiHeadAttention, gain: float, generator: torch.Generator) -> None:
-    """W^v orthogonal and W^o = gain · (W^v)ᵀ: together the heads add to a token what they attend to, unturned (with
-    fewer key-value dimensions than D, its projection on them).
-
-    After Trockman and Kolter 2023, who begin with value-output products near a multiple of the identity. It spares a
-    small model the long plateau before it learns to copy from its context.
-    """
+    """W^v orthogonal and W^o = gain · (W^v)ᵀ: together the heads add to a token what they attend to, unturned, which
+    spares a small model the long plateau before it learns to copy from its context (after Trockman and Kolter 2023)."""
     assert isinstance(attention.value, nn.Linear) and isinstance(attention.output, nn.Linear)
     nn.init.orthogonal_(attention.value.weight, generator=generator)
     group = attention.num_heads // attention.num_kv_heads

@@ -18,8 +18,7 @@ from tfcli.recipe.model import WeightPrecision
 
 
 def choose_device(wanted: str) -> torch.device:
-    """CUDA where there is one, else the CPU; a `Remark` where Apple's MPS has been left aside. A device that is asked
-    for and not there is refused."""
+    """CUDA where there is one, else the CPU, never MPS unasked; one that is not there is refused."""
     there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if wanted == "auto":
         wanted = "cuda" if there["cuda"] else "cpu"
@@ -41,9 +40,8 @@ _MALLOPT = {-4: 0, -1: -1, -2: 64 << 20}
 
 
 def keep_freed_memory() -> None:
-    """Let glibc keep what is freed for what is allocated next. By default it gives every large tensor back to the
-    system, and the next one is made of new pages, each zeroed at its first touch: up to a fifth of a training step on a
-    CPU, and of a large batch of texts. Other systems are left as they are."""
+    """Let glibc keep what is freed for what is allocated next: new pages for every large tensor, each zeroed at its
+    first touch, take up to a fifth of a training step on a CPU. Other systems are left as they are."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform.startswith("linux") else None
     if mallopt is not None:  # other C libraries have none
         for parameter, value in _MALLOPT.items():

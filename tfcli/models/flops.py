@@ -11,15 +11,13 @@ from tfcli.recipe.model import ModelSection
 
 @dataclass(frozen=True)
 class ForwardFlops:
-    """Operations of the matrix products of one forward pass, by what they are for."""
+    """Operations of the matrix products of one forward pass: of queries, keys and values (`projections`), of weights
+    times values (`mixing`), of attention's W^o (`output`), and so on."""
 
     projections: int
-    """Queries, keys and values."""
     scores: int
     mixing: int
-    """Weights times values."""
     output: int
-    """Attention's output projection, W^o."""
     feed_forward: int
     head: int
 
@@ -99,11 +97,10 @@ def training_flops(
     frozen: bool = False,
 ) -> int:
     """Of a forward and a backward pass: three times the forward pass, for the backward one multiplies every matrix
-    twice, for the gradient of its input and for its own, which `frozen` ones do not have; the adapters beside them are
-    left out. What activation checkpointing computes again does not count (Chowdhery et al. 2022, appendix B)."""
+    twice, for the gradient of its input and for its own, which `frozen` ones do not have (adapters are left out). What
+    activation checkpointing computes again does not count (Chowdhery et al. 2022, appendix B)."""
     parts = flops_by_part(section, sequences, length, target_length=target_length, labelled=labelled)
-    of_weights = parts.total - parts.scores - parts.mixing
-    return 3 * parts.total - (of_weights if frozen else 0)
+    return 3 * parts.total - (parts.total - parts.scores - parts.mixing if frozen else 0)
 
 
 def _meetings(section: ModelSection, length: int, *, causal: bool, hidden_too: bool) -> int:

@@ -25,12 +25,7 @@ _AT_MOST = 2048
 
 
 class Target(NamedTuple):
-    """Predictions of some tokens, and the tokens that were right; `IGNORED` where there is nothing to predict.
-
-    Shape:
-        logits: (N, Vocab)
-        labels: (N,)
-    """
+    """Predictions of some tokens, (N, Vocab), and the tokens that were right, (N,), or `IGNORED`: nothing to predict."""
 
     logits: Tensor
     labels: Tensor
@@ -67,11 +62,8 @@ def best_spans(logits: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class LabelScores(NamedTuple):
-    """Of each labelled position −log p of the right token, whether that was the likeliest, the label, and the
-    probability of the ids that no token has: 0 and False where the label is `IGNORED`.
-
-    Shape: each (N,)
-    """
+    """Of each labelled position, (N,), −log p of the right token, whether that was the likeliest, the label, and the
+    probability of the ids that no token has: 0 and False where the label is `IGNORED`."""
 
     nats: Tensor
     correct: Tensor
@@ -93,12 +85,8 @@ def scores_of_labels(
 
 
 def labelled_hidden(model: Transformer, batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:
-    """The last vectors of a batch and their labels, without those that have none where that pays: a masked model
-    predicts one token in seven, and the logits of the others would be most of the work.
-
-    Shape:
-        returns: (N, D) and (N,)
-    """
+    """The last vectors of a batch, (N, D), and their labels, (N,), without those that have none where that pays: a
+    masked model predicts one token in seven, and the logits of the others would be most of the work."""
     labels = _on(batch.labels, device)
     hidden = _hidden(model, batch, device)
     if 2 * batch.target_tokens > batch.labels.size:

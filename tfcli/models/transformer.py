@@ -30,19 +30,11 @@ class Transformer(nn.Module):
         self.section = section
 
     def hidden(self, *inputs: Any, **options: Any) -> Tensor:
-        """The last vectors, which the head turns into logits; each architecture says what it takes.
-
-        Shape:
-            returns: (B, T, D)
-        """
+        """The last vectors, (B, T, D), which the head turns into logits; each architecture says what it takes."""
         raise NotImplementedError
 
     def forward(self, *inputs: Any, **options: Any) -> Tensor:
-        """Logits of a token at every position, from what `hidden` takes.
-
-        Shape:
-            returns: (B, T, Vocab)
-        """
+        """Logits of a token at every position, (B, T, Vocab), from what `hidden` takes."""
         return self.head(self.hidden(*inputs, **options))
 
     @property
@@ -135,17 +127,16 @@ class Stack(nn.Module):
         length = x.shape[1]
         positions = self.positions(span_of(length, cache, document_starts))
         remembered = 0 if cache is None else cache.length
-        mask, explicit = None, self_weights is not None
+        mask = None
         if len(self.layers):
-            first = self.layers[0]
-            assert isinstance(first, TransformerLayer)
+            first: Any = self.layers[0]
             mask = first.attention.mask_of_pass(  # depends on no layer, and is built once for all
                 padding_mask,
                 length,
                 remembered + length,
                 document_starts=document_starts,
                 bias=positions.bias,
-                explicit=explicit,
+                explicit=self_weights is not None,
                 prefix=prefix,
                 device=x.device,
             )
@@ -170,11 +161,8 @@ def span_of(tokens: int, cache: StackCache | None, document_starts: Tensor | Non
 
 
 class Decoder(Transformer):
-    """A causal language model: each token sees those before it and predicts the next (Radford et al. 2018).
-
-    Attributes:
-        reads_prefix: whether prompts are to be read both ways, as a prefix language model was trained to.
-    """
+    """A causal language model: each token sees those before it and predicts the next (Radford et al. 2018). With
+    `reads_prefix`, prompts are read both ways, as a prefix language model was trained to."""
 
     reads_prefix = False
 
@@ -258,13 +246,7 @@ class EncoderDecoder(Transformer):
     def encode(
         self, input_ids: Tensor, padding_mask: Tensor | None = None, *, weights: AttentionWeights | None = None
     ) -> Tensor:
-        """The source as the decoder sees it.
-
-        Shape:
-            input_ids: (B, S)
-            padding_mask: (B, S), True at real tokens
-            returns: (B, S, D)
-        """
+        """The source, (B, S), as the decoder sees it, (B, S, D); padding_mask: (B, S), True at real tokens."""
         x = self.embedding(input_ids)
         return self.encoder(x, padding_mask=padding_mask, self_weights=collector(weights, "encoder_self"))
 
@@ -277,13 +259,8 @@ class EncoderDecoder(Transformer):
         cache: StackCache | None = None,
         weights: AttentionWeights | None = None,
     ) -> Tensor:
-        """The last vectors of the target. Padding at the target's end needs no mask: the causal one hides it.
-
-        Shape:
-            decoder_input_ids: (B, T), the target shifted right by one
-            memory: (B, S, D); padding_mask: (B, S), of the source
-            returns: (B, T, D)
-        """
+        """The last vectors, (B, T, D), of the target shifted right by one, (B, T), whose padding at the end the causal
+        mask hides. Of the source, memory: (B, S, D), padding_mask: (B, S)."""
         return self.decoder(
             self.target_embedding(decoder_input_ids, span_of(decoder_input_ids.shape[1], cache)),
             memory=memory,
@@ -301,12 +278,7 @@ class EncoderDecoder(Transformer):
         *,
         weights: AttentionWeights | None = None,
     ) -> Tensor:
-        """Encode, then decode with the true target before each position (teacher forcing).
-
-        Shape:
-            input_ids, padding_mask: (B, S); decoder_input_ids: (B, T)
-            returns: (B, T, D)
-        """
+        """Encode, (B, S), then decode with the true target before each position (teacher forcing), (B, T, D)."""
         memory = self.encode(input_ids, padding_mask, weights=weights)
         return self.decode(decoder_input_ids, memory, padding_mask, weights=weights)
 
@@ -340,10 +312,7 @@ def part_of_parameter(name: str) -> ParameterPart:
 
 
 def extend_context(model: Transformer, length: int) -> None:
-    """Make room for `length` positions in a model's tables. Formulas go on; ALiBi and T5's biases have no end.
-
-    What the model makes of positions it has not been trained on is another matter; learned ones are refused.
-    """
+    """Make room for `length` positions in a model's tables; learned ones are refused. Biases have no end."""
     require_extendable(model)
     for module in model.modules():
         if isinstance(module, TokenEmbedding | AttentionPositions):
@@ -353,7 +322,6 @@ def extend_context(model: Transformer, length: int) -> None:
 def require_extendable(model: Transformer) -> None:
     """Refuse to go beyond the context where positions end there: where they are learned."""
     if model.section.positions == "learned":
-        raise UsageError(
-            f"This model has learned its {model.section.max_seq_len} positions one by one, and has none beyond them",
-            "ask for fewer tokens, or choose --beyond-context slide (forget the oldest) or stop (end the text there)",
-        )
+        own = f"This model has learned its {model.section.max_seq_len} positions one by one"
+        remedy = "choose --beyond-context slide (forget the oldest) or stop (end the text there)"
+        raise UsageError(f"{own}, and has none beyond them", f"ask for fewer tokens, or {remedy}")

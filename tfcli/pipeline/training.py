@@ -84,14 +84,10 @@ def train_recipe(
     init: Path | None = None,
     workers: Workers = SINGLE_PROCESS,
 ) -> TrainingFinished:
-    """Train a recipe into `out`, or into `runs/<name>-<n>`.
-
-    A folder that holds a run of the same recipe is continued. Of several workers the first one begins the run, and then
-    all go on with it from its folder, as they do when they are started again.
-
-    Refused are a folder that holds a run of another recipe (named is the first setting that differs) or something
-    else, or that another process trains into; and several workers that are to find a name for it.
-    """
+    """Train a recipe into `out`, or into `runs/<name>-<n>`, continuing a folder that holds a run of the same recipe. Of
+    several workers the first one begins the run, and then all go on with it from its folder. Refused are a folder that
+    holds a run of another recipe (named is the first setting that differs) or something else, or that another process
+    trains into; and several workers that are to find a name for it."""
     recipe = _complete(recipe, init)
     if workers.size > 1:
         if out is None:
@@ -135,15 +131,13 @@ def _complete(recipe: Recipe, init: Path | None) -> Recipe:
         raise UsageError(f"There is no built-in text for train.task = {recipe.train.task!r}", remedy)
     recipe = replace(with_absolute_paths(recipe.resolved()), origin=OriginSection())
     # A tokenizer that extends the run's, where one is named, decides how many rows the model has.
-    return (
-        recipe if recipe.tokenizer.path is None and prepared_folder(recipe.data) is None else _with_initial(recipe)[0]
-    )
+    is_open = recipe.tokenizer.path is None and prepared_folder(recipe.data) is None
+    return recipe if is_open else _with_initial(recipe)[0]
 
 
 def require_trainable(recipe: Recipe, out: Path | None, init: Path | None) -> Tokenizer | None:
     """Refuse whatever `train_recipe` refuses before it makes a model; return the tokenizer, where it need not be
-    trained. Pairs in files are read to their end, of a text only its beginning, and what is on the hub is not asked
-    for."""
+    trained. Pairs in files are read to their end, of a text only its beginning, and the hub is not asked."""
     recipe = _complete(recipe, init)
     if out is not None and not _holds_same_run(out, recipe):
         with claimed_run(out, recipe.name):
@@ -156,10 +150,9 @@ def require_trainable(recipe: Recipe, out: Path | None, init: Path | None) -> To
         if kind_of(recipe) == "pairs" and not any(name.startswith(PREFIX) for name in split.source.names):
             for _ in split.parts():  # one file may be longer than the other
                 pass
-    path = recipe.tokenizer.path
     if initial is not None:
         return extended or initial.tokenizer
-    return None if path is None else load_tokenizer(Path(path))
+    return None if recipe.tokenizer.path is None else load_tokenizer(Path(recipe.tokenizer.path))
 
 
 def _with_initial(recipe: Recipe) -> tuple[Recipe, StoredRun | None, Tokenizer | None]:
@@ -238,12 +231,10 @@ def resume_run(
     settings: Settings | None = None,
     workers: Workers = SINGLE_PROCESS,
 ) -> TrainingFinished:
-    """Go on with an interrupted run; of a finished one, say so and do nothing.
-
-    `settings` are to change from here on; with more steps, a finished run goes on too, at its last learning rate unless
-    train.schedule is named as well. Refused are a setting that may not change or has no effect, a recipe that was
-    edited, a run that another process trains into, and files that are damaged or another run's.
-    """
+    """Go on with an interrupted run; of a finished one, say so and do nothing. `settings` are to change from here on;
+    with more steps, a finished run goes on too, at its last learning rate unless train.schedule is named as well.
+    Refused are a setting that may not change or has no effect, a recipe that was edited, a run that another process
+    trains into, and files that are damaged or another run's."""
     run, given = existing_run(path), settings or {}
     recorded, recipe = workers.first_then_all(lambda: _changed(run, given, report))
     checkpoint = require_checkpoint(run)
@@ -269,7 +260,7 @@ def resume_run(
         report(StageStarted("training", str(path)))
         with workers.together():
             job = resume(run, recipe, data, workers)
-        job.changes = _events_of(changes, job.progress.step, before, recipe.train)
+        job.changes = tuple(_events_of(changes, job.progress.step, before, recipe.train))
         if changes and job.best_is_later:  # with other settings the run does not come back to that step
             job.progress.best_loss, job.progress.best_step = None, None
         return _drive(job, report, should_stop)
@@ -323,25 +314,20 @@ def _scheduled(train: TrainSection, before: TrainSection, progress: Progress, gi
         train = replace(train, schedule_steps=before.schedule_steps or before.steps)
     rate, has_ended = learning_rate(progress.step + 1, train), progress.step >= (train.schedule_steps or math.inf)
     if "learning_rate" in given and has_ended and rate < train.learning_rate:
-        warnings.warn(
-            f"The schedule has ended, so the learning rate stays at {rate / train.learning_rate:.2g} of "
-            f"train.learning_rate = {train.learning_rate:g}; --set train.schedule=constant takes all of it.",
-            Remark,
-            stacklevel=2,
-        )
+        stays = f"The schedule has ended, so the learning rate stays at {rate / train.learning_rate:.2g} of "
+        remedy = f"train.learning_rate = {train.learning_rate:g}; --set train.schedule=constant takes all of it."
+        warnings.warn(stays + remedy, Remark, stacklevel=2)
     return train
 
 
-def _events_of(
-    changes: Sequence[Change], step: int, before: TrainSection, after: TrainSection
-) -> tuple[SettingChanged, ...]:
+def _events_of(changes: Sequence[Change], step: int, before: TrainSection, after: TrainSection) -> list[SettingChanged]:
     """The last change that bears on the learning rate says what becomes of it."""
     events = [SettingChanged(step, *change) for change in changes]
     of_rate = [n for n, change in enumerate(changes) if change.key in [f"train.{key}" for key in _OF_THE_RATE]]
     for number in of_rate[-1:]:
         rate = learning_rate(step, before) if step else 0.0
         events[number] = replace(events[number], rate_before=rate, rate_after=learning_rate(step + 1, after))
-    return tuple(events)
+    return events
 
 
 def _require_same_run(run: RunDirectory, recorded: Recipe, checkpoint: Checkpoint, settings: Settings) -> list[Change]:
@@ -350,10 +336,8 @@ def _require_same_run(run: RunDirectory, recorded: Recipe, checkpoint: Checkpoin
     config, data, lines = read_config(run.config), read_run_data(run.data), read_metrics(run.metrics)
     if recorded.model != config.model:
         key, ours, theirs = changes_between(recorded, replace(recorded, model=config.model))[0]
-        raise UsageError(
-            f"{run.recipe} and {run.config} describe different models: {key} is {_shown(ours)} and {_shown(theirs)}",
-            "restore the run's own files",
-        )
+        problem = f"{run.recipe} and {run.config} describe different models: {key} is"
+        raise UsageError(f"{problem} {_shown(ours)} and {_shown(theirs)}", "restore the run's own files")
     if (origin := checkpoint.origin) is None:
         if (steps := recorded.train.steps) < checkpoint.step:
             problem = f"{checkpoint.folder} is of step {checkpoint.step}, and {run.recipe} has train.steps = {steps}"
@@ -367,10 +351,8 @@ def _require_same_run(run: RunDirectory, recorded: Recipe, checkpoint: Checkpoin
         (run.data, data.fingerprint, origin.data),
     ):
         if found != wanted:
-            raise BrokenInputError(
-                f"{path} has {shortened(repr(found))}, and {checkpoint.folder} belongs to {shortened(repr(wanted))}",
-                _FOREIGN,
-            )
+            ours, theirs = shortened(repr(found)), shortened(repr(wanted))
+            raise BrokenInputError(f"{path} has {ours}, and {checkpoint.folder} belongs to {theirs}", _FOREIGN)
     # A change that was asked for is a line of the metrics before it is in the recipe, and then in the next checkpoint.
     logged = [(line.get("key"), line.get("to")) for line in lines if line["step"] >= checkpoint.step]
     edits = edits_since(origin.recipe, recorded)
@@ -380,11 +362,11 @@ def _require_same_run(run: RunDirectory, recorded: Recipe, checkpoint: Checkpoin
         if edit.key in ("data.source", "data.validation"):  # the same text at another place is the same text
             require_same_text(run, recorded)
         elif not may_change(edit.key) or name not in settings.get(section, {}):
-            asked, before = f"and ask for it: --set {edit.key}={edit.after}", _shown(edit.before)
-            raise UsageError(
-                f"{run.recipe} was edited: {edit.key} is {_shown(edit.after)}, and the run was trained with {before}",
-                f"put it back to {before}, {asked if may_change(edit.key) else 'or begin a new run with --init'}",
-            )
+            before, after = _shown(edit.before), _shown(edit.after)
+            problem = f"{run.recipe} was edited: {edit.key} is {after}, and the run was trained with {before}"
+            asked = f"and ask for it: --set {edit.key}={edit.after}"
+            other = asked if may_change(edit.key) else "or begin a new run with --init"
+            raise UsageError(problem, f"put it back to {before}, {other}")
     return [edit for edit in edits if may_change(edit.key)]
 
 

@@ -7,7 +7,7 @@ import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
@@ -118,20 +118,19 @@ def find_keys(word: str) -> list[RecipeKey]:
     UsageError where there is none."""
     called = [meant.name for meant in meanings(word)]
     part = re.sub(r"\W|_", " ", word.lower()).strip()
-    ranked: list[tuple[int, RecipeKey]] = []
-    keys = recipe_keys()
+    keys, ranks = recipe_keys(), list[list[RecipeKey]]([[], [], []])
     for key in keys:
         texts = (key.name, " ".join(key.synonyms), key.meaning)
         has = [re.search(rf"\b{part}", re.sub(r"\W|_", " ", text.lower())) for text in texts]
         if key.name in called or word == key.name:
-            ranked.append((0, key))
+            ranks[0].append(key)
         elif part and any(has):
-            ranked.append((1 if has[0] else 2, key))
-    if not ranked:
+            ranks[1 if has[0] else 2].append(key)
+    if not any(ranks):
         guess = near(word, [key.name for key in keys] + known_words())
         remedy = f"did you mean {guess[0]}" if guess else "see them all with `tfcli recipes keys`"
         raise UsageError(f"No recipe key has {shortened(word)!r} in its name or meaning", remedy)
-    return [key for _, key in sorted(ranked, key=lambda pair: pair[0])]
+    return [*chain.from_iterable(ranks)]
 
 
 def _keys_of(section: str, kind: type) -> Iterator[RecipeKey]:

@@ -13,8 +13,7 @@ State = Literal["whole", "in use", "unfinished", "damaged"]
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """A prepared dataset or a trained tokenizer in the cache. `sources`: none where they are not recorded; `size`:
-    bytes of its files; `age_seconds` since it was last used."""
+    """What the cache holds: its `sources`, if they are recorded, its `size` in bytes, and when it was last used."""
 
     kind: Kind
     path: str
@@ -82,9 +81,8 @@ NONE_SKIPPED = SkippedRecords()
 
 @dataclass(frozen=True)
 class MixedSource:
-    """What a source has of a mixture: its weight, its share of the training tokens, and how often it is read.
-    `max_epochs`: the most times that it may be. `retired_at`: tokens of the stream when it had been read so often, and
-    the others took over its share."""
+    """What a source has of a mixture; it may be read `max_epochs` times at most, which it was at token `retired_at` of
+    the stream, from where on the others take over its share."""
 
     source: str
     weight: float
@@ -169,13 +167,10 @@ class TokenizerQuality:
     """What one tokenizer makes of a text. Shares and rates are 0 to 1.
 
     Attributes:
-        tokens: of the whole text; `unknown` of them are the unknown token.
-        bytes_per_token, characters_per_token: how much text a token carries.
         fertility: tokens a word, words being what stands between white space (Rust et al. 2021, section 3.3, whose
             words are cut at punctuation as well).
         whole_words: share of the runs of letters and digits that lie in one known token.
         single_characters: share of the tokens that stand for one character, or for a part of one.
-        unknown_rate: share of the tokens that are the unknown token.
         vocabulary_use: share of the vocabulary, special tokens left out, that occurs in the text.
         renyi_efficiency: Rényi entropy of the tokens with α = 2.5, over ln of the vocabulary's size (Zouhar et al.
             2023, equation 9): 1 where all tokens are equally frequent.

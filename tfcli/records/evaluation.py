@@ -13,8 +13,7 @@ Unit = Literal["documents", "pairs", "stretches"]
 
 @dataclass(frozen=True)
 class Intervals:
-    """95 % intervals by bootstrap (Efron 1979, percentiles; for BLEU and chrF as Koehn 2004); None: no such score, or
-    not enough to resample."""
+    """95 % intervals by bootstrap (Efron 1979, percentiles; Koehn 2004); None: no such score, or too little."""
 
     loss: Interval | None = None
     perplexity: Interval | None = None

@@ -34,8 +34,7 @@ class Candidate:
 @dataclass(frozen=True)
 class Filled:
     """Every mask of a prompt with its candidates, best first, and the prompt with the best of each put in. `order`
-    holds every mask's turn, from 0, of which its candidates are; None: each was judged with all the others still
-    masked."""
+    holds every mask's turn, from 0; None: each was judged with all the others still masked."""
 
     prompt: str
     predictions: tuple[tuple[Candidate, ...], ...]

@@ -53,9 +53,8 @@ class TrainingStarted(_Event):
 
 @dataclass(frozen=True)
 class SettingChanged(_Event):
-    """A setting that a resume has changed, before step `step` + 1. `key` is ``section.field``; `rate_before`
-    and `rate_after` are the learning rates of step `step` before it and of the next one after it, where it bears on
-    them."""
+    """A setting, as ``section.field``, that a resume has changed before step `step` + 1; `rate_before` and `rate_after`
+    are the learning rates of that step and the next, where it bears on them."""
 
     event = "changed"
     step: int
@@ -208,8 +207,7 @@ class StepPoint:
 
 @dataclass(frozen=True)
 class EvaluationPoint:
-    """The validation part, scored: `scored_tokens` of it. `step` is that of the weights; `tokens` and `seconds` are
-    those that training had come to by then."""
+    """The validation part, scored; `tokens` and `seconds` are those that training had come to by then."""
 
     step: int
     tokens: int
@@ -257,17 +255,6 @@ class KeptFile:
 
 
 @dataclass(frozen=True)
-class RunText:
-    """What a run was trained on."""
-
-    sources: tuple[str, ...]
-    split: str
-    train_documents: int
-    validation_documents: int
-    fingerprint: str
-
-
-@dataclass(frozen=True)
 class RunTokenizer:
     """`algorithm` is None where the run did not train it."""
 
@@ -278,14 +265,14 @@ class RunTokenizer:
 
 @dataclass(frozen=True)
 class RunDetail:
-    """All of one run. `text` is None for an imported run; `origin` is then where it came from. `bits_per_byte` is that
-    of the best evaluation, where the size of the validation text is known."""
+    """All of one run. `text` is what it was trained on, as data.json has it, or `origin` where it was imported from.
+    `bits_per_byte` is that of the best evaluation, where the size of the validation text is known."""
 
     summary: RunSummary
     objective: str
     model: dict[str, Any]
     tokenizer: RunTokenizer
-    text: RunText | None
+    text: dict[str, Any] | None
     origin: str | None
     settings: tuple[Setting, ...]
     history: History

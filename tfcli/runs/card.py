@@ -52,8 +52,7 @@ def run_card(recipe: Recipe, finished: TrainingFinished, exportable: Exportable,
 
 
 def imported_card(recipe: Recipe, left_over: Sequence[str], text: str, mask: str | None) -> str:
-    """The page of an imported run, as Markdown, with a `text` that the run's tokenizer and context have room for;
-    `mask` is the mask token's name, if there is one."""
+    """The page of an imported run, as Markdown, with a `text` it has room for; `mask`: the mask token's name."""
     model, origin = recipe.model, recipe.origin
     facts = {"imported from": _name(origin.source), "family": origin.layout}
     if left_over:

@@ -33,8 +33,7 @@ class RunConfig:
 
 
 def imported_by_old_rule(run: Path) -> str | None:
-    """Where a run comes from that was imported before a checkpoint's own tokenizer said what begins a text; None: it is
-    no such run, or cannot be read."""
+    """The origin of a run imported before its own tokenizer said what begins a text; else None."""
     try:
         read_versioned(run / "config.json", _BEFORE_TEXT_START, remedy=_RESTORE)
         return str(read_toml(run / "recipe.toml")["origin"]["source"])
@@ -48,8 +47,7 @@ def write_config(path: Path, config: RunConfig) -> None:
 
 
 def read_config(path: Path) -> RunConfig:
-    """Read `config.json`; a `UsageError` where it is not there, a `BrokenInputError` where it is damaged, or of a
-    format version that this tfcli does not read."""
+    """Read `config.json`: a `UsageError` where it is not there, a `BrokenInputError` where it cannot be used."""
     values = read_versioned(path, FORMAT_VERSION, _BEFORE_TEXT_START, remedy=_RESTORE)[1]
     try:
         config: RunConfig = validated(RunConfig, values, path, _RESTORE)
@@ -61,8 +59,7 @@ def read_config(path: Path) -> RunConfig:
 
 @dataclass(frozen=True)
 class RunData:
-    """The sources by name, and the fingerprint of the dataset that was made of them; `validation` is None in an older
-    run."""
+    """The sources, and the fingerprint of the dataset made of them; an older run has no `validation`."""
 
     kind: str
     sources: list[str]
@@ -102,8 +99,7 @@ class Header(NamedTuple):
 
 
 def read_header(path: Path) -> Header:
-    """Read a header, which the library holds against the file's size; a `UsageError` where there is no such file, a
-    `BrokenInputError` where it cannot be read, is truncated, or is no safetensors file."""
+    """Read a header: a `UsageError` where there is no such file, a `BrokenInputError` where it is damaged."""
     if not path.is_file():  # a pipe would never end
         raise UsageError(f"{path} is no safetensors file that is there", _REMEDY)
     try:
@@ -117,8 +113,7 @@ def read_header(path: Path) -> Header:
 
 
 def count_numbers(path: Path) -> int:
-    """The numbers in a safetensors file of a model's weights: its parameters; a `BrokenInputError` where it holds other
-    than weights. Raises what `read_header` raises."""
+    """A model's parameters by a file's header; a `BrokenInputError` where it holds other than weights."""
     header = read_header(path)
     for name, kind in header.types.items():
         if "F" not in kind:

@@ -21,6 +21,14 @@ By = Literal["step", "tokens", "time"]
 _COLORS = ("cyan", "yellow", "magenta", "green", "red", "blue", "bright_cyan", "bright_yellow")
 """One a run, in order; from the beginning again where there are more runs."""
 
+CURVES = {
+    "training loss": ("cyan", ""),
+    "validation loss": ("bold yellow", "●"),
+    "whole part": ("bold green", "◆"),
+    "spike": ("bold red", "▲"),
+}
+"""Losses of a training: style and marker."""
+
 _GUTTER = 6
 _LOSS_LINES, _RATE_LINES, _COMPARED_LINES = 10, 3, 12
 _EARLY = 0.1  # share of the x axis whose losses, far above the rest, do not set the scale of a comparison
@@ -46,17 +54,14 @@ def run_plots(history: History) -> Iterator[Plot]:
     training, validation = history.training, history.validation
     if len(training) < 2 and len(validation) < 2:
         return
-    spikes = [point for point in training if point.spike]
     whole = sorted(history.whole, key=lambda point: point.step)
-    smoothed = [point.objective for point in training]
-    steps = [point.step for point in training]
+    spikes, steps = [point for point in training if point.spike], [point.step for point in training]
+    losses: list[Sequence[StepPoint | EvaluationPoint]] = [training, validation, whole, spikes]
     series = [
-        _losses("training loss", training, "cyan"),
-        _losses("validation loss", validation, "bold yellow", "●"),
-        _losses("whole part", whole, "bold green", "◆"),
-        Series("with smoothing", steps, smoothed, "dim cyan"),
-        _losses("spike", spikes, "bold red", "▲"),
+        Series(name, [point.step for point in points], [point.loss for point in points], *how)
+        for (name, how), points in zip(CURVES.items(), losses, strict=True)
     ]
+    series.insert(3, Series("with smoothing", steps, [point.objective for point in training], "dim cyan"))
     drawn = tuple(one for one in series if one.name == "training loss" or any(y is not None for y in one.ys))
     x_range = (0.0, float(max(point.step for points in (training, validation) for point in points[-1:])))
     rates = Series("learning rate", steps, [point.learning_rate for point in training], "green")
@@ -70,8 +75,7 @@ def curves_picture(name: str, history: History) -> Group:
 
 
 def compared_plots(runs: Sequence[RunDetail], by: By) -> Iterator[tuple[str, Plot]]:
-    """Titles and plots of several runs over each other: the validation loss, where evaluations make a curve, and the
-    training loss."""
+    """Titles and plots of several runs: the validation loss, where evaluations make a curve, and the training's."""
     histories = [run.history for run in runs]
     curves: dict[str, list[Sequence[StepPoint] | Sequence[EvaluationPoint]]] = {
         "Validation loss": [history.validation for history in histories],
@@ -89,10 +93,6 @@ def compared_plots(runs: Sequence[RunDetail], by: By) -> Iterator[tuple[str, Plo
         )
         scale = _scale(series, end / unit)
         yield title, Plot(series, label, _COMPARED_LINES, x_range=(0.0, end / unit), y_range=scale, gutter=_GUTTER)
-
-
-def _losses(name: str, points: Sequence[StepPoint | EvaluationPoint], style: str, marker: str = "") -> Series:
-    return Series(name, [point.step for point in points], [point.loss for point in points], style, marker)
 
 
 def _x(point: StepPoint | EvaluationPoint, by: By) -> float:
@@ -192,13 +192,9 @@ def _table(curves: TrainingCurves, with_words: bool) -> Iterator[Table | Text]:
         norms, ratios = curves.weight_norms[number], curves.update_ratios[number]
         typical = float(curves.typical_ratios[number])
         begin = Text(letter(number), color(number)), Text(_name(name), "bold" if not number else "")
-        figures = (
-            f"{norms[begins[number]]:.4g}",
-            f"{norms[-1]:.4g}",
-            Text(f"{typical:.1e}", "bold"),
-            f"{ratios[-1]:.1e}",
-        )
-        grid.add_row(*begin, *figures, *([Text(_said(typical), "dim")] if with_words else []))
+        sizes = f"{norms[begins[number]]:.4g}", f"{norms[-1]:.4g}"
+        moves = Text(f"{typical:.1e}", "bold"), f"{ratios[-1]:.1e}"
+        grid.add_row(*begin, *sizes, *moves, *([Text(_said(typical), "dim")] if with_words else []))
     yield grid
     yield from dim(
         "Rule of thumb: a step moves weights by about a thousandth of their length (1e-3); the ratio rises and falls "

@@ -141,8 +141,7 @@ _SHOWN = 4  # names in a sentence
 
 
 def existing_run(path: Path) -> RunDirectory:
-    """The run at a path, or of a name; what is at the path wins. A `UsageError` says what there is, and a `Misnamed`
-    what was meant."""
+    """The run at a path, else of a name. A `UsageError` says what there is, a `Misnamed` what was meant."""
     if (run := _found(path)) is None:
         raise _refusal(path)
     return run
@@ -178,8 +177,7 @@ def newest_first() -> list[RunDirectory]:
 
 
 def find_runs(folder: Path) -> list[RunDirectory]:
-    """The runs in `folder`, itself among them, and a few levels below, by path; a `UsageError` where it is none that
-    can be read."""
+    """The runs in `folder`, itself among them, and below it, by path; a `UsageError` where it cannot be read."""
     if not folder.is_dir():
         problem = f"{str(folder)!r} is a file" if folder.exists() else f"There is no folder {str(folder)!r}"
         raise UsageError(problem, "name the folder that your runs are in")

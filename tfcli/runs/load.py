@@ -74,13 +74,9 @@ def load_run(
     device: torch.device | str = "cpu",
     precision: WeightPrecision | None = None,
 ) -> LoadedRun:
-    """Load a run directory. Raises what `read_run` raises; a `UsageError`, too, where this machine lacks the precision.
-
-    Args:
-        checkpoint: "best" by validation, "last", or the number of a step that is kept.
-        precision: for a model that is to predict and nothing else, which is then faster; None: as it was trained, to
-            be looked into, trained on or written.
-    """
+    """Load a run directory; `checkpoint` is "best" by validation, "last", or the number of a step that is kept. With a
+    `precision`, which this machine may refuse, the model predicts faster and can do nothing else; None: as it was
+    trained, to be looked into, trained on or written. Raises what `read_run` raises."""
     run = read_run(path, checkpoint)
     model = uninitialized_model(run.config.model)
     if precision == "bfloat16":
@@ -96,9 +92,8 @@ def load_run(
 
 
 def read_run(path: Path | str, checkpoint: str = "best") -> StoredRun:
-    """Read all of a run directory but the weights, which are opened. A `UsageError` where there is no such run or
-    checkpoint, a `BrokenInputError` where a file is damaged, or weights, tokenizer and config do not belong
-    together."""
+    """Read all of a run directory but the weights, which are opened: a `UsageError` where there is no such run or
+    checkpoint, a `BrokenInputError` where files are damaged, or do not belong together."""
     directory = existing_run(Path(path))
     recipe = load_recorded(directory.recipe)
     config = read_config(directory.config)
@@ -106,21 +101,18 @@ def read_run(path: Path | str, checkpoint: str = "best") -> StoredRun:
     config = replace(config, roles=tokenizer.roles)
     if recipe.model != config.model:
         raise BrokenInputError(f"{directory.recipe} and {directory.config} describe different models", _RESTORE)
-    tensors: Mapping[str, Tensor]
+    weights = directory.weights if checkpoint == "best" else _kept_checkpoint(directory, checkpoint)
     if checkpoint == "best":
-        weights = directory.weights
-        tensors = stored = StoredTensors(weights)
+        tensors: Mapping[str, Tensor] = (stored := StoredTensors(weights))
         require_belonging(stored.metadata, weights, config.run_id)
     else:
-        weights = _kept_checkpoint(directory, checkpoint)
         stored_apart = checkpoint_tensors(open_checkpoint(weights), "model", config.run_id)
         tensors = Merged(stored_apart, recipe.train.adapter_factor)
     return StoredRun(directory, recipe, config, tokenizer=tokenizer, weights=weights, tensors=tensors)
 
 
 def load_run_tokenizer(directory: RunDirectory, config: RunConfig) -> Tokenizer:
-    """A run's tokenizer; a `BrokenInputError` where it is not the one that the run was trained with, or the model has
-    fewer ids."""
+    """A run's tokenizer; a `BrokenInputError` where it has more ids than the model."""
     tokenizer = load_tokenizer(directory.tokenizer)
     rows = config.model.vocab_size
     if rows is None or rows < tokenizer.vocab_size:
@@ -242,9 +234,7 @@ def _of_tokens(run: LoadedRun, text: str, known: Usual) -> Iterator[str]:
     if mask is not None:
         text = text.replace(tokenizer.labels([mask])[0], " ")
     [(ids, spans)] = tokenizer.encode_spans([text])
-    unknown = [
-        text[start:end] for token_id, (start, end) in zip(ids, spans, strict=True) if token_id == tokenizer.roles.unk
-    ]
+    unknown = [text[slice(*span)] for one, span in zip(ids, spans, strict=True) if one == tokenizer.roles.unk]
     expected = known.unknown * len(ids)
     if len(unknown) > expected + 3 * math.sqrt(expected):
         listed = list(dict.fromkeys(shortened(one.strip() or repr(one)) for one in unknown))

@@ -3,7 +3,8 @@
 import json
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, get_args
@@ -29,6 +30,15 @@ from tfcli.runs.directory import RunDirectory
 _MOST_STEPS = 1 << 53
 
 
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        problem = f"Cannot write {path}: {error.strerror or error}"
+        raise TfcliError(problem, "free the disk or choose another folder") from error
+
+
 def append_metrics(path: Path, event: StepsDone | Evaluated | SettingChanged) -> None:
     """Add one line: the event's fields after its name; what is not finite becomes null, for JSON has no NaN. A
     `TfcliError` where it cannot be written: a line that was cut short is passed over by `read_metrics`."""
@@ -39,24 +49,18 @@ def append_metrics(path: Path, event: StepsDone | Evaluated | SettingChanged) ->
         del fields["f1"]
     finite = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in fields.items()}
     line = json.dumps({"event": event.event, **finite}, allow_nan=False) + "\n"
-    try:
-        with path.open("a", encoding="utf-8", newline="\n") as file:
-            file.write(line)
-    except OSError as error:
-        raise _unwritable(path, error) from error
+    with _writing(path), path.open("a", encoding="utf-8", newline="\n") as file:
+        file.write(line)
 
 
 def flush_metrics(path: Path) -> None:
     """Bring every line to the disk, so that no checkpoint outlives it; a `TfcliError` where that is full."""
-    try:
+    with _writing(path):
         flush(path)
-    except OSError as error:
-        raise _unwritable(path, error) from error
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Every line, oldest first, but a last one that a kill has cut short; a `BrokenInputError` names another that is
-    none of metrics."""
+    """Every line, oldest first, but a last one that was cut short; a `BrokenInputError` names a damaged one."""
     return [_parse_line(path, number, raw) for number, raw in _metric_lines(path)]
 
 
@@ -75,10 +79,9 @@ def _metric_lines(path: Path) -> list[tuple[int, bytes]]:
 
 
 def _parse_line(path: Path, number: int, raw: bytes) -> dict[str, Any]:
-    line = _parsed(raw)
-    if line is None:
-        raise BrokenInputError(f"{path} is damaged in line {number}", "remove that line, or restore the file")
-    return line
+    if (line := _parsed(raw)) is not None:
+        return line
+    raise BrokenInputError(f"{path} is damaged in line {number}", "remove that line, or restore the file")
 
 
 def _parsed(raw: bytes) -> dict[str, Any] | None:
@@ -111,10 +114,6 @@ def truncate_metrics(path: Path, step: int, *, unevaluated: bool = False) -> tup
     return len(kept), forgotten
 
 
-def _unwritable(path: Path, error: OSError) -> TfcliError:
-    return TfcliError(f"Cannot write {path}: {error.strerror or error}", "free the disk or choose another folder")
-
-
 Line = Mapping[str, Any]
 
 
@@ -129,8 +128,7 @@ def read_history(path: Path) -> History:
 
 
 def read_evaluations(path: Path) -> History:
-    """The last report and every evaluation: what a list needs, from files of any length; a `BrokenInputError` where a
-    line that was looked at is damaged."""
+    """The last report and every evaluation, for a list of runs: other lines are not parsed."""
     written = _metric_lines(path)
     evaluated = [_parse_line(path, *line) for line in written if b'"evaluated"' in line[1]]
     last = next((line for raw in reversed(written) if (line := _parse_line(path, *raw)).get("event") == "step"), None)
@@ -146,13 +144,10 @@ def _change(line: Line) -> SettingChanged:
 
 def _step(line: Line) -> StepPoint:
     return StepPoint(
-        step=line["step"],
-        tokens=int(_number(line, "tokens") or 0),
-        seconds=_number(line, "seconds") or 0.0,
-        loss=_number(line, "loss"),
-        objective=_number(line, "objective"),
-        learning_rate=_number(line, "learning_rate"),
-        grad_norm=_number(line, "grad_norm"),
+        line["step"],
+        int(_number(line, "tokens") or 0),
+        _number(line, "seconds") or 0.0,
+        **{name: _number(line, name) for name in ("loss", "objective", "learning_rate", "grad_norm")},
         spike=line.get("spike") is True,
         weight_norms=_numbers(line, "weight_norms"),
         update_ratios=_numbers(line, "update_ratios"),
@@ -189,8 +184,7 @@ def _evaluations(
 
 
 def _numbers(line: Line, name: str) -> dict[str, float | None]:
-    values = line.get(name)
-    return {key: _number(values, key) for key in values} if isinstance(values, dict) else {}
+    return {key: _number(values, key) for key in values} if isinstance(values := line.get(name), dict) else {}
 
 
 def _number(line: Line, name: str) -> float | None:

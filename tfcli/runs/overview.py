@@ -5,7 +5,8 @@ import math
 import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, fields
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -15,7 +16,7 @@ from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import cache_folder, read_json
 from tfcli.models.presets import usual_preset
 from tfcli.recipe.loading import build_recipe, load_recorded
-from tfcli.recipe.recipe import DECIDED_BY_THE_RUN, SECTIONS, Recipe
+from tfcli.recipe.recipe import DECIDED_BY_THE_RUN, DECISIVE, Recipe, known_keys, setting
 from tfcli.recipe.train import BATCH_SIZE, EVALUATE_TOKENS
 from tfcli.records.runs import (
     History,
@@ -24,7 +25,6 @@ from tfcli.records.runs import (
     RunDetail,
     RunState,
     RunSummary,
-    RunText,
     RunTokenizer,
     SeedSpread,
     Setting,
@@ -47,8 +47,7 @@ def summarize(run: RunDirectory) -> RunSummary:
 
 
 def summary_of(run: RunDirectory, recipe: Recipe, history: History, name: str) -> RunSummary:
-    """What a run's recipe, weights, metrics and last checkpoint say of it; a `TfcliError` where the weights or the
-    checkpoint's counters are missing or damaged."""
+    """What a run's recipe, weights, metrics and last checkpoint say of it; a `TfcliError` where one is damaged."""
     _require_whole(run)
     parameters = count_numbers(run.weights)
     state: RunState = "imported"
@@ -100,8 +99,7 @@ def _age(run: RunDirectory) -> float:
 
 
 _SEED = "train.seed"
-
-_COMPARED = ("tokenizer", "data", "model", "train")
+_TEXT = ("sources", "split", "train_documents", "validation_documents", "fingerprint")
 
 _AS_DECIDED = {"train.batch_size": BATCH_SIZE, "train.batch_tokens": None, "train.evaluate_tokens": EVALUATE_TOKENS}
 """What a run records of settings that its recipe left open, whatever the machine."""
@@ -114,8 +112,7 @@ def read_detail(path: Path) -> RunDetail:
     data = text = algorithm = None
     if not recipe.is_imported:
         data = read_run_data(run.data)
-        counts = data.train_documents, data.validation_documents
-        text = RunText(tuple(data.sources), data.split, *counts, data.fingerprint)
+        text = {name: getattr(data, name) for name in _TEXT}
         algorithm = recipe.tokenizer.algorithm if recipe.tokenizer.path is None else None
     return RunDetail(
         summary=summary_of(run, recipe, history, str(path)),
@@ -148,7 +145,7 @@ def _unusual(recipe: Recipe) -> Iterator[Setting]:
     """The settings that are not what a recipe of this architecture has by itself, nor what the machine decides."""
     own = {"model": {"architecture": recipe.model.architecture}}
     usual = build_recipe(usual_preset(own), own).resolved()
-    for key, (value, default) in _settings([recipe, usual], ("model",) if recipe.is_imported else _COMPARED):
+    for key, (value, default) in _settings([recipe, usual], ("model",) if recipe.is_imported else DECISIVE):
         default = _AS_DECIDED.get(key, default)
         is_open = key in DECIDED_BY_THE_RUN and key not in _AS_DECIDED
         repeats_another = key == "train.context" and value == recipe.model.max_seq_len
@@ -156,11 +153,11 @@ def _unusual(recipe: Recipe) -> Iterator[Setting]:
             yield Setting(key, value, default)
 
 
-def _settings(recipes: Sequence[Recipe], sections: Sequence[str] = _COMPARED) -> Iterator[tuple[str, tuple[Any, ...]]]:
+def _settings(recipes: Sequence[Recipe], sections: Sequence[str] = DECISIVE) -> Iterator[tuple[str, tuple[Any, ...]]]:
     """Every setting with its value in each of the recipes."""
-    for section in sections:
-        for one in fields(SECTIONS[section]):
-            yield f"{section}.{one.name}", tuple(getattr(getattr(recipe, section), one.name) for recipe in recipes)
+    for key in known_keys():
+        if key.partition(".")[0] in sections:
+            yield key, tuple(setting(recipe, key) for recipe in recipes)
 
 
 def _spreads(runs: Sequence[RunDetail], settings: Sequence[SettingRow]) -> Iterator[SeedSpread]:
@@ -182,8 +179,8 @@ def _incomparable(runs: Sequence[RunDetail]) -> Iterator[str]:
         yield "The runs minimise different objectives, so their losses are not comparable."
     if len({run.tokenizer.fingerprint for run in runs}) > 1:
         yield "The runs have different tokenizers, so their losses a token are not comparable; bits per byte are."
-    texts = [run.text for run in runs if run.text is not None]
-    if len({(t.sources, t.split, t.train_documents, t.validation_documents) for t in texts}) > 1:
+    texts = [[run.text[name] for name in _TEXT[:-1]] for run in runs if run.text is not None]
+    if any(text != texts[0] for text in texts):
         yield "The runs are scored on different texts, so one text may be the easier one."
 
 
@@ -203,10 +200,8 @@ def _bits_per_byte(recipe: Recipe, data: RunData | None, history: History) -> fl
     source = recipe.data.source
     folders = [cache_folder() / "datasets" / data.fingerprint, *([Path(source)] if isinstance(source, str) else [])]
     for folder in folders:
-        try:
+        with suppress(TfcliError):
             manifest = read_manifest(folder)
-        except TfcliError:
-            continue
-        if manifest.fingerprint == data.fingerprint and manifest.validation.counts.bytes:
-            return best.loss * best.scored_tokens / (manifest.validation.counts.bytes * math.log(2))
+            if manifest.fingerprint == data.fingerprint and manifest.validation.counts.bytes:
+                return best.loss * best.scored_tokens / (manifest.validation.counts.bytes * math.log(2))
     return None

@@ -140,9 +140,9 @@ def _facts(run: RunDetail) -> Iterator[tuple[str, str]]:
     if run.origin is not None:
         yield "imported from", run.origin
     if run.text is not None:
-        text, documents = run.text, plural(run.text.train_documents, "document")
-        counts = f"{documents}, {exact(text.validation_documents)} more for validation; split {text.split}"
-        yield "text", f"{', '.join(text.sources)} ({counts})"
+        documents, more = plural(run.text["train_documents"], "document"), exact(run.text["validation_documents"])
+        counts = f"{documents}, {more} more for validation; split {run.text['split']}"
+        yield "text", f"{', '.join(run.text['sources'])} ({counts})"
     tokenizer = run.tokenizer
     words = [tokenizer.algorithm or "", f"{exact(tokenizer.vocab_size)} ids" if tokenizer.vocab_size else ""]
     yield "tokenizer", f"{', '.join(filter(None, words))} ({tokenizer.fingerprint})"

@@ -52,8 +52,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[st
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Read a safetensors file and its metadata; a `UsageError` where it is not there, a `BrokenInputError` where it is
-    truncated or no safetensors file."""
+    """Read a safetensors file and its metadata: a `UsageError` without it, a `BrokenInputError` of a damaged one."""
     with _opened(path) as file:
         return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
 
@@ -98,13 +97,9 @@ def _opened(path: Path) -> Iterator[Any]:
 def checkpoint_tensors(
     checkpoint: Checkpoint, name: str, run_id: str, like: Mapping[str, Tensor] | None = None
 ) -> Mapping[str, Tensor]:
-    """The tensors of a checkpoint's "model" or "optimizer", from its one file, where each is read when it is asked for,
-    or from a folder of parts. A `UsageError` where it is not there, a `BrokenInputError` where it is damaged, of
-    another run or another step, or of `like` a tensor is missing in a folder of parts.
-
-    Args:
-        like: divide them as these are; without it, all are whole. Of parts, exactly these are read.
-    """
+    """The tensors of a checkpoint's "model" or "optimizer", from one file, each read when it is asked for, or from a
+    folder of parts: divided as those of `like` are, which is exactly what is read of parts; without it, whole. A
+    `UsageError` where it is not there, a `BrokenInputError` where it is damaged or of another run or step."""
     parts, file = checkpoint.folder / f"{name}.parts", checkpoint.folder / f"{name}.safetensors"
     undivided: Mapping[str, Tensor] = {}
     if not parts.is_dir() or file.is_file():  # beside parts lies what is never divided
@@ -154,13 +149,9 @@ def fill_model(
     stored: Sequence[torch.dtype] = (),
     skips: Callable[[str], bool] = lambda _: False,
 ) -> None:
-    """Copy tensors into a model's parameters, all of which stay where one is refused: one that is left over, or by
-    `require_tensors`.
-
-    Args:
-        stored: the types that they may have, the usual one first; none: the model's.
-        skips: whether the parameter of a name, and the tensor, are left as they are.
-    """
+    """Copy tensors into a model's parameters, but for those that it `skips` by name; all stay where one is refused: one
+    that is left over, or by `require_tensors`. `stored` are the types that they may have, the usual one first; none:
+    the model's."""
     parameters = {name: own for name, own in model_tensors(model).items() if not skips(name)}
     for name, parameter in parameters.items():
         found = {name: tensors[name]} if name in tensors else {}
@@ -175,8 +166,7 @@ def fill_model(
 
 
 def save_sharded(folder: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write this process's parts of tensors into a folder; a `TfcliError` where that fails. All processes call it
-    together."""
+    """Write this process's parts of tensors into a folder, all together; a `TfcliError` where that fails."""
     from torch.distributed import checkpoint
     from torch.distributed.checkpoint.api import CheckpointException
 

@@ -131,7 +131,7 @@ class Workers:
     def first_then_all(self, action: Callable[[], T]) -> T:
         """The first one does it, and then the others, who find it done."""
         results = []
-        for turn in (True, False) if self.size > 1 else (True,):
+        for turn in (True, False):
             with self.together():
                 if self.is_first is turn:
                     results.append(action())
@@ -174,7 +174,7 @@ def require_work_for_all(train: TrainSection, size: int) -> None:
 
 def one_of_several() -> bool:
     """Whether `--nproc` or torchrun has started this process beside others."""
-    is_placed = all(name in os.environ for name in _PLACE) and (LAUNCH in os.environ or "MASTER_ADDR" in os.environ)
+    is_placed = os.environ.keys() >= {*_PLACE} and (LAUNCH in os.environ or "MASTER_ADDR" in os.environ)
     return is_placed and int(os.environ["WORLD_SIZE"]) > 1
 
 
@@ -210,12 +210,9 @@ def process_group() -> Iterator[Workers]:
 
 def parallelized(objective: TrainingLoss, train: TrainSection, workers: Workers, device: torch.device) -> nn.Module:
     """Put the loss on its device, and wrap it so that its gradients are the mean over all workers, each with its share
-    of the batch.
-
-    ddp is `DistributedDataParallel` (Li et al. 2020). fsdp is `fully_shard` (Zhao et al. 2023): a layer's weights are
-    gathered when it is their turn, and no device ever holds all; what lies outside the layers is one group more. The
-    model's parameters become parts, which is why optimizers are built after this.
-    """
+    of the batch. ddp is `DistributedDataParallel` (Li et al. 2020). fsdp is `fully_shard` (Zhao et al. 2023): a layer's
+    weights are gathered when it is their turn; what lies outside the layers is one group more. Parameters become parts,
+    which is why optimizers are built after this."""
     if workers.size == 1:
         return objective.to(device)
     if train.parallel == "ddp":

@@ -364,12 +364,8 @@ def _assemble(
 
 
 class StepBenchmark:
-    """What a training on this machine holds in memory and does at a step, from the same pieces. Nothing is written.
-
-    Attributes:
-        recipe: as it was decided for this machine, a device that is not there being refused.
-        tokens: read by the last step, of both sides.
-    """
+    """What a training on this machine holds in memory and does at a step, from the same pieces. Nothing is written. Its
+    `recipe` is decided for this machine; `tokens` are those read by the last step, of both sides."""
 
     def __init__(self, recipe: Recipe, batches: Iterator[Batch] | None = None) -> None:
         """`model.vocab_size` is set; `batches`: micro-batches, endless; None: synthetic ones of the recipe's sizes."""
@@ -379,11 +375,8 @@ class StepBenchmark:
         self._batches = batches or synthetic_batches(self.recipe)
 
     def step(self) -> Tensor:
-        """One optimizer update of `train.grad_accumulation` micro-batches.
-
-        Shape:
-            returns: (), the plain loss in nats a token, left on the device: reading it waits for the device
-        """
+        """One optimizer update of `train.grad_accumulation` micro-batches. Returns the plain loss in nats a token, (),
+        left on the device: reading it waits for the device."""
         train = self.recipe.train
         micro_batches = [next(self._batches) for _ in range(train.grad_accumulation)]
         self.steps += 1

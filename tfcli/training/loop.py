@@ -85,9 +85,7 @@ _MOVES, _LEAST_MOVE = 6.0, 0.01
 
 class SpikeWatch:
     """Marks a loss above m + 6 · max(d, 0.01 · |m|), where m is the median of the recent reports' losses, and d the
-    median of how far the loss moved from each of them to the next: 0.95 σ of normal noise, however fast the loss falls.
-    A resumed run marks what the unbroken one does.
-    """
+    median of how far the loss moved between them: 0.95 σ of normal noise. So does a resumed run."""
 
     def __init__(self, lines: Iterable[Mapping[str, Any]] = ()) -> None:
         """Begin behind what `metrics.jsonl` tells already."""
@@ -192,11 +190,9 @@ def _keeping_the_last(job: TrainingJob) -> Iterator[None]:
 
 
 def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> Iterator[TrainingEvent]:
-    """Train to the last step, evaluating, saving and reporting as the recipe says.
-
-    `should_stop` is asked after every step; once it says yes, the step is saved and the loop ends. A loss that is no
-    longer finite, or a file that cannot be written, is a TfcliError; the last good checkpoint is kept.
-    """
+    """Train to the last step, evaluating, saving and reporting as the recipe says. `should_stop` is asked after every
+    step; once it says yes, the step is saved and the loop ends. A loss that is no longer finite, or a file that cannot
+    be written, is a TfcliError; the last good checkpoint is kept."""
     section, progress = job.recipe.train, job.progress
     meter, spikes = Meter(progress, job.device), SpikeWatch(read_metrics(job.run.metrics))
     yield _started(job)
@@ -232,10 +228,9 @@ def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> 
             if job.average:
                 job.average.update(job.model, progress.updates)
         stop = job.workers.any(should_stop())
-        if asking_is_free(job.device):
+        if sizes is not None or asking_is_free(job.device):
             _require_finite(job, meter)
         if sizes is not None:
-            _require_finite(job, meter)
             yield _reported(job, meter, spikes=spikes, sizes=sizes)
             meter.reset()
         reason = yield from _ended_step(job, meter, stop=stop)

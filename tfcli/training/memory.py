@@ -6,7 +6,7 @@ really keeps.
 
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import count
 from typing import Literal, get_args
@@ -31,8 +31,7 @@ from tfcli.training.optimizer import layer_matrices
 
 
 def synthetic_batches(recipe: Recipe, sequences: int | None = None) -> Iterator[Batch]:
-    """Endless full micro-batches of a recipe's sizes, or of so many sequences; a pair has the context's tokens on each
-    side. `model.vocab_size` must be set."""
+    """Endless full micro-batches of a recipe's sizes, or of so many sequences; `model.vocab_size` is set."""
     train, draw = recipe.train, np.random.default_rng(recipe.train.seed)
     rows = sequences or sequences_per_batch(recipe)
     while True:
@@ -86,16 +85,12 @@ TRACED_LAYERS, TRACED_TOKENS = 8, MOST_TOKENS
 
 def estimate_step_memory(recipe: Recipe, sequences: int) -> Counter[str]:
     """Bytes of a forward and backward pass, and then of scoring such a batch: the most that live of each kind, and
-    "peak", the most of all at once.
-
-    "weights" hold buffers too; "copies" are the weights that autocast casts; "activations" are all that lies between
-    embedding and head, and what the kernels need for a moment; "logits" all that has a number for every token of
-    the vocabulary. The recipe is decided for the machine; each sequence is as long as the context.
-    """
-    few_sequences = -(-TRACED_TOKENS // recipe.context)
-    if sequences > 2 * few_sequences:
-        few, more = (estimate_step_memory(recipe, n * few_sequences) for n in (1, 2))
-        return _extrapolated(few, more, sequences / few_sequences - 1)
+    "peak", the most of all at once. "weights" hold buffers too; "copies" are the weights that autocast casts;
+    "activations" are all that lies between embedding and head; "logits" all that has a number for every token of the
+    vocabulary. The recipe is decided for the machine; each sequence is as long as the context."""
+    few = -(-TRACED_TOKENS // recipe.context)
+    if sequences > 2 * few:
+        return _extrapolated(lambda times: estimate_step_memory(recipe, times * few), sequences / few)
     model = recipe.model
     # Logits are told by their size, so that no other size may be the same; one token more is no matter.
     inner, of_keys = model.num_heads * model.size_per_head, model.kv_heads * model.size_per_head
@@ -104,20 +99,18 @@ def estimate_step_memory(recipe: Recipe, sequences: int) -> Counter[str]:
     deepest = max(model.num_layers, model.decoder_layers)
     if deepest <= 2 * TRACED_LAYERS:
         return _traced(replace(recipe, model=model), sequences)
-    few, more = (
-        _traced(replace(recipe, model=_with_layers(model, n * TRACED_LAYERS, deepest)), sequences) for n in (1, 2)
-    )
-    return _extrapolated(few, more, deepest / TRACED_LAYERS - 1)
+
+    def with_depth(times: int) -> Counter[str]:
+        layers = max(1, model.num_layers * times * TRACED_LAYERS // deepest)
+        other = model.num_decoder_layers and max(1, model.num_decoder_layers * times * TRACED_LAYERS // deepest)
+        return _traced(replace(recipe, model=replace(model, num_layers=layers, num_decoder_layers=other)), sequences)
+
+    return _extrapolated(with_depth, deepest / TRACED_LAYERS)
 
 
-def _extrapolated(few: Counter[str], more: Counter[str], times: float) -> Counter[str]:
-    return Counter({kind: round(few[kind] + times * (more[kind] - few[kind])) for kind in more})
-
-
-def _with_layers(model: ModelSection, deepest: int, of: int) -> ModelSection:
-    """The same model with its deepest stack that deep, and the other in proportion."""
-    other = model.num_decoder_layers and max(1, model.num_decoder_layers * deepest // of)
-    return replace(model, num_layers=max(1, model.num_layers * deepest // of), num_decoder_layers=other)
+def _extrapolated(measured: Callable[[int], Counter[str]], times: float) -> Counter[str]:
+    once, twice = measured(1), measured(2)
+    return Counter({kind: round(once[kind] + (times - 1) * (twice[kind] - once[kind])) for kind in twice})
 
 
 def _traced(recipe: Recipe, sequences: int) -> Counter[str]:
@@ -247,11 +240,9 @@ def require_memory(recipe: Recipe) -> None:
     memory = predict_memory(recipe)
     needed = memory.peak - memory.allocator
     if MARGIN * needed > there:
-        raise UsageError(
-            f"Training takes {needed / 1e9:.3g} GB with micro-batches of {sequences_per_batch(recipe)} sequences of "
-            f"{recipe.train.context} tokens, {has}",
-            "lower train.batch_size and raise train.grad_accumulation, or set train.activation_checkpointing=true",
-        )
+        sizes = f"{sequences_per_batch(recipe)} sequences of {recipe.train.context} tokens"
+        remedy = "lower train.batch_size and raise train.grad_accumulation, or set train.activation_checkpointing=true"
+        raise UsageError(f"Training takes {needed / 1e9:.3g} GB with micro-batches of {sizes}, {has}", remedy)
 
 
 def memory_of(device: torch.device) -> int:

@@ -55,11 +55,7 @@ class Meter:
         progress.pending_places = self.places
 
     def add(self, step: int, loss: Tensor, norm: Tensor, batches: Sequence[Batch]) -> None:
-        """A step that was taken.
-
-        Shape:
-            loss: (2,), the means over the step's target tokens, plain and minimised; norm: ()
-        """
+        """A step that was taken; loss: (2,), the means over its target tokens, plain and minimised; norm: ()."""
         targets = sum(batch.target_tokens for batch in batches)
         self.loss_sums += loss * targets
         self.targets += targets
@@ -104,8 +100,8 @@ class Meter:
 
 
 def weight_groups(model: Transformer) -> dict[str, list[Tensor]]:
-    """The trained parameters by what they are part of: embeddings (with a head that they share), attention,
-    feed_forward, norms, head; of those there are."""
+    """The trained parameters by their part: embeddings (with a head that they share), attention, feed_forward, norms,
+    head."""
     groups: dict[str, list[Tensor]] = {}
     for name, parameter in trained(model).items():
         part = part_of_parameter(name)

@@ -56,13 +56,8 @@ class Muon(Optimizer):
 
 
 def orthogonal(matrices: Tensor) -> Tensor:
-    """Nearly U Vᵀ of every matrix U Σ Vᵀ, by five steps of a Newton-Schulz iteration in bfloat16: with A = X Xᵀ,
-    X ← a X + (b A + c A²) X.
-
-    Shape:
-        matrices: (N, rows, columns)
-        returns: (N, rows, columns), bfloat16
-    """
+    """Nearly U Vᵀ of every matrix U Σ Vᵀ, (N, rows, columns), by five steps of a Newton-Schulz iteration in bfloat16:
+    with A = X Xᵀ, X ← a X + (b A + c A²) X."""
     a, b, c = COEFFICIENTS
     x = matrices.bfloat16()
     tall = x.shape[1] > x.shape[2]

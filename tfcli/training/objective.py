@@ -112,11 +112,7 @@ class _Tokens:
 
     def losses(self) -> Tensor:
         """Log Z − Σ q x, with log Z gathered block by block: Z = Σ exp(x − m) exp(m), m the largest x so far; and the
-        same without smoothing. Remembers the logits.
-
-        Shape:
-            returns: (2,)
-        """
+        same without smoothing, (2,). Remembers the logits."""
         largest = self.hidden.new_full((len(self.hidden),), -torch.inf, dtype=torch.float32)
         z, of_all, of_label = (torch.zeros_like(largest) for _ in range(3))
         for block, words, place, is_in in self._blocks():
@@ -134,13 +130,8 @@ class _Tokens:
         return torch.stack([loss.masked_fill_(~self.scored, 0.0).sum() for loss in losses])
 
     def gradients(self, d_weight: Tensor | None, d_bias: Tensor | None, *, first: bool) -> Tensor:
-        """The gradient by the hidden vectors; those by the matrix and the bias are added to what is given, or, of the
-        first tokens, put there.
-
-        Shape:
-            d_weight: (Vocab, D), d_bias: (Vocab,), float32
-            returns: (N, D)
-        """
+        """The gradient by the hidden vectors, (N, D); those by the matrix, (Vocab, D), and the bias, (Vocab,), are
+        added to what is given, or, of the first tokens, put there."""
         d_hidden = torch.zeros_like(self.hidden, dtype=torch.float32)
         share, spread = self.scored[:, None].float(), self.smoothing / self.vocab_size
         at_label = ((self.of_label - self.log_z).exp_() - spread + (self.smoothing - 1))[:, None] * share
@@ -204,11 +195,7 @@ class TrainingLoss(nn.Module):
         self.autocasts, self.compiled = train.precision == "bfloat16", train.compile == "on"
 
     def forward(self, batch: Batch) -> Tensor:
-        """Nats, summed: plain, through which no gradient comes, and to be minimised.
-
-        Shape:
-            returns: (2,), float32
-        """
+        """Nats, summed, (2,), float32: plain, through which no gradient comes, and to be minimised."""
         device = self.model.device
         if self.model.section.labels:
             return self._of_labels(batch, device)

@@ -19,10 +19,8 @@ from tfcli.training.muon import Muon
 
 
 def build_optimizers(model: Transformer, train: TrainSection) -> list[Optimizer]:
-    """The optimizers that together update every parameter once. Each group knows the "peak" of its learning rate.
-
-    AdamW is that of Loshchilov and Hutter 2019, algorithm 2; the fused kernel updates all tensors in one pass.
-    """
+    """The optimizers that together update every parameter once; each group knows the "peak" of its learning rate. AdamW
+    is that of Loshchilov and Hutter 2019, algorithm 2, fused: all tensors are updated in one pass."""
     by_muon = layer_matrices(model) if train.optimizer == "muon" else []
     taken = {id(p) for p in by_muon}
     rest = [p for p in trained(model).values() if id(p) not in taken]

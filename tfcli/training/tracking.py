@@ -32,15 +32,9 @@ def figures_of(event: StepsDone | Evaluated) -> dict[str, float]:
             return {}
         place = "validation_sample" if event.part == "sample" else "validation"
         return {f"{place}/loss": event.loss, f"{place}/accuracy": event.accuracy}
-    objective = {} if event.objective is None else {"train/objective": event.objective}
-    return objective | {
-        "train/loss": event.loss,
-        "train/learning_rate": event.learning_rate,
-        "train/grad_norm": event.grad_norm,
-        "train/tokens": float(event.tokens),
-        "train/tokens_per_second": event.tokens_per_second,
-        "train/padding": event.padding,
-    }
+    names = ("objective", "loss", "learning_rate", "grad_norm", "tokens", "tokens_per_second", "padding")
+    figures = {f"train/{name}": getattr(event, name) for name in names}
+    return {name: float(figure) for name, figure in figures.items() if figure is not None}
 
 
 Service = Literal["tensorboard", "trackio", "wandb"]
@@ -56,14 +50,13 @@ def tracking(service: Service | None, report: Report, note: Callable[[str], None
         return
     require_installed(service)
     tracker: Tracker | None = None
-    given_up = False
 
     def tell(event: Any) -> None:
-        nonlocal tracker, given_up
+        nonlocal tracker
         if event is not None:
             report(event)
         try:
-            if isinstance(event, TrainingStarted) and not given_up:
+            if isinstance(event, TrainingStarted):
                 run = Path(event.run)
                 tracker = _OPENED[service](run, event.step, read_toml(run / "recipe.toml"))
             elif isinstance(event, StepsDone | Evaluated) and tracker is not None:
@@ -71,7 +64,7 @@ def tracking(service: Service | None, report: Report, note: Callable[[str], None
             elif event is None and tracker is not None:
                 tracker.close()
         except Exception as error:  # networks, disks, other people's code: none of it may cost a training
-            given_up, tracker = True, None
+            tracker = None
             note(f"{service} failed and hears no more of this training, which goes on: {first_lines(error)}")
 
     try:

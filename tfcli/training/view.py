@@ -22,71 +22,60 @@ from tfcli.records.runs import (
     TrainingFinished,
     TrainingStarted,
 )
+from tfcli.runs.curves_view import CURVES
 
 _CURVE_LINES = 8
 _OTHER_LINES = 3  # the bar, a message, room for the cursor
 _AXIS_LINES = 3
 _FIRST = ("loss", "speed", "time left", "step", "validation", "best")  # where there is no room for all
-_SPIKE = "▲"
 _LEAST_CURVE = 4
-_CURVES = {
-    "training loss": ("cyan", ""),
-    "validation loss": ("bold yellow", "●"),
-    "whole part": ("bold green", "◆"),
-    "spike": ("bold red", _SPIKE),
-}
+_SPIKE = CURVES["spike"][1]
 
 
 class TrainingView:
     """Fed with the loop's events; draws what they say so far. On low terminals the curve shrinks or goes."""
 
     def __init__(self) -> None:
-        self._started: TrainingStarted | None = None
-        self._last: StepsDone | None = None
+        self._seen: dict[type, Any] = {}  # the last event of each kind
         self._best: Evaluated | None = None
-        self._evaluated: Evaluated | None = None
-        self._finished: TrainingFinished | None = None
-        self._losses: dict[str, list[tuple[int, float]]] = {name: [] for name in _CURVES}
+        self._losses: dict[str, list[tuple[int, float]]] = {name: [] for name in CURVES}
         self._notes: list[str] = []
 
     def update(self, event: TrainingEvent) -> None:
         """Take in the loop's next event."""
+        self._seen[type(event)] = event
         match event:
             case TrainingStarted():
-                self._started = event
                 self._notes += _begun_with(event)
             case SettingChanged():
                 self._notes.append(_change(event))
             case StepsDone():
-                self._last = event
-                for name in ("training loss", "spike") if event.spike else ("training loss",):
+                for name in ["training loss"] + ["spike"] * event.spike:
                     self._losses[name].append((event.step, event.loss))
             case Evaluated():
-                self._evaluated = event
                 self._best = event if event.best else self._best
-                ended = event.part == "whole" and self._started is not None and self._started.evaluate_tokens
+                started = self._seen.get(TrainingStarted)
+                ended = event.part == "whole" and started and started.evaluate_tokens
                 name = "whole part" if ended else "validation loss"
                 self._losses[name].append((event.of_step or event.step, event.loss))
                 self._losses["whole part"].sort()
-            case TrainingFinished():
-                self._finished = event
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        if self._started is None:
+        if (started := self._seen.get(TrainingStarted)) is None:
             yield Text("Preparing to train …", style="dim")
             return
-        above = [self._title(self._started), *(Text(note, style="yellow") for note in self._notes)]
+        above = [self._title(started), *(Text(note, style="yellow") for note in self._notes)]
         yield from above
-        yield self._progress(self._started)
+        yield self._progress(started)
         taken = sum(len(text.wrap(console, options.max_width)) for text in above) + _OTHER_LINES
         left = (options.height or console.height) - taken
-        figures = self._figures(self._started, options.max_width, left)
+        figures = self._figures(started, options.max_width, left)
         yield figures
         height = min(_CURVE_LINES, left - figures.row_count - _AXIS_LINES)
         if len(self._losses["training loss"]) > 1 and height >= _LEAST_CURVE:
-            yield self._curve(self._started, height)
-        if self._finished:
-            yield Text(finished_sentence(self._finished), style="bold")
+            yield self._curve(started, height)
+        if finished := self._seen.get(TrainingFinished):
+            yield Text(_finished_sentence(finished), style="bold")
 
     def _title(self, started: TrainingStarted) -> Text:
         parts = (
@@ -99,10 +88,10 @@ class TrainingView:
     def _progress(self, started: TrainingStarted) -> Table:
         """By tokens."""
         share = started.step / max(1, started.total_steps)
-        if self._finished and self._finished.reason == "done":
+        if (finished := self._seen.get(TrainingFinished)) and finished.reason == "done":
             share = 1.0
-        elif self._last is not None:
-            share = min(1.0, self._last.tokens / max(1, started.total_steps * started.tokens_per_step))
+        elif last := self._seen.get(StepsDone):
+            share = min(1.0, last.tokens / max(1, started.total_steps * started.tokens_per_step))
         grid = Table.grid(padding=(0, 1), expand=True)
         grid.add_column(ratio=1)
         grid.add_column(justify="right", width=7)
@@ -112,15 +101,16 @@ class TrainingView:
 
     def _figures(self, started: TrainingStarted, width: int, lines: int) -> Table:
         """Side by side where nothing has to be cut for it, else below each other, as many as `lines` bear."""
-        last, evaluated, best = self._last, self._evaluated, self._best
+        last, evaluated, finished = map(self._seen.get, (StepsDone, Evaluated, TrainingFinished))
+        best = self._best
         step = last.step if last else started.step
         total_tokens = started.total_steps * started.tokens_per_step
         left = [
             ("step", f"{exact(step)} of {exact(started.total_steps)}"),
             ("tokens", f"{short(last.tokens if last else 0)} of {short(total_tokens)}"),
             ("speed", speed(last.tokens_per_second) if last else "–"),
-            ("time", duration(ended.seconds) if (ended := self._finished or last) else "–"),
-            ("time left", duration(last.seconds_left) if last and not self._finished else "–"),
+            ("time", duration(ended.seconds) if (ended := finished or last) else "–"),
+            ("time left", duration(last.seconds_left) if last and not finished else "–"),
         ]
         right = [
             ("loss", _loss(last) if last else "–"),
@@ -157,15 +147,14 @@ class TrainingView:
     def _curve(self, started: TrainingStarted, height: int) -> Plot:
         end = max(self._losses["training loss"][-1][0], started.total_steps)
         series = [
-            Series(name, [step for step, _ in points], [loss for _, loss in points], *_CURVES[name])
+            Series(name, [step for step, _ in points], [loss for _, loss in points], *CURVES[name])
             for name, points in self._losses.items()
             if points
         ]
         return Plot(tuple(series), "step", height, (0.0, float(end)))
 
 
-def finished_sentence(event: TrainingFinished) -> str:
-    """How a training ended, as one sentence."""
+def _finished_sentence(event: TrainingFinished) -> str:
     end = {"done": "Done", "early": "Stopped early, no better evaluation came", "interrupted": "Interrupted"}
     best = ""
     if event.best_loss is not None and event.best_step is not None:
@@ -208,7 +197,7 @@ def event_line(event: TrainingEvent) -> str:
         case CheckpointSaved():
             return _columns("save", f"{event.step:>7}", printable(event.path))
         case TrainingFinished():
-            return _columns("finish", finished_sentence(event))
+            return _columns("finish", _finished_sentence(event))
 
 
 _SCORED = {"moving_average": "moving average", "checkpoints": "mean of checkpoints"}

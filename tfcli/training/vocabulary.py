@@ -27,12 +27,8 @@ _BY_TOKEN = {TokenEmbedding: ("weight",), Head: ("weight", "bias"), TransformHea
 def extend_model(
     model: Transformer, objective: nn.Module, initial: StoredRun, tokenizer: Tokenizer, batch: Batch
 ) -> VocabularyExtension:
-    """Fill a model from a run of a smaller vocabulary: old rows bit-equal, new rows the means of old ones.
-
-    Args:
-        objective: the model's loss, which is measured on `batch` with the new rows as they are and as they become.
-        tokenizer: extends that of the run.
-    """
+    """Fill a model from a run of a smaller vocabulary, whose tokenizer `tokenizer` extends: old rows bit-equal, new
+    rows the means of old ones. The `objective` is measured on `batch` before and after."""
     old = uninitialized_model(initial.config.model)
     initial.fill(old)
     by_token = {f"{name}.{one}" for name, part in old.named_modules() for one in _BY_TOKEN.get(type(part), ())}
