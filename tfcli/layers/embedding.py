@@ -11,11 +11,9 @@ from tfcli.recipe.model import JOINED_TO_EMBEDDINGS, ModelSection
 
 
 class TokenEmbedding(PositionTable):
-    """One row of the embedding matrix a token, joined by its position and its type where the recipe says so.
-
-    X = s·E[ids] + P, or [s·E[ids]; P] where positions are concatenated, with s from `ModelSection.embedding_scale`;
-    E[ids] is one-hot(ids) · E, unmultiplied. `shared` is a matrix E to use instead of one of its own.
-    """
+    """One row of the embedding matrix a token, joined by its position and its type where the recipe says so. X =
+    s·E[ids] + P, or [s·E[ids]; P] where positions are concatenated, with s from `ModelSection.embedding_scale`; E[ids]
+    is one-hot(ids) · E, unmultiplied. `shared` is a matrix E to use instead of one of its own."""
 
     positions: Tensor
 

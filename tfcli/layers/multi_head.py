@@ -45,11 +45,9 @@ class KeyValueCache(Protocol):
 
 
 class MultiHeadAttention(nn.Module):
-    """Concat(head₁ … head_H) Wᵒ with head_i = softmax(Qᵢ Kᵢᵀ / √Dh) Vᵢ, Q = X W^q, K = M W^k, V = M W^v.
-
-    M is X itself in self-attention, and the encoder's output in cross-attention. Other scores are in `Score`;
-    parameter-free attention has no matrices: Q = K = V = X (Bishop and Bishop 2024, equation 12.5).
-    """
+    """Concat(head₁ … head_H) Wᵒ with head_i = softmax(Qᵢ Kᵢᵀ / √Dh) Vᵢ, Q = X W^q, K = M W^k, V = M W^v. M is X itself
+    in self-attention, and the encoder's output in cross-attention. Other scores are in `Score`; parameter-free
+    attention has no matrices: Q = K = V = X (Bishop and Bishop 2024, equation 12.5)."""
 
     def __init__(self, model: ModelSection, *, causal: bool = False, cross: bool = False) -> None:
         super().__init__()

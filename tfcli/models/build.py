@@ -37,12 +37,10 @@ def initialize(model: nn.Module, section: ModelSection, generator: torch.Generat
 
 def _gpt2(name: str, parameter: Tensor, section: ModelSection, generator: torch.Generator) -> None:
     """N(0, init_std²); what adds to the residual stream gets init_std / √(2L), so that its variance does not grow with
-    depth (Radford et al. 2019, section 2.3).
-
-    Embeddings that are scaled by √D start with a standard deviation of 1/√D: a token then weighs as much as its
-    position, and more than what the first layers add to it. With "copying", T5's biases begin as large as scores
-    become, or they would take hundreds of steps to grow from nothing (docs/decisions/0019).
-    """
+    depth (Radford et al. 2019, section 2.3). Embeddings that are scaled by √D start with a standard deviation of 1/√D:
+    a token then weighs as much as its position, and more than what the first layers add to it. With "copying", T5's
+    biases begin as large as scores become, or they would take hundreds of steps to grow from nothing
+    (docs/decisions/0019)."""
     std = section.init_std
     if section.initialization == "copying" and name.endswith("relative_bias.weight"):
         std = 2.0

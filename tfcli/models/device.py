@@ -53,13 +53,11 @@ _LARGE = 2**17
 
 
 def prepare_for_inference(model: Transformer, precision: WeightPrecision = "float32") -> None:
-    """Lay a model's matrices out for prediction, in place. It can be neither trained nor saved any more.
-
-    On an x86 processor they are packed for oneDNN, which is up to twice as fast as the library that PyTorch asks
-    otherwise; queries, keys and values come from one product. The numbers differ by rounding alone, but with "int8",
-    where the matrices (the embeddings aside) are rounded to eight bits, and "bfloat16", where everything is; int8 is
-    refused where it has no kernel. On a CPU, the process keeps the memory that it frees from now on.
-    """
+    """Lay a model's matrices out for prediction, in place. It can be neither trained nor saved any more. On an x86
+    processor they are packed for oneDNN, which is up to twice as fast as the library that PyTorch asks otherwise;
+    queries, keys and values come from one product. The numbers differ by rounding alone, but with "int8", where the
+    matrices (the embeddings aside) are rounded to eight bits, and "bfloat16", where everything is; int8 is refused
+    where it has no kernel. On a CPU, the process keeps the memory that it frees from now on."""
     if precision == "bfloat16":
         model.bfloat16()
     if precision == "int8" and not _can_pack(model, torch.bfloat16):

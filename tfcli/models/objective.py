@@ -25,7 +25,7 @@ _AT_MOST = 2048
 
 
 class Target(NamedTuple):
-    """Predictions of some tokens, (N, Vocab), and the tokens that were right, (N,), or `IGNORED`: nothing to predict."""
+    """Predictions of some tokens, (N, Vocab), and the tokens that were right, (N,), `IGNORED` where there is none."""
 
     logits: Tensor
     labels: Tensor

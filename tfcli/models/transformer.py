@@ -229,11 +229,9 @@ class Encoder(Transformer):
 
 
 class EncoderDecoder(Transformer):
-    """A source is encoded, and a target decoded token by token in its light (Vaswani et al. 2017).
-
-    Two stacks, each over its side's embedding: in the decoder, queries of cross-attention come from the target, keys
-    and values from the encoder's output. The sides share the matrix of token embeddings where the recipe says so.
-    """
+    """A source is encoded, and a target decoded token by token in its light (Vaswani et al. 2017). Two stacks, each
+    over its side's embedding: in the decoder, queries of cross-attention come from the target, keys and values from the
+    encoder's output. The sides share the matrix of token embeddings where the recipe says so."""
 
     def __init__(self, section: ModelSection) -> None:
         super().__init__(section)

@@ -400,9 +400,8 @@ class Recipe(Section):
             raise UsageError(problem, "leave train.windows out")
         if train.document_masking and self.objective not in ("clm", "mlm"):
             problem = "train.document_masking = true is for windows that hold several documents"
-            other = (
-                "an encoder-decoder reads a pair at a time" if self.objective == "seq2seq" else f"not {self.objective}"
-            )
+            pairs = "an encoder-decoder reads a pair at a time"
+            other = pairs if self.objective == "seq2seq" else f"not {self.objective}"
             raise UsageError(f"{problem}, and {other}", "leave it out")
         average, keep = train.average_checkpoints, train.keep_checkpoints
         if average == 1:
@@ -485,10 +484,8 @@ class Recipe(Section):
         return self.origin != OriginSection()
 
     def resolved(self) -> "Recipe":
-        """The recipe with every setting that follows from another one written out.
-
-        What depends on the machine or on the trained tokenizer is filled in by the training stage.
-        """
+        """The recipe with every setting that follows from another one written out. What depends on the machine or on
+        the trained tokenizer is filled in by the training stage."""
         usual = 0.1 if self.objective == "seq2seq" else 0.0
         smoothing = usual if self.train.label_smoothing is None else self.train.label_smoothing
         own = None if self.data.sources else "builtin:pt-en" if self.reads_pairs else "builtin:stories"
@@ -550,10 +547,8 @@ def setting(recipe: Recipe, key: str) -> Any:
 
 
 def first_difference(wanted: Recipe, recorded: Recipe) -> Change | None:
-    """The first setting on which a run's recipe is not the wanted one.
-
-    Settings that shape only what is shown may differ, and so may what the wanted recipe leaves for the run to decide.
-    """
+    """The first setting on which a run's recipe is not the wanted one. Settings that shape only what is shown may
+    differ, and so may what the wanted recipe leaves for the run to decide."""
     for change in changes_between(wanted.resolved(), recorded.resolved()):
         left_open = change.key in DECIDED_BY_THE_RUN and change.before == setting(Recipe(), change.key)
         if change.key.partition(".")[0] in DECISIVE and not left_open:

@@ -68,21 +68,18 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Scores:
-    """`loss` in nats a token, `perplexity` = exp(loss), `bits_per_byte` = total nats / (bytes · ln 2).
-
-    `accuracy` is the share of predicted tokens that were right (for an encoder: of masked tokens). BLEU and chrF are
-    sacrebleu's, 0 to 100, with its signature; `exact_match` is a share of pairs, 0 to 1. `left_out` counts pairs that
-    are too long for the context and have no part in the loss; they are translated all the same.
-
-    `bytes` (UTF-8) and `characters` are those of the text that was scored; `unknown` counts the scored tokens that
-    are the unknown one. Windows have `context` tokens, each `stride` behind the last (None: none overlap as there are
-    no windows, or they must not). `precision` is that of the weights. `text_start` are the tokens that stood before
-    each text, and `unscored` counts first tokens that nothing stood before: they are in no score.
-    `pseudo_perplexity` is that of `pseudo_tokens` tokens, each masked alone.
+    """`loss` in nats a token, `perplexity` = exp(loss), `bits_per_byte` = total nats / (bytes · ln 2). `accuracy` is
+    the share of predicted tokens that were right (for an encoder: of masked tokens). BLEU and chrF are sacrebleu's, 0
+    to 100, with its signature; `exact_match` is a share of pairs, 0 to 1. `left_out` counts pairs that are too long for
+    the context and have no part in the loss; they are translated all the same. `bytes` (UTF-8) and `characters` are
+    those of the text that was scored; `unknown` counts the scored tokens that are the unknown one. Windows have
+    `context` tokens, each `stride` behind the last (None: none overlap as there are no windows, or they must not).
+    `precision` is that of the weights. `text_start` are the tokens that stood before each text, and `unscored` counts
+    first tokens that nothing stood before: they are in no score. `pseudo_perplexity` is that of `pseudo_tokens` tokens,
+    each masked alone.
 
     Of a task head, `tokens` are labels, and accuracy is beside `chance`, that of whoever always says the most frequent
-    one. `confusion` counts how often each of the `labels`, by row, was taken for each, by column.
-    """
+    one. `confusion` counts how often each of the `labels`, by row, was taken for each, by column."""
 
     run: str
     objective: str

@@ -109,12 +109,9 @@ def find_roles(
     may_be_endless: bool = False,
 ) -> TokenRoles:
     """Find the special tokens of a vocabulary, except those whose ids are `known`. A `UsageError` where no token can
-    end a text, and it may not be endless, names what was looked for.
-
-    Where no token begins a text, the padding does it (as T5 and Marian start their decoder), else the token
-    that ends one (as in GPT-2): then one of them stands between two documents. Where there is no padding, the token
-    that ends a text fills up batches.
-    """
+    end a text, and it may not be endless, names what was looked for. Where no token begins a text, the padding does it
+    (as T5 and Marian start their decoder), else the token that ends one (as in GPT-2): then one of them stands between
+    two documents. Where there is no padding, the token that ends a text fills up batches."""
 
     def first(role: str) -> int | None:
         if known and role in known:

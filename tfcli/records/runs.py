@@ -255,15 +255,6 @@ class KeptFile:
 
 
 @dataclass(frozen=True)
-class RunTokenizer:
-    """`algorithm` is None where the run did not train it."""
-
-    algorithm: str | None
-    vocab_size: int | None
-    fingerprint: str
-
-
-@dataclass(frozen=True)
 class RunDetail:
     """All of one run. `text` is what it was trained on, as data.json has it, or `origin` where it was imported from.
     `bits_per_byte` is that of the best evaluation, where the size of the validation text is known."""
@@ -271,7 +262,7 @@ class RunDetail:
     summary: RunSummary
     objective: str
     model: dict[str, Any]
-    tokenizer: RunTokenizer
+    tokenizer: dict[str, Any]  # its algorithm (None where the run did not train it), vocab_size and fingerprint
     text: dict[str, Any] | None
     origin: str | None
     settings: tuple[Setting, ...]

@@ -187,12 +187,10 @@ def remark_on_first_foreign(
     run: LoadedRun, texts: Sequence[str], known: Usual, bits_per_byte: float | None = None
 ) -> bool:
     """Say by a `Remark` that a text, the first of several, is clearly foreign to a run; returns whether there is one.
-
     Pieces a word are too many from the larger of 2.4 times the usual and 4 times their spread, over √words, above the
     usual, and bits per byte from 2 + 80 / bytes above theirs: both limits are wide for short texts, and measured so
     that a run's own are not told (decisions/0018). Texts are read for their bits side by side, as far as one is foreign
-    by its tokens.
-    """
+    by its tokens."""
     reasons, waiting = "", list[str]()
     for text in texts:
         if reasons := "; ".join(_of_tokens(run, text, known)):

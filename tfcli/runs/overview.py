@@ -25,7 +25,6 @@ from tfcli.records.runs import (
     RunDetail,
     RunState,
     RunSummary,
-    RunTokenizer,
     SeedSpread,
     Setting,
     SettingRow,
@@ -109,7 +108,7 @@ def read_detail(path: Path) -> RunDetail:
     """Everything that a run's files say of it, but its weights. Raises what `existing_run` and `read_config` raise."""
     run = existing_run(path)
     recipe, config, history = load_recorded(run.recipe), read_config(run.config), read_history(run.metrics)
-    data = text = algorithm = None
+    data, text, algorithm, fingerprint = None, None, None, config.tokenizer_fingerprint
     if not recipe.is_imported:
         data = read_run_data(run.data)
         text = {name: getattr(data, name) for name in _TEXT}
@@ -118,7 +117,7 @@ def read_detail(path: Path) -> RunDetail:
         summary=summary_of(run, recipe, history, str(path)),
         objective=recipe.objective,
         model=asdict(config.model),
-        tokenizer=RunTokenizer(algorithm, config.model.vocab_size, config.tokenizer_fingerprint),
+        tokenizer={"algorithm": algorithm, "vocab_size": config.model.vocab_size, "fingerprint": fingerprint},
         text=text,
         origin=recipe.origin.source or None,
         settings=tuple(_unusual(recipe)),
@@ -177,7 +176,7 @@ def _incomparable(runs: Sequence[RunDetail]) -> Iterator[str]:
     """Why the losses of these runs are not of one kind."""
     if len({run.objective for run in runs}) > 1:
         yield "The runs minimise different objectives, so their losses are not comparable."
-    if len({run.tokenizer.fingerprint for run in runs}) > 1:
+    if len({run.tokenizer["fingerprint"] for run in runs}) > 1:
         yield "The runs have different tokenizers, so their losses a token are not comparable; bits per byte are."
     texts = [[run.text[name] for name in _TEXT[:-1]] for run in runs if run.text is not None]
     if any(text != texts[0] for text in texts):

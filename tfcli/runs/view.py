@@ -143,9 +143,9 @@ def _facts(run: RunDetail) -> Iterator[tuple[str, str]]:
         documents, more = plural(run.text["train_documents"], "document"), exact(run.text["validation_documents"])
         counts = f"{documents}, {more} more for validation; split {run.text['split']}"
         yield "text", f"{', '.join(run.text['sources'])} ({counts})"
-    tokenizer = run.tokenizer
-    words = [tokenizer.algorithm or "", f"{exact(tokenizer.vocab_size)} ids" if tokenizer.vocab_size else ""]
-    yield "tokenizer", f"{', '.join(filter(None, words))} ({tokenizer.fingerprint})"
+    algorithm, vocab_size, fingerprint = run.tokenizer.values()
+    words = [algorithm or "", f"{exact(vocab_size)} ids" if vocab_size else ""]
+    yield "tokenizer", f"{', '.join(filter(None, words))} ({fingerprint})"
     yield "model", _model_text(run.model)
     if summary.total_steps is not None:
         steps = f"{exact(summary.step or 0)} of {exact(summary.total_steps)} steps"

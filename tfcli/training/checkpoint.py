@@ -239,10 +239,8 @@ def _require_updates(tensors: Mapping[str, Tensor], updates: int, path: Path) ->
 
 def checkpoints_to_keep(steps: Collection[int], section: TrainSection) -> set[int]:
     """The last one, and of those before it the last that were due: train.keep_checkpoints together. Under wsd also the
-    last one from before the decay, for what is to go on at the peak.
-
-    One that only an interruption has brought goes with the next, so that a resumed run has what the unbroken one has.
-    """
+    last one from before the decay, for what is to go on at the peak. One that only an interruption has brought goes
+    with the next, so that a resumed run has what the unbroken one has."""
     last = max(steps)
     at_peak = [step for step in steps if 0 < step <= decay_begin(section)] if section.schedule == "wsd" else []
     kept = {last, *_last_due(steps, last, section, section.keep_checkpoints - 1)}

@@ -264,10 +264,8 @@ def decide(recipe: Recipe, tokenizer: Tokenizer, data: PreparedDataset) -> Recip
     recipe = recipe.resolved()
     wanted = recipe.model.vocab_size
     if wanted is not None and wanted < tokenizer.vocab_size:
-        raise UsageError(
-            f"model.vocab_size = {wanted} is less than the tokenizer's {tokenizer.vocab_size} ids",
-            "leave model.vocab_size out",
-        )
+        problem = f"model.vocab_size = {wanted} is less than the tokenizer's {tokenizer.vocab_size} ids"
+        raise UsageError(problem, "leave model.vocab_size out")
     model = replace(recipe.model, vocab_size=wanted or tokenizer.vocab_size)
     if recipe.train.task is not None:
         labels = model.labels or data.manifest.labels
@@ -340,9 +338,8 @@ def _assemble(
     elif initial is not None:
         where = initial.directory
         if initial.config.tokenizer_fingerprint != config.tokenizer_fingerprint:
-            raise UsageError(
-                f"The run {where.path} has another tokenizer", f"use its own: --set tokenizer.path={where.tokenizer}"
-            )
+            problem = f"The run {where.path} has another tokenizer"
+            raise UsageError(problem, f"use its own: --set tokenizer.path={where.tokenizer}")
         require_same_model(config.model, initial, train.task)
         initial.fill(parts.model, headless=needs_new_head(config.model, initial.config.model, train.task))
     return TrainingJob(

@@ -18,11 +18,9 @@ ITERATIONS = 5
 
 
 class Muon(Optimizer):
-    """M ← μ M + (1 − μ) G; W ← (1 − η λ) W − η √max(1, rows / columns) · orthogonal((1 − μ) G + μ M).
-
-    PyTorch's own, `torch.optim.Muon`, does the same a matrix at a time; here matrices of one shape go together, which
-    on small models is several times faster. Only for matrices.
-    """
+    """M ← μ M + (1 − μ) G; W ← (1 − η λ) W − η √max(1, rows / columns) · orthogonal((1 − μ) G + μ M). PyTorch's own,
+    `torch.optim.Muon`, does the same a matrix at a time; here matrices of one shape go together, which on small models
+    is several times faster. Only for matrices."""
 
     def __init__(self, params: Iterable[Any], lr: float, momentum: float = 0.95, weight_decay: float = 0.0) -> None:
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
