@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tfcli.recipe
-from tfcli.recipe.loading import build_recipe, to_toml
-from tfcli.recipe.recipe import SECTIONS, Recipe, first_difference
+from tfcli.recipe.loading import build_recipe, first_difference, to_toml
+from tfcli.recipe.recipe import SECTIONS, Recipe
 
 FINITE = {"allow_nan": False, "allow_infinity": False}
 odd_text = st.text(max_size=8) | st.sampled_from(

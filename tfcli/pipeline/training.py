@@ -27,15 +27,18 @@ from tfcli.pipeline.datasets import (
     with_absolute_paths,
 )
 from tfcli.recipe.loading import (
+    Change,
     Settings,
     build_recipe,
     changed_recipe,
+    changes_between,
     edits_since,
+    first_difference,
     load_recorded,
     may_change,
     recorded_settings,
 )
-from tfcli.recipe.recipe import Change, OriginSection, Recipe, changes_between, first_difference
+from tfcli.recipe.recipe import OriginSection, Recipe
 from tfcli.recipe.train import TrainSection
 from tfcli.records.runs import Reason, SettingChanged, StageStarted, TrainingFinished
 from tfcli.runs.card import run_card

@@ -7,14 +7,14 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tfcli.errors import BrokenInputError, UsageError, shortened
 from tfcli.files import type_adapter
 from tfcli.outputs import reading_from
 from tfcli.recipe import Section
 from tfcli.recipe.keys import key_meant
-from tfcli.recipe.recipe import DECISIVE, SECTIONS, Change, GenerateSection, Recipe, changes_between, known_keys
+from tfcli.recipe.recipe import DECIDED_BY_THE_RUN, DECISIVE, SECTIONS, GenerateSection, Recipe, known_keys
 from tfcli.recipe.shipped import find_recipe
 
 Settings = Mapping[str, Any]
@@ -298,6 +298,36 @@ def _value(value: Any) -> str:
         return repr(value)  # Python's shortest round-trip form is TOML too
     # JSON's strings are TOML's, but for the delete character, which TOML wants escaped.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+class Change(NamedTuple):
+    """A key, as ``section.field``, with its value before and after."""
+
+    key: str
+    before: Any
+    after: Any
+
+
+def changes_between(before: Recipe, after: Recipe) -> list[Change]:
+    """Every setting on which two recipes differ."""
+    values = [Change(key, setting(before, key), setting(after, key)) for key in known_keys()]
+    return [change for change in values if change.before != change.after]
+
+
+def setting(recipe: Recipe, key: str) -> Any:
+    """The value of a key."""
+    section, dot, name = key.rpartition(".")
+    return getattr(getattr(recipe, section) if dot else recipe, name)
+
+
+def first_difference(wanted: Recipe, recorded: Recipe) -> Change | None:
+    """The first setting on which a run's recipe is not the wanted one. Settings that shape only what is shown may
+    differ, and so may what the wanted recipe leaves for the run to decide."""
+    for change in changes_between(wanted.resolved(), recorded.resolved()):
+        left_open = change.key in DECIDED_BY_THE_RUN and change.before == setting(Recipe(), change.key)
+        if change.key.partition(".")[0] in DECISIVE and not left_open:
+            return change
+    return None
 
 
 CHANGEABLE = {

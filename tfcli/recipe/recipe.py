@@ -3,7 +3,7 @@
 import math
 import re
 from dataclasses import dataclass, field, fields, replace
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen, Unit
 
@@ -524,33 +524,3 @@ DECIDED_BY_THE_RUN = (
 
 DECISIVE = ("tokenizer", "data", "model", "train")
 """Sections that say what is computed. The others shape only what is shown."""
-
-
-class Change(NamedTuple):
-    """A key, as ``section.field``, with its value before and after."""
-
-    key: str
-    before: Any
-    after: Any
-
-
-def changes_between(before: Recipe, after: Recipe) -> list[Change]:
-    """Every setting on which two recipes differ."""
-    values = [Change(key, setting(before, key), setting(after, key)) for key in known_keys()]
-    return [change for change in values if change.before != change.after]
-
-
-def setting(recipe: Recipe, key: str) -> Any:
-    """The value of a key."""
-    section, dot, name = key.rpartition(".")
-    return getattr(getattr(recipe, section) if dot else recipe, name)
-
-
-def first_difference(wanted: Recipe, recorded: Recipe) -> Change | None:
-    """The first setting on which a run's recipe is not the wanted one. Settings that shape only what is shown may
-    differ, and so may what the wanted recipe leaves for the run to decide."""
-    for change in changes_between(wanted.resolved(), recorded.resolved()):
-        left_open = change.key in DECIDED_BY_THE_RUN and change.before == setting(Recipe(), change.key)
-        if change.key.partition(".")[0] in DECISIVE and not left_open:
-            return change
-    return None

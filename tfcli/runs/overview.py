@@ -15,8 +15,8 @@ from tfcli.data.shards import read_manifest
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import cache_folder, read_json
 from tfcli.models.presets import usual_preset
-from tfcli.recipe.loading import build_recipe, load_recorded
-from tfcli.recipe.recipe import DECIDED_BY_THE_RUN, DECISIVE, Recipe, known_keys, setting
+from tfcli.recipe.loading import build_recipe, load_recorded, setting
+from tfcli.recipe.recipe import DECIDED_BY_THE_RUN, DECISIVE, Recipe, known_keys
 from tfcli.recipe.train import BATCH_SIZE, EVALUATE_TOKENS
 from tfcli.records.runs import (
     History,
