@@ -9,7 +9,7 @@ from tfcli.bench import data, machine
 from tfcli.bench.data import WARMUP, bench_data
 from tfcli.bench.data_sides import TEXTS, TOKENIZER, encoded, mapped, prepared
 from tfcli.errors import UsageError
-from tfcli.recipe.recipe import TokenizerSection
+from tfcli.recipe.data import TokenizerSection
 from tfcli.tokenization.tokenizer import Tokenizer
 from tfcli.tokenization.train import train_tokenizer
 

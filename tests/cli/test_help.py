@@ -12,8 +12,8 @@ import typer
 from tests.cli.commands import tfcli
 from tests.support.app import app
 from tfcli.cli import main
+from tfcli.recipe.data import DataSection, TokenizerSection
 from tfcli.recipe.model import ModelSection
-from tfcli.recipe.recipe import DataSection, TokenizerSection
 
 # The signatures that the commands promise: arguments as their names stand in the usage line.
 CONTRACT = {

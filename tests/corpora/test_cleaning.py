@@ -15,7 +15,7 @@ from tfcli.corpora.cleaning import Cleaning, KeyTable, NearIndex, document_key, 
 from tfcli.corpora.open import python_docs
 from tfcli.corpora.split import TrainValidationSplit, WeightedSplit, split_source, without_copies
 from tfcli.errors import UsageError
-from tfcli.recipe.recipe import DataSection
+from tfcli.recipe.data import DataSection
 
 
 def source_of(documents: Sequence[Document], name: str = "a.txt", kind: Kind = "text") -> Source:

@@ -19,7 +19,7 @@ from tfcli.corpora.open import open_source
 from tfcli.corpora.reading import Spool, standard_input
 from tfcli.corpora.split import open_split
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
-from tfcli.recipe.recipe import DataSection
+from tfcli.recipe.data import DataSection
 
 COMPRESSIONS = ["", ".gz", ".zst", ".bz2", ".xz"]
 

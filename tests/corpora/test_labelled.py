@@ -12,7 +12,7 @@ from tfcli.corpora.labelled import words_of
 from tfcli.corpora.open import open_source
 from tfcli.corpora.split import open_split
 from tfcli.errors import TfcliError
-from tfcli.recipe.recipe import DataSection
+from tfcli.recipe.data import DataSection
 
 
 def read(folder: Path, name: str, text: str, kind: Kind, columns: list[str] | None = None) -> list[Labelled]:

@@ -17,7 +17,7 @@ from tfcli.corpora import Pair
 from tfcli.corpora.open import open_source
 from tfcli.corpora.split import open_split
 from tfcli.errors import TfcliError, UsageError
-from tfcli.recipe.recipe import DataSection
+from tfcli.recipe.data import DataSection
 
 
 class Server(http.server.SimpleHTTPRequestHandler):

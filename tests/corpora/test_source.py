@@ -20,7 +20,7 @@ def test_text_files_are_read_without_heavy_libraries(tmp_path):
     program = (
         "import sys\n"
         "from tfcli.corpora.split import open_split\n"
-        "from tfcli.recipe.recipe import DataSection\n"
+        "from tfcli.recipe.data import DataSection\n"
         f"print(list(open_split(DataSection(source={str(tmp_path / 'a.txt')!r}), 'text').parts()))\n"
         "heavy = {'datasets', 'pyarrow', 'numpy', 'pandas', 'torch', 'rich', 'typer'}\n"
         "print(sorted(heavy & set(sys.modules)))"

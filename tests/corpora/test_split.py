@@ -11,7 +11,7 @@ from tests.corpora.helpers import write
 from tfcli.corpora import Document, Kind, Pair, Part, Source
 from tfcli.corpora.split import TrainValidationSplit, open_split, split_source
 from tfcli.errors import UsageError
-from tfcli.recipe.recipe import DataSection
+from tfcli.recipe.data import DataSection
 
 FRACTIONS = st.sampled_from([0.01, 0.1, 0.3, 0.5, 0.9])
 TEXTS = st.lists(st.text(max_size=30), max_size=40)

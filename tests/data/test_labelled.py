@@ -18,7 +18,7 @@ from tfcli.data.labelled import class_weights, pieces_of
 from tfcli.data.loader import LabelBatches
 from tfcli.data.prepare import prepare
 from tfcli.errors import BrokenInputError, UsageError
-from tfcli.recipe.recipe import DataSection, TokenizerSection
+from tfcli.recipe.data import DataSection, TokenizerSection
 from tfcli.tokenization.train import train_tokenizer
 
 

@@ -17,8 +17,8 @@ from tfcli.corpora.pt_en import DEFAULT_DOCUMENTS, PATTERNS, pairs
 from tfcli.corpora.split import open_split
 from tfcli.corpora.stories import PLOTS, stories
 from tfcli.data.prepare import prepare
+from tfcli.recipe.data import DataSection, TokenizerSection
 from tfcli.recipe.loading import build_recipe, parse_assignments
-from tfcli.recipe.recipe import DataSection, TokenizerSection
 from tfcli.runs.directory import RunDirectory
 from tfcli.tokenization.tokenizer import Tokenizer
 from tfcli.tokenization.train import train_tokenizer

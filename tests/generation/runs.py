@@ -8,7 +8,8 @@ import torch
 
 from tests.generation.small import small_model
 from tfcli.models.transformer import Transformer
-from tfcli.recipe.recipe import Recipe, TokenizerSection
+from tfcli.recipe.data import TokenizerSection
+from tfcli.recipe.recipe import Recipe
 from tfcli.runs.config import RunConfig
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.load import LoadedRun

@@ -16,7 +16,7 @@ from tfcli.corpora import Kind
 from tfcli.inspection.corpus import CorpusReport, Ngram
 from tfcli.inspection.corpus.compute import NGramCounter, corpus_report, lengths_of
 from tfcli.inspection.corpus.view import CorpusReportView
-from tfcli.recipe.recipe import DataSection
+from tfcli.recipe.data import DataSection
 
 
 @pytest.fixture

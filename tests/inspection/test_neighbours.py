@@ -9,7 +9,7 @@ import torch
 
 from tfcli.errors import UsageError
 from tfcli.inspection.embeddings.compute import neighbours, token_of
-from tfcli.recipe.recipe import TokenizerSection
+from tfcli.recipe.data import TokenizerSection
 from tfcli.runs.load import LoadedRun, load_run
 from tfcli.tokenization.train import train_tokenizer
 

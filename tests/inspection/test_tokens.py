@@ -8,7 +8,7 @@ import pytest
 
 from tfcli.inspection.embeddings.compute import tokens
 from tfcli.inspection.passes import read_text, record_model
-from tfcli.recipe.recipe import TokenizerSection
+from tfcli.recipe.data import TokenizerSection
 from tfcli.runs.load import load_run
 from tfcli.tokenization.train import train_tokenizer
 

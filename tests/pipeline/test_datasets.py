@@ -24,7 +24,8 @@ from tfcli.pipeline.datasets import (
     with_absolute_paths,
 )
 from tfcli.pipeline.training import train_recipe
-from tfcli.recipe.recipe import DataSection, Recipe
+from tfcli.recipe.data import DataSection
+from tfcli.recipe.recipe import Recipe
 from tfcli.records.dataset import DatasetRecord, TokenizerReport
 from tfcli.records.runs import StageProgress, StageStarted
 from tfcli.runs.load import load_run

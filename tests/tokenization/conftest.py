@@ -2,7 +2,7 @@
 
 import pytest
 
-from tfcli.recipe.recipe import TokenizerSection
+from tfcli.recipe.data import TokenizerSection
 from tfcli.tokenization.tokenizer import Tokenizer
 from tfcli.tokenization.train import train_tokenizer
 

@@ -12,7 +12,7 @@ from tokenizers import decoders, models, normalizers
 
 from tests.cli.commands import tfcli
 from tfcli.errors import UsageError
-from tfcli.recipe.recipe import TokenizerSection
+from tfcli.recipe.data import TokenizerSection
 from tfcli.tokenization.extend import extend_tokenizer, replaced_pieces
 from tfcli.tokenization.tokenizer import Tokenizer
 

@@ -14,7 +14,7 @@ import pytest
 from tfcli import machine
 from tfcli.corpora import pieces
 from tfcli.errors import UsageError
-from tfcli.recipe.recipe import TokenizerSection
+from tfcli.recipe.data import TokenizerSection
 from tfcli.tokenization import train as learn
 from tfcli.tokenization.train import canonical_scores, train_tokenizer
 
@@ -22,7 +22,7 @@ from .conftest import ALGORITHMS, TEXT, train
 
 SCRIPT = """
 import hashlib, random
-from tfcli.recipe.recipe import TokenizerSection
+from tfcli.recipe.data import TokenizerSection
 from tfcli.tokenization.train import train_tokenizer
 draw = random.Random(7)
 words = ["".join(draw.choices("abcdefgéß", k=draw.randint(1, 7))) for _ in range(900)]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfcli.corpora.stories import stories
-from tfcli.recipe.recipe import Algorithm, TokenizerSection
+from tfcli.recipe.data import Algorithm, TokenizerSection
 from tfcli.tokenization.tokenizer import Tokenizer
 from tfcli.tokenization.train import train_tokenizer
 

@@ -8,7 +8,7 @@ import torch
 from tests.support.runs import resume_tiny, tiny_recipe, train_tiny
 from tfcli.errors import UsageError
 from tfcli.pipeline.training import begin_run
-from tfcli.recipe.recipe import TokenizerSection
+from tfcli.recipe.data import TokenizerSection
 from tfcli.records.dataset import VocabularyExtension
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.load import load_run, read_run

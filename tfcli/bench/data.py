@@ -13,7 +13,7 @@ from tfcli.bench.measure import SideProcess, measure, spread
 from tfcli.corpora import Source, Text, pieces, texts
 from tfcli.corpora.open import open_source
 from tfcli.machine import cores, temporary_folder
-from tfcli.recipe.recipe import TokenizerSection
+from tfcli.recipe.data import TokenizerSection
 from tfcli.tokenization.tokenizer import load_tokenizer
 from tfcli.tokenization.train import train_tokenizer
 

@@ -11,7 +11,7 @@ from tfcli.bench.measure import Answer, Side
 from tfcli.corpora.split import open_split
 from tfcli.data.prepare import prepare
 from tfcli.machine import temporary_folder
-from tfcli.recipe.recipe import DataSection
+from tfcli.recipe.data import DataSection
 from tfcli.tokenization.tokenizer import load_tokenizer
 
 TEXTS, TOKENIZER = "texts.jsonl", "tokenizer.json"  # what all sides read, in one folder

@@ -19,7 +19,7 @@ from xxhash import xxh3_64
 from tfcli.corpora import Document, LongText, Pair, Part, Source, Text, pieces, stretches, texts
 from tfcli.errors import BrokenInputError, UsageError
 from tfcli.files import digest
-from tfcli.recipe.recipe import CLEANING_KEYS, DataSection
+from tfcli.recipe.data import CLEANING_KEYS, DataSection
 
 T = TypeVar("T")
 REASONS = ("short", "long", "ratio", "identical", "no_letters", "exact", "near")

@@ -39,7 +39,7 @@ from tfcli.corpora.tables import (
 )
 from tfcli.errors import BrokenInputError, TfcliError, UsageError, near, shortened
 from tfcli.files import digest
-from tfcli.recipe.recipe import OnBadRecord
+from tfcli.recipe.data import OnBadRecord
 
 _WHOLE = (".txt", ".md")
 _TABLES = (".jsonl", ".csv", ".tsv", ".parquet", ".arrow")

@@ -12,7 +12,7 @@ from tfcli.corpora import PARTS, TASKS, Document, Kind, Pair, Part, Source, is_b
 from tfcli.corpora.open import DEFAULT, open_source
 from tfcli.errors import UsageError
 from tfcli.files import digest
-from tfcli.recipe.recipe import CLEANING_KEYS, DataSection, WeightedSource
+from tfcli.recipe.data import CLEANING_KEYS, DataSection, WeightedSource
 from tfcli.records.dataset import SkippedRecords
 
 if TYPE_CHECKING:

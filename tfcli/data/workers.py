@@ -28,7 +28,7 @@ from tfcli.tokenization.tokenizer import load_tokenizer
 
 if TYPE_CHECKING:
     from tfcli.corpora.split import TrainValidationSplit
-    from tfcli.recipe.recipe import DataSection
+    from tfcli.recipe.data import DataSection
     from tfcli.tokenization.tokenizer import Tokenizer
 
 

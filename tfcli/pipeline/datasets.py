@@ -19,7 +19,8 @@ from tfcli.data.prepare import dataset_fingerprint, prepare
 from tfcli.data.shards import MANIFEST_NAME
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import cache_folder, digest, names_path, require_writable, write_json, write_text
-from tfcli.recipe.recipe import DataSection, Recipe, TokenizerSection
+from tfcli.recipe.data import DataSection, TokenizerSection
+from tfcli.recipe.recipe import Recipe
 from tfcli.records.roles import ROLE_NAMES
 from tfcli.records.runs import StageProgress, StageStarted
 from tfcli.runs.config import read_config, read_run_data

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import models, pre_tokenizers, trainers
 
 from tfcli.errors import UsageError
-from tfcli.recipe.recipe import TokenizerSection
+from tfcli.recipe.data import TokenizerSection
 from tfcli.records.dataset import TokenizerReport
 from tfcli.tokenization.tokenizer import Tokenizer
 from tfcli.tokenization.tokenizer_json import CONTINUATION, SPACE, copy_backend, special_tokens

@@ -28,7 +28,7 @@ from tokenizers import Tokenizer as Backend
 
 from tfcli import files
 from tfcli.errors import BrokenInputError, TfcliError, UsageError, shortened
-from tfcli.recipe.recipe import Algorithm, TokenizerSection
+from tfcli.recipe.data import Algorithm, TokenizerSection
 from tfcli.tokenization.sandbox import try_out
 
 REPLACEMENT = "\ufffd"

@@ -26,7 +26,7 @@ from tokenizers import models, pre_tokenizers, trainers
 from tfcli import machine
 from tfcli.corpora import PIECE_CHARACTERS, Document, Text, batched, pieces, texts
 from tfcli.errors import UsageError
-from tfcli.recipe.recipe import Algorithm, TokenizerSection
+from tfcli.recipe.data import Algorithm, TokenizerSection
 from tfcli.records.dataset import TokenizerReport
 from tfcli.records.roles import UNK
 from tfcli.records.runs import StageProgress

@@ -14,7 +14,7 @@ from tfcli.corpora import Document, Kind, batched
 from tfcli.corpora.cleaning import KeyTable, NearIndex, document_key
 from tfcli.corpora.open import open_source
 from tfcli.inspection.corpus import CorpusReport, LengthBin, Lengths, Ngram, SourceShare
-from tfcli.recipe.recipe import DataSection
+from tfcli.recipe.data import DataSection
 from tfcli.records.dataset import NONE_SKIPPED
 from tfcli.tokenization.train import TextCounts
 
