@@ -21,6 +21,7 @@ CONTRACT = {
     "tokenize encode": "TOKENIZER|RUN TEXT|- --json",
     "tokenize decode": "TOKENIZER|RUN ID|- --json",
     "tokenize compare": "TOKENIZER|RUN --on --seed --json",
+    "data report": "SOURCE --tokenizer --pairs --near --ngram --set --seed --csv --svg --html --json",
     "prepare": "SOURCE --tokenizer --out --pairs --split --validation --seed --json",
     "train": "--arch --data --preset --size --recipe --set --init --out --dry-run --resume --log"
     " --seed --device --threads --json",

@@ -75,7 +75,7 @@ _option("epochs", "train.epochs", float, TRAINING, _EPOCHS, metavar="N")
 _option("batch_size", "train.batch_size", int, TRAINING, "Texts of a batch: train.batch_size.", metavar="N", min=1)
 _option("lr", "train.learning_rate", float, TRAINING, _LR, metavar="RATE")
 _option("precision", "train.precision", _PRECISIONS, panel=TRAINING, help=_PRECISION, default="auto")
-_option("seed", "train.seed generate.seed", int, TRAINING, SEED_HELP, SEED_USUAL, metavar="N", min=0)
+_option("seed", "train.seed generate.seed", int, TRAINING, help=SEED_HELP, default=SEED_USUAL, metavar="N", min=0)
 _option("device", "train.device", Devices, panel=TRAINING, help=DEVICE_HELP, default="auto")
 _option("threads", "train.threads", int, panel=TRAINING, help=THREADS_HELP, default="0", metavar="N", min=0, max=1024)
 

@@ -89,9 +89,8 @@ class ChunkWriter:
         self._about, self._tokenizer, self._folder = about, tokenizer, folder
         self._sums = {part: np.zeros(len(SUMS), np.int64) for part in PARTS}
         dtype = token_dtype(tokenizer.vocab_size)
-        self._writers = {
-            part: PartWriter(folder, part, SIDES[about.kind], dtype, shard_tokens, first.get(part, 0)) for part in PARTS
-        }
+        sides = SIDES[about.kind]
+        self._writers = {p: PartWriter(folder, p, sides, dtype, shard_tokens, first=first.get(p, 0)) for p in PARTS}
         self._mixture: tuple[MixedSource, ...] = ()
         self._copies = 0
 

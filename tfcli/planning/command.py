@@ -182,7 +182,8 @@ def _measured(terminal: Terminal, proposal: "Recipe") -> "Measured":
         file, run = folder / "plan.toml", folder / "run"
         write_text(file, to_toml(proposal))
         began = time.perf_counter()
-        with child("tfcli", "train", "--recipe", str(file), "--out", str(run), "--quiet", stderr=errors) as process:
+        command = "train", "--recipe", str(file), "--out", str(run), "--quiet"
+        with child("tfcli", *command, stderr=errors) as process:
             most = None  # Windows does not say it
             if hasattr(os, "wait4"):
                 _, status, usage = os.wait4(process.pid, 0)
