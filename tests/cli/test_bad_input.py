@@ -37,7 +37,7 @@ TABLE = [
     Bad("empty file", f"train --data empty.txt {TINY}", 2, "empty.txt is empty", "give it some text"),
     Bad("binary file", f"train --data binary.txt {TINY}", 1, "binary.txt is binary", "UTF-8"),
     Bad("invalid UTF-8", f"train --data latin1.txt {TINY}", 1, "byte 3 is 0xe9", "UTF-8"),
-    Bad("a directory", f"train --data folder {TINY}", 2, "is a folder", "name its files"),
+    Bad("a folder without text", f"train --data empty {TINY}", 2, "the folder empty has text", "fill it with files"),
     Bad("unknown built-in", f"train --data builtin:storys {TINY}", 2, "'builtin:storys'", "builtin:stories"),
     Bad(
         "one column for pairs",
@@ -252,6 +252,7 @@ def workspace(trained: Callable[[str], Path], tmp_path_factory: pytest.TempPathF
     (folder / "unreported" / "metrics.jsonl").write_text('{"event": "st')
     (folder / "half" / "recipe.toml").write_text("[model")
     (folder / "folder").mkdir()
+    (folder / "empty").mkdir()
     (folder / "folder" / "note.txt").write_text("mine\n")
     (folder / "empty.txt").touch()
     (folder / "binary.txt").write_bytes(bytes(range(256)) * 4)

@@ -97,7 +97,7 @@ REFUSED: list[tuple[str, str, int]] = [
     ("generate classify x --question y", "This run answers nothing; leave --question out", 2),
     ("generate span x", "no question is asked; add --question TEXT", 2),
     ("generate tag", "A task head needs a prompt", 2),
-    ("evaluate classify --windows stream", "was on labelled texts", 2),
+    ("evaluate classify --windows stream", "read labelled texts", 2),
     ("evaluate classify --pseudo", "this one tells labels", 2),
     ("evaluate classify other.tsv", "has the label 'odder', and the model tells even, odd", 2),
     ("evaluate classify --compare tag", "do not mean the same", 2),

@@ -232,7 +232,7 @@ def read_as_asked(run: LoadedRun, settings: EvaluationSettings) -> LoadedRun:
     if run.recipe.reads_pairs:
         if option := "--windows" if settings.windows else "--context" if settings.context else "":
             trained_on = "pairs" if run.recipe.train.task is None else "labelled texts"
-            problem = f"{option} is for a run that was trained on text, and {run.directory.path} was on {trained_on}"
+            problem = f"{option} is for a decoder or an encoder of text, and {run.directory.path} read {trained_on}"
             raise UsageError(problem, "leave it out")
         return run
     own = "documents" if run.recipe.is_imported or train.document_masking else train.windows
