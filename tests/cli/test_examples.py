@@ -96,7 +96,7 @@ def workspace(trained: Callable[[str], Path], tmp_path_factory: pytest.TempPathF
     (folder / "books").mkdir()
     for file in ("books/one.txt", "books/two.txt", "book.txt", "other.txt", "input.txt", "mytext.txt"):
         (folder / file).write_text(text)
-    (folder / "law.txt").write_text("The plaintiff hereby waives every lien. " * 40)
+    (folder / "law.txt").write_text("§ 7: the plaintiff waives every lien æ. " * 40, encoding="utf-8")
     for side in ("a.de", "a.en"):
         (folder / side).write_text("".join(f"Tom swam {number} times.\n" for number in range(300)))
     (folder / "prompts.txt").write_text("Tom\nOne day, Anna\n")
