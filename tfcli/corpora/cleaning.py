@@ -10,6 +10,8 @@ import unicodedata
 from array import array
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -22,8 +24,8 @@ from tfcli.files import digest
 from tfcli.recipe.data import CLEANING_KEYS, DataSection
 
 T = TypeVar("T")
-REASONS = ("short", "long", "ratio", "identical", "no_letters", "exact", "near")
-"""Why a document is removed; a verdict of 0 keeps it, and n is the n-th of these."""
+_REASONS = (None, "short", "long", "ratio", "identical", "no_letters", "exact", "near")
+"""Why a document is removed, if it is; a verdict is the place of one of these."""
 _VERSION = 1
 
 
@@ -116,16 +118,12 @@ class NearIndex:
         return False
 
     def signature(self, document: Document) -> NDArray[np.uint32]:
-        """The least hash of its shingles under each permutation.
-
-        Shape: (128,)
-        """
+        """The least hash of its shingles under each of the 128 permutations."""
         self._minhash.clear()
         for text in texts(document):
             for piece in pieces(text):
                 self._minhash.update_batch(self._shingles(piece).tolist())
-        minima: NDArray[np.uint32] = self._minhash.hashvalues
-        return minima
+        return np.asarray(self._minhash.hashvalues)
 
     def _shingles(self, text: str) -> NDArray[np.uint64]:
         """Hashes of 32 bits of all stretches of 8 characters; case does not count, nor what stands between words."""
@@ -191,29 +189,26 @@ class Cleaning:
     @property
     def removed(self) -> dict[str, int]:
         """How many documents are removed for each reason; reasons that never hold are left out."""
-        counts = sum((np.bincount(one, minlength=len(REASONS) + 1) for one in self.verdicts()), np.zeros(1, np.int64))
-        return {name: count for name, count in zip(REASONS, counts[1:].tolist(), strict=True) if count}
+        counts = sum(np.bincount(one, minlength=len(_REASONS)) for one in self._decide()).tolist()
+        return {name: count for name, count in zip(_REASONS, counts, strict=True) if name and count}
 
-    def verdicts(self) -> list[NDArray[np.uint8]]:
-        """Of each document of each source: 0, or the number of the reason."""
+    def _decide(self) -> list[NDArray[np.uint8]]:
+        """The verdict on each document of each source."""
         for source in self._sources[len(self._verdicts) :]:
-            found = bytearray()
-            for document in source.documents():
-                reason = self._reason(self._normalized(document))
-                found.append(REASONS.index(reason) + 1 if reason else 0)
-            self._verdicts.append(np.frombuffer(bytes(found), np.uint8))
+            reasons = map(self._reason, map(self._normalized, source.documents()))
+            self._verdicts.append(np.fromiter(map(_REASONS.index, reasons), np.uint8))
         return self._verdicts
 
     def decided(self) -> dict[str, NDArray[Any]]:
         """The verdicts, for another process."""
-        return {f"source{number}": one for number, one in enumerate(self.verdicts())}
+        return {f"source{number}": one for number, one in enumerate(self._decide())}
 
     def remember(self, decided: Mapping[str, NDArray[Any]]) -> None:
         """Take what another process has decided about the same sources."""
         self._verdicts = [decided[f"source{number}"] for number in range(len(self._sources))]
 
     def _kept(self, number: int, documents: Iterator[T], finish: Callable[[T], T]) -> Iterator[T]:
-        verdicts = self.verdicts()[number]
+        verdicts = self._decide()[number]
         for place, document in enumerate(documents):
             if place >= len(verdicts):
                 names = ", ".join(self._sources[number].names)
@@ -257,38 +252,34 @@ class Copies:
     part: Part
     """The part that loses them."""
     divisions: list[Callable[[], Iterator[tuple[Part, Document]]]] = field(default_factory=list)
-    _keys: frozenset[int] | None = None
-    _removed: int = 0
 
     def kept(self, documents: Iterator[tuple[Part, Document]]) -> Iterator[tuple[Part, Document]]:
         """The documents without those that stand in the other part, too."""
-        keys = self.keys()
+        keys, _ = self._found
         for part, document in documents:
             if not keys or part != self.part or document_key(document) not in keys:
                 yield part, document
 
-    def keys(self) -> frozenset[int]:
-        """Of the documents that stand in both parts. All are read once for it, of which 16 bytes each are kept until
-        then."""
-        if self._keys is None:
-            found = {"train": array("Q"), "validation": array("Q")}
-            for divided in self.divisions:
-                for part, document in divided():
-                    found[part].append(document_key(document))
-            here, both = np.frombuffer(found[self.part], np.uint64), np.intersect1d(found["train"], found["validation"])
-            self._keys, self._removed = frozenset(both.tolist()), int(np.isin(here, both).sum())
-        return self._keys
+    @cached_property
+    def _found(self) -> tuple[frozenset[int], int]:
+        """Keys of the documents that stand in both parts, and how many the part loses. All are read once for it, of
+        which 16 bytes each are kept until then."""
+        found = {"train": array("Q"), "validation": array("Q")}
+        for part, document in chain.from_iterable(divided() for divided in self.divisions):
+            found[part].append(document_key(document))
+        here, both = np.frombuffer(found[self.part], np.uint64), np.intersect1d(found["train"], found["validation"])
+        return frozenset(both.tolist()), int(np.isin(here, both).sum())
 
     @property
     def removed(self) -> int:
         """How many documents the part loses."""
-        self.keys()
-        return self._removed
+        return self._found[1]
 
     def decided(self) -> dict[str, NDArray[Any]]:
         """What was found, for another process."""
-        return {"keys": np.array(sorted(self.keys()), np.uint64), "removed": np.array(self._removed)}
+        keys, removed = self._found
+        return {"keys": np.array(sorted(keys), np.uint64), "removed": np.array(removed)}
 
     def remember(self, decided: Mapping[str, NDArray[Any]]) -> None:
         """Take what another process has found in the same corpus."""
-        self._keys, self._removed = frozenset(decided["keys"].tolist()), int(decided["removed"])
+        self._found = frozenset(decided["keys"].tolist()), int(decided["removed"])

@@ -230,7 +230,7 @@ class BadLine(str):
     """A line that cannot be read and has been reported, as far as it can be."""
 
 
-BLANK_LINE = "blank line"
+_BLANK_LINE = "blank line"
 _BLANK = rb"\n[ \t\r\f\v]*\n"
 
 
@@ -254,14 +254,14 @@ def read_texts(file: StoredFile, separator: str | None, bad: BadRecords) -> Iter
             report(error)
         else:
             part = part.removeprefix("\n") if part.startswith("\n") else part.removeprefix("\r\n")
-            if part.endswith("\n") or separator == BLANK_LINE:
+            if part.endswith("\n") or separator == _BLANK_LINE:
                 part = part.removesuffix("\n").removesuffix("\r")
             yield part
 
 
 def _between(file: StoredFile, separator: str) -> Iterator[tuple[bytes, int, int]]:
     """What stands between separators, with the number of its first byte and of its first line."""
-    mark = re.compile(_BLANK if separator == BLANK_LINE else re.escape(separator.encode()))
+    mark = re.compile(_BLANK if separator == _BLANK_LINE else re.escape(separator.encode()))
     held, offset, line = b"", 0, 1
     with file.open() as stream:
         while chunk := stream.read(CHUNK):
@@ -285,11 +285,7 @@ def read_text(file: StoredFile) -> Text:
     return first if next(stretches, None) is None else LongText(partial(_stretches, file))
 
 
-def _refused(error: BrokenInputError) -> None:
-    raise error
-
-
-def read_lines(file: StoredFile, report: Report = _refused) -> Iterator[str]:
+def read_lines(file: StoredFile, report: Report) -> Iterator[str]:
     """The lines of a file with their endings; only a line feed ends a line. Reported, and a `BadLine` where it is left
     out, is one that is binary, not UTF-8, or longer than `LONGEST` bytes; BrokenInputError where the file is truncated.
     """

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SplitMethod = Literal["hash", "tail", "file", "own"]
 
-FEWEST_FOR_HASH = 100
+_FEWEST_FOR_HASH = 100
 """Below this many documents, an automatic split is `tail`, so that one text file has a validation part."""
 
 _FORMAT_VERSION = 1
@@ -129,11 +129,8 @@ class TrainValidationSplit:
             assert self.source.divided is not None
             return self.source.divided()
         if self.validation:
-            held_out = self.validation
-            return chain(
-                (("train", document) for document in self.source.documents()),
-                (("validation", document) for document in held_out.documents()),
-            )
+            both = zip(PARTS, (self.source, self.validation), strict=True)
+            return ((part, document) for part, source in both for document in source.documents())
         by = _by_hash if self.split == "hash" else _by_tail
         return by(self.source.documents, Fraction(str(self.validation_fraction)))
 
@@ -222,17 +219,13 @@ def without_copies(division: TrainValidationSplit, section: DataSection) -> Trai
 def split_source(
     source: Source, section: DataSection, kind: Kind, cleaning: "Cleaning | None" = None, held_out: Source | None = None
 ) -> TrainValidationSplit:
-    """Clean and divide a source as a recipe's data section says.
+    """Clean and divide a source as a recipe's data section says. Without a choice: `file` where a validation source is
+    given, else the source's own division where it has one, else hash, or tail below 100 documents. UsageError where the
+    split and the validation source contradict each other.
 
     Args:
         cleaning: shared by sources that are divided one by one.
         held_out: the validation part of a division by file, where it is not to be opened here.
-
-    Without a choice: `file` where a validation source is given, else the source's own division where it has
-    one, else hash, or tail below 100 documents.
-
-    Raises:
-        UsageError: the split and the validation source contradict each other, or it cannot be opened.
     """
     cleaning = cleaning or _cleaning(section, kind)
     cleaned = cleaning.cleaned(source) if cleaning else source
@@ -244,8 +237,8 @@ def split_source(
     elif source.divided is not None:
         split = "own"
     else:
-        few = sum(1 for _ in islice(cleaned.documents(), FEWEST_FOR_HASH)) < FEWEST_FOR_HASH
-        split = "tail" if few else "hash"
+        is_enough = next(islice(cleaned.documents(), _FEWEST_FOR_HASH - 1, None), None) is not None
+        split = "hash" if is_enough else "tail"
     if split != "file":
         if section.validation is not None:
             problem = f"data.split is {split}, but data.validation names {section.validation}"
@@ -257,11 +250,10 @@ def split_source(
     if section.validation in source.names:
         problem = f"{section.validation} is both data.source and data.validation"
         raise UsageError(problem, "name another validation source")
-    validation = held_out
-    if validation is None:
-        validation = open_source(section.validation, kind, seed=section.seed, **section.reading)
-        validation = cleaning.cleaned(validation) if cleaning else validation
-    return TrainValidationSplit(cleaned, split, section.validation_fraction, validation, cleaning=cleaning)
+    if held_out is None:
+        held_out = open_source(section.validation, kind, seed=section.seed, **section.reading)
+        held_out = cleaning.cleaned(held_out) if cleaning else held_out
+    return TrainValidationSplit(cleaned, split, section.validation_fraction, held_out, cleaning=cleaning)
 
 
 def _by_hash(documents: Callable[[], Iterator[Document]], fraction: Fraction) -> Iterator[tuple[Part, Document]]:
@@ -276,9 +268,7 @@ def _by_hash(documents: Callable[[], Iterator[Document]], fraction: Fraction) ->
 
 def _by_tail(documents: Callable[[], Iterator[Document]], fraction: Fraction) -> Iterator[tuple[Part, Document]]:
     """Two readings: one counts the characters, one divides. The pair in which the cut falls is validation."""
-    total = sum(_length(document) for document in documents())
-    cut = int(total * (1 - fraction))
-    start = 0
+    cut, start = int(sum(map(_length, documents())) * (1 - fraction)), 0
     for document in documents():
         end = start + _length(document)
         if end <= cut:
@@ -292,4 +282,4 @@ def _by_tail(documents: Callable[[], Iterator[Document]], fraction: Fraction) ->
 
 
 def _length(document: Document) -> int:
-    return sum(len(text) for text in texts(document))
+    return sum(map(len, texts(document)))

@@ -90,13 +90,11 @@ def _listed(table: Table) -> str:
 
 
 def delimited_table(file: StoredFile, wanted: Sequence[str] | None, bad: BadRecords) -> Table:
-    """A `.csv` or `.tsv` file as a table.
+    """A `.csv` or `.tsv` file as a table, whose columns are "1", "2" and so on where it has no header.
 
-    The first row is a header when its cells are distinct plain names: up to 32 ASCII letters, digits, `_`,
-    `.` and `-`, beginning with a letter or `_` and ending with no punctuation. So "pt, en" is a header, and
-    "Sim., Yes." is a record.
-    A file without a header has the columns "1", "2", … The columns `wanted` overrule this: names that are
-    in the first row make it a header, and the numbers make it a record.
+    The first row is a header when its cells are distinct plain names of up to 32 ASCII letters, digits, `_`, `.` and
+    `-`, a letter or `_` first and no punctuation last: "pt, en" is one, "Sim., Yes." is a record. The columns `wanted`
+    overrule this: names that are in the first row make it a header, and the numbers make it a record.
     """
     first = next((row for _, row in numbered_rows(file, bad.reading())), [])
     numbers = tuple(str(place) for place in range(1, len(first) + 1))
@@ -182,10 +180,7 @@ def record_table(label: str, records: Records, bad: BadRecords) -> Table:
 
 
 def json_lines(file: StoredFile) -> Records:
-    """The records of a `.jsonl` file, one JSON object a line; blank lines are skipped.
-
-    Read with the standard library: the `datasets` library takes texts that look like dates for dates.
-    """
+    """The records of a `.jsonl` file, one JSON object a line; blank lines are skipped."""
 
     def records(_: tuple[str, ...], report: Report) -> Iterator[tuple[str, Record]]:
         for number, line in enumerate(read_lines(file, report), 1):
@@ -251,9 +246,8 @@ def columnar_records(file: StoredFile) -> Records:
 
         number = 0
         try:
-            is_here = spool or not file.url
-            place = str(spool.path if spool else file.path)
-            with pyarrow.OSFile(place) if is_here else pyarrow.PythonFile(file.raw(), "r") as opened:
+            place = spool.path if spool else None if file.url else file.path
+            with pyarrow.OSFile(str(place)) if place else pyarrow.PythonFile(file.raw(), "r") as opened:
                 for batch in batches(opened, columns):
                     for record in batch.to_pylist():
                         number += 1
