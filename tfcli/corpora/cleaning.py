@@ -189,7 +189,7 @@ class Cleaning:
     @property
     def removed(self) -> dict[str, int]:
         """How many documents are removed for each reason; reasons that never hold are left out."""
-        counts = sum(np.bincount(one, minlength=len(_REASONS)) for one in self._decide()).tolist()
+        counts = np.sum([np.bincount(one, minlength=len(_REASONS)) for one in self._decide()], axis=0).tolist()
         return {name: count for name, count in zip(_REASONS, counts, strict=True) if name and count}
 
     def _decide(self) -> list[NDArray[np.uint8]]:

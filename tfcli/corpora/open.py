@@ -7,6 +7,7 @@ import glob
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 
@@ -54,12 +55,6 @@ def _open_files(name: str, how: How) -> Source:
         _require_known(file)
     readers = [_reader(file, how) for file in files]
     return _file_source(name, how, files, lambda: chain.from_iterable(read() for read in readers))
-
-
-def table_columns(name: str) -> tuple[str, ...]:
-    """The columns of text in the first file that a name means; none where that is no table."""
-    file = _stored_files(name)[0]
-    return _table(file, None, BadRecords(skips=True)).columns if file.suffix in _TABLES else ()
 
 
 def require_there(name: str) -> None:
@@ -138,11 +133,12 @@ def _file_source(
         more = {"separator": how.separator, "skip": how.skips or None}
         return digest(*read, *([more] if any(more.values()) else []))
 
-    def require_unchanged() -> None:
-        for file in files:
-            file.require_unchanged()
+    return Source((name,), how.kind, documents, fingerprint, require_unchanged=partial(_require_unchanged, files))
 
-    return Source((name,), how.kind, documents, fingerprint, require_unchanged=require_unchanged)
+
+def _require_unchanged(read: Sequence[StoredFile | Source]) -> None:
+    for one in read:
+        one.require_unchanged()
 
 
 def _reader(file: StoredFile, how: How) -> Callable[[], Iterator[Document]]:
@@ -305,30 +301,17 @@ def open_source(
         UsageError: a source does not exist, is empty or of the wrong kind, or holds nothing but white space.
         BrokenInputError: the first document shows that a file is binary, not UTF-8, or truncated.
         TfcliError: the hub or a remote file cannot be reached, or a file has changed while it was read.
-
-    Example:
-        >>> open_source(["builtin:stories"], "text", max_documents=1000).names
-        ('builtin:stories',)
     """
     names = (names,) if isinstance(names, str) else tuple(names)
     if kind not in TASKS:
         require_column_count(kind, columns)
     how = How(kind, columns, separator, on_bad_record == "skip")
     source = _joined([_open_one(name, how, max_documents, seed) for name in names], kind)
-    documents, divided = source.documents, source.divided
-
-    def whole() -> Iterator[Document]:
-        return islice((one for one in documents() if not _has_blank(one)), max_documents)
-
-    def parts() -> Iterator[tuple[Part, Document]]:
-        assert divided is not None
-        return islice((one for one in divided() if not _has_blank(one[1])), max_documents)
-
-    fingerprint = source.fingerprint
+    documents, divided, fingerprint = source.documents, source.divided, source.fingerprint
     source = replace(
         source,
-        documents=whole,
-        divided=divided and parts,
+        documents=lambda: islice((one for one in documents() if not _has_blank(one)), max_documents),
+        divided=divided and (lambda: islice((one for one in divided() if not _has_blank(one[1])), max_documents)),
         fingerprint=fingerprint if max_documents is None else lambda: digest(fingerprint(), max_documents),
         skipped=how.skipped,
     )
@@ -414,7 +397,8 @@ def looks_like_pairs(names: Sequence[str], columns: Sequence[str] | None) -> boo
     if columns is not None:
         return len(columns) == 2
     try:
-        found = table_columns(name)
+        first = _stored_files(name)[0]
+        found = _table(first, None, BadRecords(skips=True)).columns if first.suffix in _TABLES else ()
     except TfcliError:  # which is said where it is read
         return False
     return "text" not in found and (len(found) == 2 or {"source", "target"} <= {*found})
@@ -425,21 +409,13 @@ def _joined(sources: Sequence[Source], kind: Kind) -> Source:
     if len(sources) == 1:
         return sources[0]
     divisions = [source.divided for source in sources if source.divided]
-
-    def divided() -> Iterator[tuple[Part, Document]]:
-        return chain.from_iterable(division() for division in divisions)
-
-    def require_unchanged() -> None:
-        for source in sources:
-            source.require_unchanged()
-
     return Source(
         tuple(name for source in sources for name in source.names),
         kind,
         lambda: chain.from_iterable(source.documents() for source in sources),
         lambda: digest([source.fingerprint() for source in sources]),
-        divided=divided if len(divisions) == len(sources) else None,
-        require_unchanged=require_unchanged,
+        divided=None if len(divisions) < len(sources) else lambda: chain.from_iterable(one() for one in divisions),
+        require_unchanged=partial(_require_unchanged, sources),
     )
 
 

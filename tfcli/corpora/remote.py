@@ -31,12 +31,8 @@ def is_remote(name: str) -> bool:
 
 
 def remote_files(name: str) -> list[str]:
-    """The URLs of the files that a URL, a glob of a store, or a folder of one means, in order.
-
-    Raises:
-        UsageError: nothing is there, no such protocol is known, or its library is not installed.
-        TfcliError: the store cannot be reached.
-    """
+    """The URLs of the files that a URL, a glob of a store, or a folder of one means, in order. UsageError where nothing
+    is there, or the protocol or its library is not; TfcliError where the store cannot be reached."""
     if _protocol(name) in _HTTP:
         return [name]
     with _explained(name):

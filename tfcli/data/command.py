@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from tfcli.console.options import Json, TextSeed, command
+from tfcli.console.settings import flag_of
 from tfcli.console.terminal import Terminal
 from tfcli.errors import TfcliError, UsageError
 
@@ -18,8 +19,6 @@ _SOURCE = typer.Argument(
 Sources = Annotated[list[str], _SOURCE]
 _of_sources = partial(typer.Option, rich_help_panel="Sources")
 _of_work = partial(typer.Option, rich_help_panel="Division of labour")
-
-
 OnBadRecord = Annotated[
     Literal["refuse", "skip"] | None, _of_sources(help="At a record that cannot be read.", show_default="refuse")
 ]
@@ -109,14 +108,12 @@ def prepare(
         raise UsageError(f"{used[0]} and {used[1]} do not go together", "leave one of them out")
     # A dataset that is there may be the very same, and is then taken as it is.
     claim = nullcontext() if append or (out / MANIFEST_NAME).is_file() else claimed(out)
-    said = {"split": split, "validation": validation, "drop_duplicates": drop_duplicates}
-    given: dict[str, Any]
+    flags: dict[str, Any] = {"split": split, "validation": validation, "seed": seed}
+    flags |= {"on_bad_record": on_bad_record, "drop_duplicates": drop_duplicates}
     if merge:
-        given = {"--tokenizer": tokenizer, "--pairs": pairs, "--weights": weights, "--split": split}
-        given |= {"--validation": validation, "--set": assignments, "--seed": seed, "--on-bad-record": on_bad_record}
-        for name, value in {**given, "--drop-duplicates": drop_duplicates}.items():
-            if value not in (None, False):
-                raise UsageError(f"{name} says how to prepare, and --merge has it from the shares", f"leave {name} out")
+        also = {"tokenizer": tokenizer, "pairs": pairs, "weights": weights, "assignments": assignments}
+        for name in (flag_of(one) for one, value in {**also, **flags}.items() if value not in (None, False)):
+            raise UsageError(f"{name} says how to prepare, and --merge has it from the shares", f"leave {name} out")
         with claim, reporting(terminal, json=json) as reporter:
             reporter.result(preparing.merge([Path(source) for source in sources], out))
         return
@@ -134,9 +131,8 @@ def prepare(
             problem = f"{shlex.join(sources)} and --set data.sources both name the text"
             raise UsageError(problem, "leave one of them out")
         named = {}
-    flags = {**named, **said, "seed": seed, "on_bad_record": on_bad_record}
-    flags = {key: value for key, value in flags.items() if value is not None}  # another one would take a --set away
-    section = build_recipe(settings, {"data": flags}).data
+    given = {key: value for key, value in flags.items() if value is not None}  # another one would take a --set away
+    section = build_recipe(settings, {"data": {**named, **given}}).data
     if (workers > 1 or engine) and "-" in section.names:
         problem = f"{plural(workers, 'worker')} cannot read standard input"
         raise UsageError(problem, "write it to a file, or leave --workers out")
@@ -155,9 +151,9 @@ def prepare(
         elif append:
             reporter.result(preparing.append(division, loaded, out, progress))
         else:
-            ray = (address or "local") if engine else None
-            given = {"workers": workers, "origin": Origin(section, tokenizer or out), "ray": ray}
-            reporter.result(preparing.prepare(division, loaded, out, progress=progress, **given))
+            by: dict[str, Any] = {"workers": workers, "origin": Origin(section, tokenizer or out)}
+            by["ray"] = (address or "local") if engine else None
+            reporter.result(preparing.prepare(division, loaded, out, progress=progress, **by))
 
 
 cache_app = typer.Typer()

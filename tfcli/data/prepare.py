@@ -54,10 +54,9 @@ def prepare(
     ``<s> ids </s>``, or as the roles of the tokenizer say: ``ids </s>`` for GPT-2's text, ``<s> ids </s>`` and
     ``</s> <s> ids </s>`` for BART's pairs.
 
-    The counts of a part: `tokens` are the stored ids but those that begin a document, which are never news (a
-    document of n ids counts n + 1, and a pair counts both sides); `bytes` (UTF-8) and `characters` are of the
-    text itself, of a pair's target; `unknown` are ids of the unknown token, `words` what stands between white space,
-    of both sides; `spread` is √(Σ (pieces − mean · words)² / Σ words) over the texts.
+    The counts of a part: `tokens` are the stored ids but those that begin a document (a document of n ids counts n + 1,
+    and a pair both sides); `bytes` (UTF-8) and `characters` are of the text itself, of a pair's target; `words`, what
+    stands between white space, of both sides; `spread` is √(Σ (pieces − mean · words)² / Σ words) over the texts.
 
     Args:
         workers: processes that encode, which open the corpus by `origin`; 1: this one does, with a thread a core.
@@ -125,11 +124,7 @@ def _written(
 def prepare_share(
     division: TrainValidationSplit, tokenizer: Tokenizer, out: Path, share: Share, progress: Progress | None = None
 ) -> None:
-    """Encode one machine's chunks into the folder `out`, for `merge`.
-
-    Raises:
-        UsageError: `out` holds something, or cannot be written to.
-    """
+    """Encode one machine's chunks into the folder `out`, which must be free, for `merge`."""
     _require_free(out)
     name = f"{dataset_fingerprint(division, tokenizer)}.{share.number}.{share.of}"
     with _chunk_folder(out, name) as folder:
@@ -147,12 +142,8 @@ def append(
     division: TrainValidationSplit, tokenizer: Tokenizer, folder: Path, progress: Progress | None = None
 ) -> DatasetRecord:
     """Add documents to a dataset, which gets a new fingerprint. Its shards stay as they are, and so do the trainings
-    that have begun on them: they go on with what the dataset was then. What is killed changes nothing.
-
-    Raises:
-        UsageError: the dataset, or the division of what is added, is not by hash; it was made with another tokenizer,
-            is of the other kind, or is a mixture; or another process appends to it.
-    """
+    that have begun on them: they go on with what the dataset was then. What is killed changes nothing. UsageError where
+    the two do not fit together, or are not both divided by hash, and where another process appends to the dataset."""
     dataset = PreparedDataset.open(folder)
     dataset.require_tokenizer(tokenizer)
     dataset.require_kind(division.source.kind)
@@ -191,20 +182,16 @@ def append(
 
 
 def merge(shares: Sequence[Path], out: Path, *, shard_tokens: int = SHARD_TOKENS) -> DatasetRecord:
-    """Make one dataset, the same as one machine would have made, of the folders of `prepare_share`.
-
-    Raises:
-        UsageError: one is missing, is of another text or tokenizer, or is no share; or `out` holds something.
-        BrokenInputError: one is damaged.
-    """
+    """Make one dataset, the same as one machine would have made, of the folders of `prepare_share`. UsageError where
+    one is missing, of another text or tokenizer, or no share, or where `out` holds something; BrokenInputError where
+    one is damaged."""
     about = {path: _read_share(path) for path in shares}
     (first, wanted), *others = about.items()
     for path, one in others:
         if replace(one, share=wanted.share) != replace(wanted, share=wanted.share) or one.share.of != wanted.share.of:
             problem = f"{path} and {first} are shares of different datasets"
             raise UsageError(problem, "merge the shares of one text, one tokenizer and one division alone")
-    by_number = {one.share.number: path for path, one in about.items()}
-    of = wanted.share.of
+    by_number, of = {one.share.number: path for path, one in about.items()}, wanted.share.of
     if missing := [f"{number + 1}/{of}" for number in range(of) if number not in by_number]:
         raise UsageError(f"The share {missing[0]} is missing ({len(by_number)} of {of} are there)", "name it, too")
     if len(by_number) < len(shares):

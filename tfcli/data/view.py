@@ -47,8 +47,7 @@ class DatasetView(View[DatasetRecord]):
             for one in record.mixture:
                 times = f"{one.epochs:.2f}" + (f" (its {one.max_epochs})" if one.retired_at is not None else "")
                 mixed.add_row(printable(one.source), f"{one.weight:g}", percent(one.share), exact(one.tokens), times)
-            yield Text()
-            yield mixed
+            yield from (Text(), mixed)
             for one in record.mixture:
                 if one.retired_at is not None:
                     gave = f"{printable(one.source)} was read {plural(one.max_epochs or 0, 'time')} by token"

@@ -57,17 +57,14 @@ def _open(asked: Mapping[str, Any]) -> tuple[TrainValidationSplit, Tokenizer]:
     return open_split(section, asked["kind"]), load_tokenizer(Path(asked["tokenizer"]))
 
 
-def _told(encoded: Encoded) -> dict[str, Any]:
-    chunks, skipped = encoded
+def _told(found: Encoded | TfcliError) -> dict[str, Any]:
+    if isinstance(found, TfcliError):
+        return {"problem": found.problem, "remedy": found.remedy, "exit_code": found.exit_code}
+    chunks, skipped = found
     return {"chunks": chunks, "skipped": [skipped.count, skipped.first]}
 
 
-def _told_of(error: TfcliError) -> dict[str, Any]:
-    return {"problem": error.problem, "remedy": error.remedy, "exit_code": error.exit_code}
-
-
 def _heard(answer: Mapping[str, Any]) -> Encoded:
-    """What a worker has told; its error is raised."""
     if "problem" in answer:
         kind = {kind.exit_code: kind for kind in (TfcliError, UsageError, BrokenInputError)}
         raise kind[answer["exit_code"]](answer["problem"], answer["remedy"])
@@ -78,12 +75,11 @@ def _heard(answer: Mapping[str, Any]) -> Encoded:
 def encode_by_workers(asked: dict[str, Any], folder: Path, workers: int, progress: Progress | None) -> Encoded:
     """Have each worker encode its share of what `Origin.asked` says; each reads all of the text."""
     asked |= {"folder": str(folder.absolute()), "of": workers}
-    threads = str(max(1, cores() // workers))
+    environment = {"RAYON_NUM_THREADS": str(max(1, cores() // workers)), "TOKENIZERS_PARALLELISM": "true"}
     heard: list[dict[str, Any]] = [{} for _ in range(workers)]
     with ExitStack() as stack:
         listeners = []
         for number in range(workers):
-            environment = {"RAYON_NUM_THREADS": threads, "TOKENIZERS_PARALLELISM": "true"}
             worker = child("tfcli.data.workers", stdin=PIPE, stdout=PIPE, environment=environment)
             process = stack.enter_context(worker)
             assert process.stdin is not None and process.stdout is not None
@@ -112,19 +108,18 @@ def encode_by_workers(asked: dict[str, Any], folder: Path, workers: int, progres
 def _work(asked: dict[str, Any]) -> None:
     """One worker's share, told of on standard output."""
 
-    def tell(**answer: Any) -> None:
+    def tell(answer: Mapping[str, Any]) -> None:
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
 
     def progress(documents: int, tokens: int) -> None:
-        tell(documents=documents, tokens=tokens)
+        tell({"documents": documents, "tokens": tokens})
 
     try:
         share = Share(asked["number"], asked["of"])
-        division, tokenizer = _open(asked)
-        tell(**_told(encode_share(division, tokenizer, Path(asked["folder"]), share, progress)))
+        tell(_told(encode_share(*_open(asked), Path(asked["folder"]), share, progress)))
     except TfcliError as error:
-        tell(**_told_of(error))
+        tell(_told(error))
 
 
 def encode_by_ray(
@@ -161,9 +156,8 @@ def encode_by_ray(
                 done += counted(folder / name)
                 progress(*done.tolist())
     except ray.exceptions.RayError as error:
-        raise WorkerError(
-            f"The Ray cluster at {address} failed ({first_lines(error)})", "give the command again"
-        ) from error
+        problem = f"The Ray cluster at {address} failed ({first_lines(error)})"
+        raise WorkerError(problem, "give the command again") from error
     finally:
         ray.shutdown()
     return encoded
@@ -186,7 +180,7 @@ def _ray_share(batch: Mapping[str, Any], asked: Mapping[str, Any]) -> Iterator[d
                 name, chunk = found
                 yield row(name, b"" if chunk is None else chunk.content())
     except TfcliError as error:
-        yield row("", json.dumps(_told_of(error)).encode())
+        yield row("", json.dumps(_told(error)).encode())
     else:
         yield row("", json.dumps(_told((tuple(numbers), division.skipped()))).encode())
 

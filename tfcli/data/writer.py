@@ -118,7 +118,8 @@ class ChunkWriter:
         return int(self._sums[part][SUMS.index("characters")])
 
     def _mix(self, chunks: Sequence[Sequence[Path]], mixture: Sequence[Weighted]) -> None:
-        lengths = [_document_tokens(paths) for paths in chunks]
+        place, none = SUMS.index("tokens"), np.zeros(0, np.int64)
+        lengths = [np.concatenate([none, *_by_document(paths, "train.sums", place)]) for paths in chunks]
         for one, own in zip(mixture, lengths, strict=True):
             if not len(own):
                 problem = f"The training part of {one.source} has no document"
@@ -126,8 +127,7 @@ class ChunkWriter:
         mixed = mixed_order(lengths, [one.weight for one in mixture], [one.max_epochs for one in mixture])
         streams = [_training_documents(paths, self._about.kind) for paths in chunks]
         sides = SIDES[self._about.kind]
-        buffers: dict[str, list[NDArray[Any]]] = {side: [] for side in sides}
-        held = 0
+        buffers, held = {side: list[NDArray[Any]]() for side in sides}, 0
         for number, source in enumerate(mixed.order.tolist(), start=1):
             document, sums = next(streams[source])
             self._sums["train"] += sums
@@ -204,19 +204,12 @@ def _sides(arrays: Any, part: Part, kind: Kind) -> dict[str, tuple[NDArray[Any],
     return {side: (arrays[f"{part}.{side}.ids"], arrays[f"{part}.{side}.ends"]) for side in SIDES[kind]}
 
 
-def _document_tokens(chunks: Sequence[Path]) -> NDArray[np.int64]:
-    """Tokens of each training document of a source."""
-    place = SUMS.index("tokens")
-    return np.concatenate([*_by_document(chunks, "train.sums", place), np.zeros(0, np.int64)])
-
-
 def _by_document(chunks: Sequence[Path], name: str, column: int | None = None) -> Iterator[NDArray[Any]]:
     """What is summed up for each document, chunk by chunk: the last row of one goes on in the first of the next."""
     left = np.zeros(1, np.int64)
     for path in chunks:
         with opened_chunk(path) as arrays:
-            rows = arrays[name]
-            values = rows if column is None else rows[:, column].copy()
+            values = arrays[name] if column is None else arrays[name][:, column].copy()
         values[:1] += left.astype(values.dtype)  # hashes are sums modulo 2^64
         left = values[-1:]
         yield values[:-1]
@@ -236,9 +229,7 @@ def _count_copies(chunks: Sequence[Path]) -> int:
     return int(counts[found].sum())
 
 
-def _training_documents(
-    chunks: Sequence[Path], kind: Kind
-) -> Iterator[tuple[dict[str, NDArray[Any]], NDArray[np.int64]]]:
+def _training_documents(chunks: Sequence[Path], kind: Kind) -> Iterator[tuple[dict[str, NDArray[Any]], NDArray[Any]]]:
     """The documents of a source over and over: the ids of each side, and the sums. One may go on in the next chunk."""
     sides = SIDES[kind]
     while True:

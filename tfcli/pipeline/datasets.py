@@ -63,8 +63,7 @@ def obtain_data(
 def prepared_data(recipe: Recipe) -> tuple[Tokenizer, PreparedDataset] | None:
     """The dataset that the recipe's source is, made by `tfcli prepare`, and the tokenizer; None: it is another source.
     One that does not fit the architecture, or a tokenizer that is not its own, is refused."""
-    folder = prepared_folder(recipe.data)
-    if folder is None:
+    if (folder := prepared_folder(recipe.data)) is None:
         return None
     data = PreparedDataset.open(folder)
     data.require_kind(kind_of(recipe))
@@ -180,15 +179,13 @@ def dataset_for_evaluation(
     run: LoadedRun, names: tuple[str, ...], report: Report, max_documents: int | None = None
 ) -> PreparedDataset:
     """Another source, whole or its first documents, prepared with a run's tokenizer as a validation part."""
-    kind = kind_of(run.recipe)
-    source = open_source(names, kind, max_documents=max_documents, **run.recipe.data.reading)
+    source = open_source(names, kind_of(run.recipe), max_documents=max_documents, **run.recipe.data.reading)
     return cached_dataset(evaluation_only(source), run.tokenizer, report, "whole")
 
 
 def with_absolute_paths(recipe: Recipe) -> Recipe:
     """The recipe with its paths written from the root, so that a run resumes from any folder."""
-    data, tokenizer, kind = recipe.data, recipe.tokenizer, kind_of(recipe)
-    source = data.source
+    data, tokenizer, kind, source = recipe.data, recipe.tokenizer, kind_of(recipe), recipe.data.source
     if source is not None:
         source = _absolute(source, kind) if isinstance(source, str) else tuple(_absolute(name, kind) for name in source)
     sources = data.sources and tuple(replace(one, source=_absolute(one.source, kind)) for one in data.sources)
@@ -250,17 +247,11 @@ def data_to_compare(
         return dataset_for_evaluation(with_columns, sources, report)
     split = _split_behind(run)
     if split is None:
-        raise UsageError(
-            f"The tokenizers of {run.directory.path} and {other.directory.path} differ, and the text is only there as "
-            "the first one's tokens",
-            "name a SOURCE that both can read",
-        )
-    held_out = Source(
-        split.source.names,
-        split.source.kind,
-        lambda: split.only("validation"),
-        lambda: digest("validation part", split.fingerprint),
-    )
+        problem = f"The tokenizers of {run.directory.path} and {other.directory.path} differ"
+        problem += ", and the text is only there as the first one's tokens"
+        raise UsageError(problem, "name a SOURCE that both can read")
+    source, fingerprint = split.source, digest("validation part", split.fingerprint)
+    held_out = Source(source.names, source.kind, lambda: split.only("validation"), lambda: fingerprint)
     return cached_dataset(evaluation_only(held_out), other.tokenizer, report, "validation")
 
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tfcli.tokenization.tokenizer import Tokenizer
 
 _MOST_DIGITS = 18  # of an id; Python refuses to read thousands
-
 tokenize_app = typer.Typer()
 
 _Algorithm = Literal["bpe", "wordpiece", "unigram", "word", "char"]
@@ -79,13 +78,9 @@ def train(
     from tfcli.tokenization.train import reported_texts, train_tokenizer
 
     require_output(out, "--out")
-    given: dict[str, Any] = {
-        "algorithm": algorithm,
-        "vocab_size": vocab_size,
-        "lowercase": lowercase,
-        "special_tokens": special_token,
-    }
-    given |= {"byte_fallback": byte_fallback, "sample_bytes": sample_bytes, **dict(map(_role, role or ()))}
+    given: dict[str, Any] = {"algorithm": algorithm, "vocab_size": vocab_size, "lowercase": lowercase}
+    given |= {"special_tokens": special_token, "byte_fallback": byte_fallback, "sample_bytes": sample_bytes}
+    given |= map(_role, role or ())
     extended = None if old is None else _to_extend(old, given)
     section = build_recipe({"tokenizer": given}).tokenizer
     with reporting(terminal, json=json) as reporter:
@@ -97,10 +92,8 @@ def train(
         tokenizer, report = learn(lambda: reported_texts(source.documents(), reporter), section)
         write_output(out, "--out", tokenizer.to_json())
         if report.stretches_learned < 1:
-            terminal.note(
-                f"Learned from {percent(report.stretches_learned)} of the long stretches without white space, as many "
-                "as fit into memory, and from all other words."
-            )
+            learned = f"Learned from {percent(report.stretches_learned)} of the long stretches without white space"
+            terminal.note(f"{learned}, as many as fit into memory, and from all other words.")
         reporter.result(replace(report, skipped=source.skipped()))
         for line in source.skipped().lines() if not json else ():
             terminal.note(line)

@@ -20,15 +20,7 @@ from tfcli.recipe.data import TokenizerSection
 from tfcli.records.dataset import TokenizerReport
 from tfcli.tokenization.tokenizer import Tokenizer
 from tfcli.tokenization.tokenizer_json import CONTINUATION, SPACE, copy_backend, special_tokens
-from tfcli.tokenization.train import (
-    LEARNERS,
-    Pieces,
-    Texts,
-    TrainingText,
-    ranked_characters,
-    report,
-    with_words_of,
-)
+from tfcli.tokenization.train import LEARNERS, Pieces, Texts, TrainingText, ranked_characters, report, with_words_of
 
 _FIRST = 0xE000  # of the letters that stand for old tokens: behind it, all numbers are characters
 _BETWEEN = " "
@@ -36,15 +28,9 @@ _SLACK = 64  # merges learned in addition, for those that arrive at a piece that
 
 
 def extend_tokenizer(old: Tokenizer, texts: Texts, section: TokenizerSection) -> tuple[Tokenizer, TokenizerReport]:
-    """Learn more pieces, up to `section.vocab_size` ids, and add `section.special_tokens` behind them.
-
-    Args:
-        section: of the old one's algorithm; its pipeline and its roles stay as they are.
-
-    Raises:
-        UsageError: a unigram tokenizer, a size that leaves no room, a text without new pieces, or what
-            `train_tokenizer` refuses.
-    """
+    """Learn more pieces, up to `section.vocab_size` ids, and add `section.special_tokens` behind them. The `section` is
+    of the old one's algorithm, whose pipeline and roles stay. UsageError for a unigram tokenizer, a size that leaves no
+    room, a text without new pieces, or what `train_tokenizer` refuses."""
     if old.algorithm == "unigram":
         problem = "A unigram vocabulary cannot be extended: its scores are one distribution, learned together"
         raise UsageError(problem, "train a new one, or extend a bpe, wordpiece, word or char tokenizer")
@@ -103,32 +89,28 @@ def _continued(
 
     alphabet = [chr(_FIRST + number) for number in range(len(plain))]
     size = len(plain) + room + room // 8 + _SLACK
-    common: dict[str, Any] = {"min_frequency": section.min_frequency, "show_progress": False}
     learner = Backend(models.BPE())
     learner.pre_tokenizer = pre_tokenizers.CharDelimiterSplit(_BETWEEN)
-    trainer = trainers.BpeTrainer(vocab_size=size, initial_alphabet=alphabet, **common)
-    learner.train_from_iterator(words(), trainer)
-
+    common: dict[str, Any] = {"min_frequency": section.min_frequency, "show_progress": False}
+    learner.train_from_iterator(words(), trainers.BpeTrainer(vocab_size=size, initial_alphabet=alphabet, **common))
     prefix = state["model"].get("continuing_subword_prefix") or ""
 
     def spelled(letters: str) -> str:
         first, *rest = (names[ord(letter) - _FIRST] for letter in letters)
         return first + "".join(name.removeprefix(prefix) for name in rest)
 
-    merges, found = state["model"]["merges"], list[str]()
+    merges, there, found = state["model"]["merges"], set(state["model"]["vocab"]), dict[str, None]()
     known = {tuple(merge) for merge in merges}
-    there, new = set(state["model"]["vocab"]), set[str]()
     for left, right in json.loads(learner.to_str())["model"]["merges"]:
         pair, token = (spelled(left), spelled(right)), spelled(left + right)
-        if token not in there and token not in new:
-            if len(new) == room:
+        if token not in there and token not in found:
+            if len(found) == room:
                 break
-            new.add(token)
-            found.append(token)
+            found[token] = None
         if pair not in known:
             known.add(pair)
             merges.append(list(pair))
-    return found
+    return list(found)
 
 
 def _more_words(backend: Backend, state: dict[str, Any], text: TrainingText, section: TokenizerSection) -> list[str]:

@@ -63,27 +63,18 @@ def learn_wordpiece(backend: Backend, text: Pieces, section: TokenizerSection, m
     specials = special_tokens(section)
     words = _distinct_words(backend, text)
     more = {one for one in more if one == "\n" or not one.isspace()} - (alphabet := set().union(*words))
-    inside = set().union(*(word[1:] for word in words)) | {
-        one for one in more if category(one)[0] in "LMN" or one == "_"
-    }
+    of_words = {one for one in more if category(one)[0] in "LMN" or one == "_"}
+    inside = of_words.union(*(word[1:] for word in words))
     # The library's trainer numbers them in the order of a random hash, and ties between merges follow these numbers:
     # naming them beforehand in sorted order takes the chance out of it.
     continued = [CONTINUATION + character for character in sorted(inside)]
-    needed = {
-        "characters": len(alphabet | more),
-        "of them within words": len(continued),
-        "special tokens": len(specials),
-    }
-    _require_size(section, needed)
-    trainer = trainers.WordPieceTrainer(
-        special_tokens=specials + continued,
-        continuing_subword_prefix=CONTINUATION,
-        initial_alphabet=sorted(more),
-        **_common(section),
-    )
-    backend.train_from_iterator(text(), trainer)
-    marks = {"unk_token": section.unk, "continuing_subword_prefix": CONTINUATION}
-    return models.WordPiece(backend.get_vocab(), max_input_chars_per_word=_LONGEST_WORD, **marks)
+    needed = {"characters": len(alphabet | more), "of them within words": len(continued)}
+    _require_size(section, {**needed, "special tokens": len(specials)})
+    mark: dict[str, Any] = {"continuing_subword_prefix": CONTINUATION}
+    settings = {"special_tokens": specials + continued, "initial_alphabet": sorted(more), **_common(section)}
+    backend.train_from_iterator(text(), trainers.WordPieceTrainer(**settings, **mark))
+    settings = {"unk_token": section.unk, "max_input_chars_per_word": _LONGEST_WORD, **mark}
+    return models.WordPiece(backend.get_vocab(), **settings)
 
 
 def learn_unigram(backend: Backend, text: Pieces, section: TokenizerSection, more: Characters) -> models.Model:
@@ -109,8 +100,7 @@ def learn_unigram(backend: Backend, text: Pieces, section: TokenizerSection, mor
 def learn_word(backend: Backend, text: Pieces, section: TokenizerSection, more: Characters) -> models.Model:
     """The most frequent words and punctuation marks."""
     specials = special_tokens(section)
-    trainer = trainers.WordLevelTrainer(special_tokens=specials, **_common(section))
-    backend.train_from_iterator(text(), trainer)
+    backend.train_from_iterator(text(), trainers.WordLevelTrainer(special_tokens=specials, **_common(section)))
     if backend.get_vocab_size() == len(specials):
         problem = f"No word of the text occurs {section.min_frequency} times"
         raise UsageError(problem, "lower tokenizer.min_frequency or add text")
@@ -206,18 +196,12 @@ HELD = {"bpe": 115, "wordpiece": 130, "unigram": 400, "word": 30}
 
 
 def train_tokenizer(texts: Texts, section: TokenizerSection) -> tuple[Tokenizer, TokenizerReport]:
-    """Learn a tokenizer and count what it makes of its own training text.
-
-    Args:
-        texts: opens the documents anew. Few are read once and kept; many are opened three times, for wordpiece and
-            unigram four times, and once more for a sample: to see how many words there are, to learn, and to count.
-
-    Raises:
-        UsageError: no text, more words than free memory holds, or a vocabulary too small for the alphabet.
-    """
+    """Learn a tokenizer and count what it makes of its own training text; UsageError where that is none, where free
+    memory does not hold its words, or the vocabulary its alphabet. Few texts are read once and kept; many are opened
+    three times, for wordpiece and unigram four times, and once more for a sample: to see how many words there are, to
+    learn, and to count."""
     text = TrainingText(texts, section)
-    learn = LEARNERS[section.algorithm]
-    model = learn(pipeline(section), text.pieces, section, text.beyond)
+    model = LEARNERS[section.algorithm](pipeline(section), text.pieces, section, text.beyond)
     tokenizer = Tokenizer(pipeline(section, model))
     return tokenizer, report(tokenizer, text)
 
@@ -248,12 +232,8 @@ class TrainingText:
     their number and content; and of long stretches no more than memory bears.
 
     Attributes:
-        texts: opens the documents anew; few are kept.
         bytes: of the whole text; `learned` of them are learned from, and of their stretches a `share`.
         beyond: characters of the whole text, as the algorithm reads them, for an alphabet that a sample would not fill.
-
-    Raises:
-        UsageError: no text, or more words than free memory holds.
     """
 
     def __init__(self, texts: Texts, section: TokenizerSection, normalizer: Any = None) -> None:
@@ -326,10 +306,9 @@ class TrainingText:
         for number, piece in enumerate(every):
             data = piece.encode()
             place = crc32(data, number) >> 32 - _BITS
-            if place == self._whole and len(data) <= room:  # of the first that does not fit whole
-                room -= len(data)
-                yield piece
-            elif place < self._whole:
+            fits = place == self._whole and len(data) <= room  # of the first that does not fit whole
+            room -= len(data) * fits
+            if fits or place < self._whole:
                 yield piece
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle
+from operator import attrgetter
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -40,10 +41,8 @@ class EncodingView(View[Encoding]):
             yield Segment(f"{ids.rstrip()}\n", Style(dim=True))
         unknown = f", {exact(encoding.unknown)} of them unknown" if encoding.unknown else ""
         text = encoding.text
-        yield from dim(
-            f"{plural(len(text), 'character')}, {plural(len(text.encode('utf-8', 'replace')), 'byte')} → "
-            f"{plural(len(blocks), 'token')}{unknown}"
-        )
+        size = f"{plural(len(text), 'character')}, {plural(len(text.encode('utf-8', 'replace')), 'byte')}"
+        yield from dim(f"{size} → {plural(len(blocks), 'token')}{unknown}")
 
 
 def tokenizer_view(report: TokenizerReport) -> Facts:
@@ -67,11 +66,11 @@ def tokenizer_view(report: TokenizerReport) -> Facts:
 
 def extension_view(extension: VocabularyExtension) -> Facts:
     """New rows of an embedding, and what they do to the first loss."""
-    before, after = extension.loss_before, extension.loss_after
+    drawn = f"nats a token; {extension.loss_before:.4f} with new rows drawn at random"
     facts = [
         Fact("rows", exact(extension.rows), f"{exact(extension.rows_before)} of them as they were"),
         Fact("new tokens", exact(extension.tokens), "begin as the mean of the pieces that they replace"),
-        Fact("first loss", f"{after:.4f}", f"nats a token; {before:.4f} with new rows drawn at random"),
+        Fact("first loss", f"{extension.loss_after:.4f}", drawn),
     ]
     return Facts("Vocabulary extended", facts)
 
@@ -162,11 +161,9 @@ def _fastest(rows: Sequence[TokenizerQuality]) -> set[int]:
 
 def _share(heading: str, meaning: str, figure: str, best: int = 0) -> _Column:
     """A share by the name of its figure; the highest is `best`, or with -1 the lowest."""
+    value = attrgetter(figure)
     return _Column(
-        heading,
-        meaning,
-        lambda row: percent(getattr(row, figure)),
-        lambda rows: _leaders([best * getattr(row, figure) for row in rows]),
+        heading, meaning, lambda row: percent(value(row)), lambda rows: _leaders([best * value(row) for row in rows])
     )
 
 

@@ -55,11 +55,9 @@ class CorpusReport:
     """Several sources as one corpus. A pair is a document; all counts are of both sides.
 
     Attributes:
-        words: what stands between white space.
         exact: documents of which the same stood before, and `exact_bytes` of them.
         near: documents that are nearly one that stood before; None: nobody has looked.
-        ngrams: the most frequent, with `ngram_size` words each; each may have occurred up to `ngram_error` times more
-            often than counted.
+        ngrams: the most frequent, each of which may have occurred up to `ngram_error` times more often than counted.
     """
 
     json_keys: ClassVar[tuple[Any, ...]] = (..., "bytes_per_token")

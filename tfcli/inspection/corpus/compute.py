@@ -21,7 +21,7 @@ from tfcli.tokenization.train import TextCounts
 if TYPE_CHECKING:
     from tfcli.tokenization.tokenizer import Tokenizer
 
-MOST_FREQUENT = 12
+_MOST_FREQUENT = 12
 _HELD = 1 << 19
 """N-grams that are counted at a time."""
 _REPORT_EVERY = 1024  # documents
@@ -42,16 +42,11 @@ def corpus_report(
     near: bool = False,
     tell: Callable[[str], None] = lambda _: None,
 ) -> CorpusReport:
-    """Read sources, one after the other, and count.
+    """Read sources, one after the other, and count; errors as `open_source`.
 
     Args:
         section: says how they are read, `max_documents` of each.
-        ngram: words of the n-grams.
-        near: look for near-duplicates, too, which takes 500 bytes of memory a document.
-
-    Raises:
-        UsageError: a source is not there, or holds no text; or `near` is asked for without the extra.
-        BrokenInputError: a source is broken.
+        near: look for near-duplicates, too, which takes 500 bytes of memory a document. UsageError without the extra.
     """
     text, twice, lengths, keys = TextCounts(), Counter[str](), array("Q"), KeyTable()
     ngrams, index = NGramCounter(ngram), NearIndex() if near else None
@@ -96,7 +91,7 @@ def corpus_report(
         lengths=lengths_of(lengths, is_tokens=tokenizer is not None),
         ngram_size=ngrams.size,
         ngram_error=ngrams.error,
-        ngrams=ngrams.most_common(MOST_FREQUENT),
+        ngrams=ngrams.most_common(_MOST_FREQUENT),
         sources=tuple(replace(one, share=(one.bytes if one.tokens is None else one.tokens) / whole) for one in sources),
         skipped=skipped,
     )
@@ -135,21 +130,14 @@ def lengths_of(lengths: "array[int]", *, is_tokens: bool) -> Lengths:
     [(1, 1, 1), (2, 3, 2), (4, 7, 0), (8, 15, 1), (16, 31, 0), (32, 40, 1)]
     """
     values = np.frombuffer(lengths, np.uint64).astype(np.int64)
-    low, p10, median, p90, high = np.percentile(values, [1, 10, 50, 90, 99], method="inverted_cdf").tolist()
+    ranked = np.percentile(values, [1, 0, 10, 50, 90, 100, 99], method="inverted_cdf").tolist()
+    low, shortest, p10, median, p90, longest, high = ranked
     if high > _ALIKE * max(low, 1):
         edges = [1 << power for power in range(max(low, 1).bit_length() - 1, high.bit_length())]
     else:
         step = next(step for step in _STEPS if step * _BINS >= high - low)
         edges = list(range(low // step * step, high + 1, step))
     counts = np.bincount(np.searchsorted(edges[1:], values, side="right"), minlength=len(edges)).tolist()
-    shortest, longest = int(values.min()), int(values.max())
     begins, ends = [shortest, *edges[1:]], [*(edge - 1 for edge in edges[1:]), longest]
-    return Lengths(
-        unit="tokens" if is_tokens else "characters",
-        shortest=shortest,
-        p10=p10,
-        median=median,
-        p90=p90,
-        longest=longest,
-        histogram=tuple(map(LengthBin, begins, ends, counts)),
-    )
+    histogram = tuple(map(LengthBin, begins, ends, counts))
+    return Lengths("tokens" if is_tokens else "characters", *(shortest, p10, median, p90, longest), histogram)

@@ -33,10 +33,8 @@ class CorpusReportView(View[CorpusReport]):
         for line in report.skipped.lines():
             yield Text(printable(line), overflow="fold")
         share = report.exact_bytes / report.bytes if report.bytes else 0.0
-        copies = "no exact copies"
-        if report.exact:
-            copies = "exact copy" if report.exact == 1 else "exact copies"
-            copies = f"{exact(report.exact)} {copies} ({percent(share)} of the bytes)"
+        copies = "exact copy" if report.exact == 1 else "exact copies"
+        copies = f"{exact(report.exact)} {copies} ({percent(share)} of the bytes)" if report.exact else f"no {copies}"
         near = "--near looks for near-duplicates"
         if report.near is not None:
             near = f"{exact(report.near) if report.near else 'no'} near-duplicate{'s' * (report.near != 1)}"
@@ -44,9 +42,8 @@ class CorpusReportView(View[CorpusReport]):
         yield from self._ngrams(options)
 
     def _sources(self, options: ConsoleOptions, units: str) -> RenderResult:
-        has_tokens = self.record.tokens is not None
-        of = "tokens" if has_tokens else "bytes"
-        heads = [f">{units}", ">bytes", *([">tokens", ">bytes a token"] * has_tokens), f">of the {of}"]
+        of_bytes, of_tokens = [">bytes", ">of the bytes"], [">bytes", ">tokens", ">bytes a token", ">of the tokens"]
+        heads = [f">{units}", *(of_bytes if self.record.tokens is None else of_tokens)]
         table = grid("source", *heads)
         room = max(12, min(_NAME, options.max_width - sum(max(10, len(head) + 2) for head in heads)))
         for one in self.record.sources:
