@@ -420,4 +420,4 @@ def _joined(sources: Sequence[Source], kind: Kind) -> Source:
 
 
 def _has_blank(document: Document) -> bool:
-    return any(is_blank(text) for text in texts(document))
+    return any(map(is_blank, texts(document)))

@@ -76,14 +76,13 @@ class TrainValidationSplit:
     def parts(self) -> Iterator[tuple[Part, Document]]:
         """Every document once, or every piece of one, with its part; afresh at each call. UsageError at the end, when a
         part holds no text."""
-        seen: set[Part] = set()
+        missing = list(PARTS)
         for part, document in self.divided():
-            if part not in seen and not all(is_blank(text) for text in texts(document)):
-                seen.add(part)
+            if part in missing and not all(map(is_blank, texts(document))):
+                missing.remove(part)
             yield part, document
-        for part in PARTS:
-            if part not in seen:
-                raise self._empty(part)
+        if missing:
+            raise self._empty(missing[0])
 
     def only(self, part: Part) -> Iterator[Document]:
         """The documents of one part; of a division by file only that file is read, and nobody looks whether it holds
@@ -142,10 +141,8 @@ class TrainValidationSplit:
         if self.split == "own":
             problem = f"The {part} part of {names} is empty"
             return UsageError(problem, "read more documents, or set data.split to hash or tail")
-        problem = (
-            f"Dividing {names} by {self.split} with data.validation_fraction = {self.validation_fraction} "
-            f"leaves the {part} part empty"
-        )
+        how = f"by {self.split} with data.validation_fraction = {self.validation_fraction}"
+        problem = f"Dividing {names} {how} leaves the {part} part empty"
         other = "tail" if self.split == "hash" else "hash"
         return UsageError(problem, f"give more text, another fraction, or data.split = {other}")
 

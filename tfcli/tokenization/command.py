@@ -208,11 +208,9 @@ def _to_extend(name: str, given: dict[str, Any]) -> "Tokenizer":
     from tfcli.interop.tokenizer_files import any_tokenizer
 
     loaded = any_tokenizer(fetch(name) if is_hub_name(name) else Path(name))
-    asked = given["algorithm"] or loaded.algorithm
-    if asked != loaded.algorithm:
+    if (asked := given["algorithm"]) not in (None, loaded.algorithm):
         raise UsageError(f"--from {name} is a {loaded.algorithm} tokenizer, not {asked}", "leave out --algorithm")
-    roles = [key for key in ROLE_NAMES if key in given]
-    if given["lowercase"] or given["byte_fallback"] or roles:
+    if given["lowercase"] or given["byte_fallback"] or given.keys() & set(ROLE_NAMES):
         raise UsageError(f"--from {name} keeps its pipeline and its special tokens", "give --special-token alone")
     if given["vocab_size"] is None:
         problem = f"--from {name} has {loaded.vocab_size} ids, and how many there are to be is not said"
