@@ -32,7 +32,10 @@ def logits(built: Transformer, position: int = LAST) -> Tensor:
 
 
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
-@given(st.sampled_from(("linear", "transform")).flatmap(lambda head: sections(head=head, labels=None)), st.integers(0, LAST))
+@given(
+    st.sampled_from(("linear", "transform")).flatmap(lambda head: sections(head=head, labels=None)),
+    st.integers(0, LAST),
+)
 def test_the_parts_of_any_model_sum_to_its_logits(section, position):
     """Whatever norms, positions, heads and biases there are: to 1e-9, the model being in float64."""
     built = lively(section)
