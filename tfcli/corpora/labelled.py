@@ -35,11 +35,6 @@ def words_of(text: str) -> list[str]:
     return _WORDS.findall(text)
 
 
-def classified(text: str, label: str, place: str) -> Labelled:
-    """A text with one label."""
-    return Labelled(text, label, ((0, len(text), label),), place)
-
-
 def tagged(words: Sequence[str], tags: Sequence[str], place: str) -> Labelled:
     """Words, a blank between them, with a tag each."""
     spans, at = [], 0
@@ -62,23 +57,17 @@ def asked(question: str, context: str) -> tuple[str, int]:
 
 def open_built_in(name: str, kind: Kind, seed: int) -> Source:
     """The labelled texts that are built in by that name."""
-    made = _BUILT_IN[name]
-    return Source((name,), kind, lambda: made(seed), lambda: digest(name, FORMAT_VERSION, seed))
+    return Source((name,), kind, lambda: _BUILT_IN[name](seed), lambda: digest(name, FORMAT_VERSION, seed))
 
 
 def labelled_texts(
     file: StoredFile, kind: Kind, wanted: Sequence[str] | None, bad: BadRecords
 ) -> Callable[[], Iterator[Document]]:
-    """The labelled texts of a file, afresh at each call. Errors name file and line.
-
-    Raises:
-        UsageError: it lacks a column.
-    """
+    """The labelled texts of a file, afresh at each call. Errors name file and line; a UsageError, a missing column."""
     if kind == "tag" and file.suffix in (".txt", ".tsv"):
         return lambda: _conll(file, bad.reading())
     chosen, records = _table(file, kind, wanted, bad)
-    readers: dict[Kind, Callable[..., Labelled]] = {"classify": _classified, "tag": _tagged, "span": _answered}
-    read = readers[kind]
+    read = _READERS[kind]
 
     def documents() -> Iterator[Document]:
         report = bad.reading()
@@ -89,8 +78,8 @@ def labelled_texts(
                 found = read(place, *(record[name] for name in chosen), start=record.get("start"))
             except BrokenInputError as error:
                 report(error)
-            else:
-                yield found
+                continue
+            yield found
 
     return documents
 
@@ -103,46 +92,43 @@ def _table(
     if len(usual[0]) != len(_COLUMNS[kind][0]):
         needed = ", ".join(_COLUMNS[kind][0])
         raise UsageError(f"data.columns names {len(usual[0])} columns", f"name those for {needed}")
-    first: Sequence[str]
     if file.suffix in (".csv", ".tsv"):
-        first = next((row for _, row in numbered_rows(file, bad.reading())), [])
-        bare = (
-            kind == "classify" and len(first) == 2 and wanted is None and not any(set(u) <= set(first) for u in usual)
-        )
-        names = usual[0] if bare else first
+        names: Sequence[str] = next((row for _, row in numbered_rows(file, bad.reading())), [])
+        has_head = wanted is not None or len(names) != 2 or any({*columns} <= {*names} for columns in usual)
+        if bare := kind == "classify" and not has_head:
+            names = usual[0]
 
         def records(report: Report) -> Iterator[tuple[str, Record]]:
             for number, row in islice(numbered_rows(file, report), 0 if bare else 1, None):
                 place = f"Line {number} of {file.label}"
-                if len(row) != len(names):
+                if len(row) == len(names):
+                    yield place, dict(zip(names, row, strict=True))
+                else:
                     problem = f"{place} has {len(row)} fields, where the first has {len(names)}"
                     report(BrokenInputError(problem, "correct the line; in .csv, quote fields with commas"))
-                    continue
-                yield place, dict(zip(names, row, strict=True))
 
-        first = names
     elif file.suffix in (".jsonl", ".parquet", ".arrow"):
         stored = json_lines(file) if file.suffix == ".jsonl" else columnar_records(file)
-        first = [*next((record for _, record in stored((), bad.reading())), {})]
+        names = [*next((record for _, record in stored((), bad.reading())), {})]
 
         def records(report: Report) -> Iterator[tuple[str, Record]]:
-            outer = (*chosen, *({"start"} & set(first)))
+            outer = (*chosen, *({"start"} & {*names}))
             return ((f"{place} of {file.label}", record) for place, record in stored(outer, report))
 
     else:
         remedy = f"give .jsonl, .csv, .tsv or .parquet{' or .txt (CoNLL)' if kind == 'tag' else ''}"
         raise UsageError(f"{file.label} is no table of labelled texts", remedy)
-    found = [columns for columns in usual if set(columns) <= set(first)]
-    if not found:
-        listed = ", ".join(map(repr, first[:8]))
+    chosen = next((columns for columns in usual if {*columns} <= {*names}), ())
+    if not chosen:
+        listed = ", ".join(map(repr, names[:8]))
         problem = f"{file.label} has the columns {shortened(listed)}, and {kind} needs {', '.join(usual[0])}"
         raise UsageError(problem, "rename them, or name them in this order: --set 'data.columns=[…]'")
-    chosen = found[0]
     return chosen, records
 
 
 def _classified(place: str, text: Any, label: Any, start: Any = None) -> Labelled:
-    return classified(_text(place, text, "text"), _label(place, label), place)
+    text, label = _text(place, text, "text"), _label(place, label)
+    return Labelled(text, label, ((0, len(text), label),), place)
 
 
 def _tagged(place: str, words: Any, tags: Any, start: Any = None) -> Labelled:
@@ -163,9 +149,8 @@ def _answered(place: str, context: Any, question: Any, answer: Any, start: Any =
     if isinstance(answer, Mapping):  # as SQuAD has it on the hub: the first of several
         starts, found = answer.get("answer_start") or [None], answer.get("text") or [""]
         answer, start = found[0], starts[0]
-    context, question, answer = (
-        _text(place, text, name) for text, name in ((context, "context"), (question, "question"), (answer, "answer"))
-    )
+    given = {"context": context, "question": question, "answer": answer}
+    context, question, answer = (_text(place, text, name) for name, text in given.items())
     at = context.find(answer) if start is None else start
     if not isinstance(at, int) and not str(at).isdecimal():
         raise BrokenInputError(f"{place} has the start {shortened(repr(at))}", "count characters of the context from 0")
@@ -176,6 +161,9 @@ def _answered(place: str, context: Any, question: Any, answer: Any, start: Any =
         raise BrokenInputError(problem, "give an answer that stands there word for word")
     text, begin = asked(question, context)
     return Labelled(text, answer, ((begin + at, begin + at + len(answer), answer),), place)
+
+
+_READERS: dict[Kind, Callable[..., Labelled]] = {"classify": _classified, "tag": _tagged, "span": _answered}
 
 
 def _text(place: str, text: Any, name: str) -> str:
@@ -203,9 +191,7 @@ def _conll(file: StoredFile, report: Report) -> Iterator[Document]:
     """Sentences with blank lines between them: a word and its tag a line, with a tab between them; or several columns
     with blanks, of which the first and the last are read (CoNLL 2003; Tjong Kim Sang and De Meulder 2003). A bad line
     takes its sentence with it."""
-    words: list[str] = []
-    tags: list[str] = []
-    begin, is_bad = 1, False
+    words, tags, begin, is_bad = list[str](), list[str](), 1, False
     for number, line in enumerate(chain(read_lines(file, report), [""]), 1):
         fields = line.strip("\r\n").split("\t") if "\t" in line else line.split()
         if not line.strip() or fields[0] == "-DOCSTART-":
@@ -226,21 +212,20 @@ def _conll(file: StoredFile, report: Report) -> Iterator[Document]:
             is_bad = True
 
 
-BANKS, SENTENCES = 4000, 4000
-"""Texts of the built-in tasks."""
+BUILT_IN_TEXTS = 4000
+"""Of each built-in task."""
 
 
 def _banks(seed: int) -> Iterator[Document]:
     """Sentences with "bank", each with the sense that a word in it decides; each sentence once."""
     seen: set[str] = set()
-    for story in stories(seed):
-        for one in bank_sentences(story):
-            begin = len(one.text) - len(one.sentence)
-            if one.words[one.deciding][0] >= begin and one.sentence not in seen:
-                seen.add(one.sentence)
-                yield classified(one.sentence, one.sense, f"Sentence {len(seen)} of builtin:bank")
-            if len(seen) == BANKS:
-                return
+    for one in chain.from_iterable(map(bank_sentences, stories(seed))):
+        begin = len(one.text) - len(one.sentence)
+        if one.words[one.deciding][0] >= begin and one.sentence not in seen:
+            seen.add(one.sentence)
+            yield _classified(f"Sentence {len(seen)} of builtin:bank", one.sentence, one.sense)
+        if len(seen) == BUILT_IN_TEXTS:
+            return
 
 
 _CLASSES = {"who acts": "WHO", "verb": "VERB", "where": "WHERE", "thing": "THING"}
@@ -250,13 +235,11 @@ _SENTENCE = re.compile(r"[^.!?]+[.!?]\"?")
 def _word_classes(seed: int) -> Iterator[Document]:
     """Sentences of stories, each word with what the grammar has it for: WHO acts, VERB, WHERE, THING, or O."""
     sentences = (match[0].strip() for story in stories(seed) for match in _SENTENCE.finditer(story))
-    for number, sentence in enumerate(islice(sentences, SENTENCES), 1):
-        known: dict[int, str] = {}
-        for name, pattern in TOLD_BY.items():
-            known |= {match.start(): _CLASSES[name] for match in pattern.finditer(sentence)}
-        words = [(match.start(), match[0]) for match in _WORDS.finditer(sentence)]
-        tags = [known.get(start, "O") for start, _ in words]
-        yield tagged([word for _, word in words], tags, f"Sentence {number} of builtin:word-classes")
+    for number, sentence in enumerate(islice(sentences, BUILT_IN_TEXTS), 1):
+        known = {at.start(): _CLASSES[name] for name, pattern in TOLD_BY.items() for at in pattern.finditer(sentence)}
+        words = [*_WORDS.finditer(sentence)]
+        tags = [known.get(word.start(), "O") for word in words]
+        yield tagged([word[0] for word in words], tags, f"Sentence {number} of builtin:word-classes")
 
 
 _BUILT_IN: dict[str, Callable[[int], Iterator[Document]]] = {

@@ -10,13 +10,14 @@ Shape legend: B texts, S tokens of the longest, C labels.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tfcli.corpora import PARTS, Labelled, batched
+from tfcli.corpora import PARTS, Labelled, Part, batched
 from tfcli.corpora.cleaning import document_key
 from tfcli.data.batch import IGNORED
 from tfcli.data.dataset import PairsView
@@ -44,40 +45,35 @@ def pieces_of(spans: Spans, start: int, end: int) -> list[int]:
 
 def write_labelled(division: TrainValidationSplit, tokenizer: Tokenizer, folder: Path, fingerprint: str) -> Manifest:
     """Encode labelled texts into `folder`, as ``<s> ids </s>`` and a number beside each token. The labels are those of
-    the training part.
+    the training part: a BrokenInputError where the validation part has others, or no token is of an answer; a
+    UsageError where a part holds nothing."""
+    kind, roles = division.source.kind, tokenizer.roles
 
-    Raises:
-        UsageError: a part holds nothing.
-        BrokenInputError: a label of the validation part is not in the training part, or no token is of an answer.
-    """
-    kind = division.source.kind
-    documents = (one for part, one in division.parts() if part == "train" and isinstance(one, Labelled))
-    found = SPAN_LABELS if kind == "span" else sorted({label for one in documents for *_, label in one.spans})
+    def texts(part: Part) -> Iterator[Labelled]:
+        return (one for its, one in division.parts() if its == part and isinstance(one, Labelled))
+
+    found = SPAN_LABELS if kind == "span" else sorted({label for one in texts("train") for *_, label in one.spans})
     number = {label: place for place, label in enumerate(found, 1)}
     copies, keys = 0, set[int]()
     dtype = token_dtype(max(tokenizer.vocab_size, len(found) + 3))
+    before = sum(len(roles.stored_start(side)) for side in SIDES[kind])
     parts: dict[str, PartManifest] = {}
     for part in PARTS:
         with PartWriter(folder, part, SIDES[kind], dtype, SHARD_TOKENS) as writer:
             sums = np.zeros(5, np.int64)
-            texts = (one for its, one in division.parts() if its == part and isinstance(one, Labelled))
-            for batch in batched(texts, lambda one: one.source):
+            for batch in batched(texts(part), lambda one: one.source):
                 for one, (ids, spans) in zip(batch, tokenizer.encode_spans([one.source for one in batch]), strict=True):
-                    beside = _numbers(one, spans, kind, number)
-                    around = len(tokenizer.roles.text_prefix), len(tokenizer.roles.end)
-                    filling = beside[0] if kind == "classify" and beside else 0
-                    row = [filling] * around[0] + beside + [filling] * around[1]
-                    read = tokenizer.roles.text(ids)
+                    beside, read, text = _numbers(one, spans, kind, number), roles.text(ids), one.source
+                    filling = beside[:1] if kind == "classify" and beside else [0]
+                    row = filling * len(roles.text_prefix) + beside + filling * len(roles.end)
                     sides = {"source": np.array(read, dtype), "target": np.array(row, dtype)}
                     writer.write({side: (values, np.array([len(values)])) for side, values in sides.items()})
-                    before = sum(len(tokenizer.roles.stored_start(side)) for side in sides)
-                    text = one.source
-                    unknown = tokenizer.count_unknown(ids)
                     if division.may_overlap:
                         key = document_key(one)
                         copies += part == "validation" and key in keys
                         keys |= {key} if part == "train" else set()
-                    sums += (1, 2 * len(read) - before, len(text.encode()), len(text), unknown)
+                    counted = tokenizer.count_unknown(ids)
+                    sums += (1, 2 * len(read) - before, len(text.encode()), len(text), counted)
             writer.finish_shard()
             parts[part] = PartManifest(PartCounts(*sums.tolist()), tuple(writer.shards))
     tokenizer.save(folder / "tokenizer.json")
@@ -110,9 +106,7 @@ def _numbers(one: Labelled, spans: Spans, kind: str, number: dict[str, int]) -> 
         if not pieces:
             problem = f"{one.place} has the answer {shortened(repr(answer))}, of which the tokenizer keeps nothing"
             raise BrokenInputError(problem, "use a tokenizer that knows these characters")
-        beside[pieces[0]], beside[pieces[-1]] = FIRST, LAST
-        if len(pieces) == 1:
-            beside[pieces[0]] = BOTH
+        beside[pieces[0]], beside[pieces[-1]] = (FIRST, LAST) if len(pieces) > 1 else (BOTH, BOTH)
         return beside
     beside = [0] * len(spans)
     for start, end, label in one.spans:
@@ -128,25 +122,18 @@ def _numbers(one: Labelled, spans: Spans, kind: str, number: dict[str, int]) -> 
 
 def numbers_of(manifest: Manifest, labels: tuple[str, ...]) -> NDArray[np.int64]:
     """By what a dataset stores, the number of the label among `labels`. A UsageError names one that is not there."""
-    for label in manifest.labels:
-        if label not in labels:
-            known = shortened(", ".join(labels))
-            problem = (
-                f"{', '.join(manifest.sources)} has the label {shortened(repr(label))}, and the model tells {known}"
-            )
-            raise UsageError(problem, "train a model that tells it, or rename the label")
+    if others := [label for label in manifest.labels if label not in labels]:
+        sources, known = ", ".join(manifest.sources), shortened(", ".join(labels))
+        problem = f"{sources} has the label {shortened(repr(others[0]))}, and the model tells {known}"
+        raise UsageError(problem, "train a model that tells it, or rename the label")
     return np.array([IGNORED, *(labels.index(label) for label in manifest.labels)])
 
 
 def class_weights(view: PairsView, numbers: NDArray[np.int64], labels: int, task: str) -> NDArray[np.float64]:
     """Balanced class weights N / (C · n), n the labels of a class among all N (King and Zeng 2001): all classes weigh
-    the same, and a label weighs 1 on average. A class that never occurs weighs 0.
-
-    Shape:
-        returns: (C,)
-    """
+    the same, and a label weighs 1 on average. A class that never occurs weighs 0. Shape: (C,)."""
     counts = np.zeros(labels, np.int64)
     for text in range(len(view)):
-        found = numbers[view.target.sequence(text)[:1] if task == "classify" else view.target.sequence(text)]
+        found = numbers[view.target.sequence(text)[: 1 if task == "classify" else None]]
         counts += np.bincount(found[found != IGNORED], minlength=labels)
     return np.where(counts, counts.sum() / (max(1, np.count_nonzero(counts)) * np.maximum(counts, 1)), 0.0)
