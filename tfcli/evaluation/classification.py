@@ -10,7 +10,6 @@ Shape legend: R texts, N labels of a batch, C labels that are told apart, K sums
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -24,18 +23,13 @@ from tfcli.evaluation.windows import scoring
 from tfcli.models.objective import best_spans, targets_of
 from tfcli.models.transformer import Transformer
 
-Entity = tuple[str, int, int]
-"""Its type, its first word, and the one behind its last."""
-
 COUNTED = 3
 """Sums that every task has first: nats, labels, and those that were right."""
 
 
 class Judged(NamedTuple):
-    """The labels of a batch: the number of their row, the true one, the predicted one, and −log p of the true one.
-
-    Shape: each (N,)
-    """
+    """The labels of a batch: the number of their row, the true one, the predicted one, and −log p of the true one, each
+    (N,)."""
 
     rows: NDArray[np.int64]
     gold: NDArray[np.int64]
@@ -48,10 +42,9 @@ def judged(model: Transformer, batch: Batch, device: torch.device) -> Judged:
     logits, labels = map(torch.cat, zip(*targets_of(model, batch, device), strict=True))
     logits, kept = logits.float(), labels != IGNORED
     predicted = logits.argmax(-1) if batch.answerable is None else best_spans(logits)[0].flatten()
-    nats = F.cross_entropy(logits, labels, reduction="none")
-    rows = np.nonzero(batch.labels != IGNORED)[0]
-    gold, guessed, lost = (one[kept].cpu().numpy() for one in (labels, predicted, nats.double()))
-    return Judged(rows, gold, guessed, lost)
+    nats = F.cross_entropy(logits, labels, reduction="none").double()
+    found = (one[kept].cpu().numpy() for one in (labels, predicted, nats))
+    return Judged(np.nonzero(batch.labels != IGNORED)[0], *found)
 
 
 def is_bio(labels: Sequence[str]) -> bool:
@@ -59,8 +52,9 @@ def is_bio(labels: Sequence[str]) -> bool:
     return all(re.fullmatch(r"O|[BI]-.+", one) for one in labels) and any(one.startswith("B-") for one in labels)
 
 
-def entities(tags: Sequence[str]) -> set[Entity]:
-    """The entities that BIO tags spell; an I- that goes on with nothing begins one, as in conlleval.
+def entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:
+    """The entities that BIO tags spell, by type, first word and the one behind the last; an I- that goes on with
+    nothing begins one, as in conlleval.
 
     >>> sorted(entities(["B-PER", "I-PER", "O", "I-LOC", "B-LOC"]))
     [('LOC', 3, 4), ('LOC', 4, 5), ('PER', 0, 2)]
@@ -82,16 +76,14 @@ class TaskScores:
     def __init__(self, task: str, labels: Sequence[str]) -> None:
         self.task, self.labels = task, labels
         self.entities = task == "tag" and is_bio(labels)
-        columns = 2 if task == "span" else 3 * len(labels) + 3 * self.entities
-        self.width = COUNTED + columns
-        classes = slice(COUNTED, COUNTED + 3 * len(labels))
-        self.scores: dict[str, Score] = {"macro_f1": lambda sums: macro_f1(sums[..., classes])}
+        classes = COUNTED + 3 * len(labels)
+        self.width = COUNTED + 2 if task == "span" else classes + 3 * self.entities
+        self.scores: dict[str, Score] = {"macro_f1": lambda sums: macro_f1(sums[..., COUNTED:classes])}
         if self.entities:
             self.scores["entity_f1"] = lambda sums: _f1(sums[..., -3], sums[..., -2:].sum(-1))
-        if task == "span":
-            self.scores = {
-                name: partial(_mean, column=COUNTED + n) for n, name in enumerate(("exact_match", "span_f1"))
-            }
+        if task == "span":  # of whose sums the second counts two labels a text
+            self.scores = {"exact_match": lambda sums: sums[..., -2] / (sums[..., 1] / 2)}
+            self.scores["span_f1"] = lambda sums: sums[..., -1] / (sums[..., 1] / 2)
 
     @property
     def headline(self) -> str:
@@ -100,21 +92,17 @@ class TaskScores:
 
     def sums(self, found: Judged, rows: int) -> Array:
         """Of each text of a batch. Shape: (R, K)."""
-        sums = np.zeros((rows, self.width))
-        counts = np.bincount(found.rows, minlength=rows)
-        for column, values in enumerate((found.nats, None, found.gold == found.predicted)):
+        sums, right = np.zeros((rows, self.width)), found.gold == found.predicted
+        for column, values in enumerate((found.nats, None, right)):
             sums[:, column] = np.bincount(found.rows, values, rows)
+        ends = np.cumsum(sums[:, 1].astype(np.int64))[:-1]
+        pairs = zip(*(map(np.ndarray.tolist, np.split(of, ends)) for of in (found.gold, found.predicted)), strict=True)
         if self.task == "span":
-            for row, (gold, guess) in enumerate(zip(*(one.reshape(-1, 2) for one in found[1:3]), strict=True)):
-                sums[row, COUNTED:] = (gold == guess).all(), span_f1(gold, guess)
+            sums[:, COUNTED:] = [(gold == guess, span_f1(gold, guess)) for gold, guess in pairs]
             return sums
-        classes = len(self.labels)
-        for column, values in enumerate((found.gold[found.gold == found.predicted], found.predicted, found.gold)):
-            where = found.rows[found.gold == found.predicted] if column == 0 else found.rows
-            np.add.at(sums, (where, COUNTED + column * classes + values), 1)
+        for column, values in enumerate((found.gold, found.predicted, found.gold)):
+            np.add.at(sums, (found.rows, COUNTED + column * len(self.labels) + values), right if column == 0 else 1)
         if self.entities:
-            ends = np.cumsum(counts)[:-1]
-            pairs = zip(*(np.split(one, ends) for one in (found.gold, found.predicted)), strict=True)
             for row, sides in enumerate(pairs):
                 true, told = (entities([self.labels[label] for label in side]) for side in sides)
                 sums[row, -3:] = len(true & told), len(told), len(true)
@@ -122,18 +110,14 @@ class TaskScores:
 
     def chance(self, total: Array) -> float | None:
         """The accuracy of whoever always says the most frequent label."""
-        if self.task == "span":
-            return None
         true = total[COUNTED + 2 * len(self.labels) : COUNTED + 3 * len(self.labels)]
-        return float(true.max() / true.sum())
+        return None if self.task == "span" else float(true.max() / true.sum())
 
 
 def macro_f1(sums: Array) -> Array:
     """From right ones, predicted ones and true ones of each label. Shape: (…, 3C) → (…)."""
     right, told, true = np.split(sums, 3, axis=-1)
-    each = _f1(right, told + true)
-    present = told + true > 0
-    mean: Array = np.where(present, each, 0).sum(-1) / present.sum(-1)
+    mean: Array = _f1(right, told + true).sum(-1) / (told + true > 0).sum(-1)
     return mean
 
 
@@ -152,24 +136,20 @@ def _f1(right: Array, told_and_true: Array) -> Array:
     return 2 * right / np.maximum(told_and_true, 1)
 
 
-def _mean(sums: Array, column: int) -> Array:
-    """A sum of texts over their number: each has two labels."""
-    mean: Array = sums[..., column] / (sums[..., 1] / 2)
-    return mean
-
-
 class Told(NamedTuple):
-    """The sums of every text, (R, K), in the order of the batches, and how often each label, by row, was taken for
-    each, by column, (C, C); of spans empty."""
+    """The sums of every text, (R, K), in the order of the batches, how often each label, by row, was taken for each, by
+    column, (C, C), of spans empty; and the scores that the sums give."""
 
     sums: Array
     confusion: NDArray[np.int64]
+    scores: TaskScores
 
 
 @torch.inference_mode()
-def told(model: Transformer, batches: Iterable[Batch], scores: TaskScores, device: torch.device) -> Told:
+def told(model: Transformer, batches: Iterable[Batch], task: str, device: torch.device) -> Told:
     """Judge all labels once, without dropout."""
-    classes = 0 if scores.task == "span" else len(scores.labels)
+    scores = TaskScores(task, model.section.labels or ())
+    classes = 0 if task == "span" else len(scores.labels)
     found, confusion = [np.zeros((0, scores.width))], np.zeros((classes, classes), np.int64)
     with scoring(model):
         for batch in batches:
@@ -177,4 +157,4 @@ def told(model: Transformer, batches: Iterable[Batch], scores: TaskScores, devic
             if classes:
                 np.add.at(confusion, (one.gold, one.predicted), 1)
             found.append(scores.sums(one, len(batch.input_ids)))
-    return Told(np.concatenate(found), confusion)
+    return Told(np.concatenate(found), confusion, scores)

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from tfcli.data.dataset import PreparedDataset
 from tfcli.errors import UsageError
 from tfcli.evaluation.bootstrap import FEWEST_UNITS, Array, Score, interval, p_value, resampled
-from tfcli.evaluation.classification import TaskScores
 from tfcli.evaluation.measure import Measured, Report, Targets, measure, nameless_ids
 from tfcli.evaluation.translation import bleu_of, chrf_of
 from tfcli.evaluation.windows import AS_IT_IS, EvaluationSettings
@@ -65,16 +64,12 @@ def _parts(measured: Measured) -> Iterator[tuple[Array, dict[str, Score]]]:
     if measured.pseudo is not None:
         yield by_unit(measured.pseudo.nats, measured.pseudo.tokens), {"pseudo_perplexity": lambda s: np.exp(_ratio(s))}
     if measured.told is not None:
-        yield measured.told.sums, _task_scores(measured).scores
+        yield measured.told.sums, measured.told.scores.scores
     if measured.translated is not None:
         counts = measured.translated.statistics
         yield counts.bleu, {"bleu": bleu_of}
         yield counts.chrf, {"chrf": chrf_of}
         yield np.stack([counts.exact, np.ones_like(counts.exact)], axis=1), {"exact_match": _ratio}
-
-
-def _task_scores(measured: Measured) -> TaskScores:
-    return TaskScores(measured.run.recipe.objective, measured.run.config.model.labels or ())
 
 
 def _ratio(sums: Array) -> Array:
@@ -154,10 +149,10 @@ def _of_labels(measured: Measured, whole: dict[str, float]) -> dict[str, Any]:
     """The scores of a task head, beside whoever always says the most frequent label."""
     if measured.told is None:
         return {}
-    scores, told = _task_scores(measured), measured.told
-    confusion = tuple(map(tuple, told.confusion.tolist()))
-    own = {name: whole[name] for name in scores.scores}
-    return {**own, "chance": scores.chance(told.sums.sum(0)), "labels": tuple(scores.labels), "confusion": confusion}
+    sums, confusion, scores = measured.told
+    own: dict[str, Any] = {name: whole[name] for name in scores.scores}
+    own |= {"chance": scores.chance(sums.sum(0)), "labels": tuple(scores.labels)}
+    return own | {"confusion": tuple(map(tuple, confusion.tolist()))}
 
 
 def bucket_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -23,7 +23,7 @@ from tfcli.data.dataset import PreparedDataset, TokenStreamView
 from tfcli.data.loader import CompletionBatches, LabelBatches, PairBatches, build_batches
 from tfcli.data.windows import DrawnBatches
 from tfcli.errors import UsageError
-from tfcli.evaluation.classification import TaskScores, Told, told
+from tfcli.evaluation.classification import Told, told
 from tfcli.evaluation.translation import Translated, translated
 from tfcli.evaluation.windows import (
     AS_IT_IS,
@@ -319,20 +319,18 @@ def _pairs(
 
 
 def _labelled(run: LoadedRun, data: PreparedDataset, task: str) -> Measured:
-    view, labels = data.pairs("validation"), run.config.model.labels or ()
-    batches = build_batches(_scored(run), data, "validation", run.config.roles)
+    view, batches = data.pairs("validation"), build_batches(_scored(run), data, "validation", run.config.roles)
     assert isinstance(batches, LabelBatches)
-    found = told(run.model, batches.whole(), TaskScores(task, labels), run.device)
+    found = told(run.model, batches.whole(), task, run.device)
     sums, count = np.zeros((len(view), found.sums.shape[1])), np.arange(len(view))
     sums[batches.order] = found.sums
     require_tokens(int(sums[:, 1].sum()))
-    nothing = Sums.zeros(len(view))
-    nats, tokens, correct = sums[:, 0], sums[:, 1].astype(np.int64), sums[:, 2].astype(np.int64)
+    tokens, correct = sums[:, 1:3].astype(np.int64).T
     return Measured(
         run,
         data,
         Cells(None, count, count, "documents"),
-        sums=replace(nothing, nats=nats, tokens=tokens, correct=correct),
+        sums=replace(Sums.zeros(len(view)), nats=sums[:, 0], tokens=tokens, correct=correct),
         lengths=view.source.lengths - len(run.config.roles.text(())),
         context=run.recipe.context,
         left_out=batches.left_out,
@@ -367,18 +365,16 @@ def total_loss(
     """Score every labelled token once, in float32 and without dropout; a `UsageError` where there is none. `combined`
     adds what other processes have scored; takes and returns three sums, (3,), or those of a `task`."""
     if task is not None:
-        scores = TaskScores(task, model.section.labels or ())
-        all_sums = combined(torch.from_numpy(told(model, batches, scores, device).sums.sum(0))).numpy()
-        require_tokens(int(all_sums[1]))
-        f1 = float(scores.scores[scores.headline](all_sums))
-        return Totals(float(all_sums[0]), int(all_sums[1]), int(all_sums[2]), f1)
-    nats, tokens, correct = 0.0, 0, 0
-    with scoring(model):
-        for batch in batches:
-            of_each, right, *_ = scores_of_labels(model, batch, device)
-            nats += of_each.cpu().double().sum().item()
-            correct += int(right.sum())
-            tokens += batch.target_tokens
-    sums = combined(torch.tensor([nats, tokens, correct], dtype=torch.float64))
+        of_each, _, scores = told(model, batches, task, device)
+        sums = torch.from_numpy(of_each.sum(0))
+    else:
+        sums = torch.zeros(3, dtype=torch.float64)
+        with scoring(model):
+            for batch in batches:
+                nats, correct, *_ = scores_of_labels(model, batch, device)
+                of_batch = (nats.cpu().double().sum(), batch.target_tokens, correct.sum())
+                sums += torch.tensor(of_batch, dtype=torch.float64)
+    sums = combined(sums)
     require_tokens(int(sums[1]))
-    return Totals(float(sums[0]), int(sums[1]), int(sums[2]))
+    f1 = None if task is None else float(scores.scores[scores.headline](sums.numpy()))
+    return Totals(float(sums[0]), int(sums[1]), int(sums[2]), f1)
