@@ -139,11 +139,8 @@ class Masker:
 class MaskedBatches(DrawnBatches):
     """Batches for `mlm`: windows of `context` tokens, masked anew in every epoch.
 
-    Labels are the original tokens at the chosen places, not shifted. A window of special tokens has none.
-
-    Args:
-        word_starts: where words begin in rows of tokens, which are then masked as wholes; None: tokens are.
-    """
+    Labels are the original tokens at the chosen places, not shifted. A window of special tokens has none. Words are
+    masked as wholes where `word_starts` finds them, else tokens are."""
 
     def __init__(
         self,
@@ -280,11 +277,7 @@ class LabelBatches(FittingPairs):
     classify: the label of a text stands at the token whose vector the head reads: an encoder's first one, a decoder's
     last. A text that is longer than the context is cut, and keeps its last token (``</s>``). tag and span: longer ones
     take no part. span: the labels are the places of the first and the last token, among those of the context.
-
-    Args:
-        numbers: by what is stored, the label; `IGNORED` for 0.
-
-    Shape: numbers (C + 1,)
+    `numbers` are the labels by what is stored, (C + 1,), `IGNORED` for 0.
     """
 
     def __init__(
@@ -314,16 +307,13 @@ class LabelBatches(FittingPairs):
             inputs, beside, lengths = inputs[:, :context], beside[:, :context], np.minimum(lengths, context)
         read = present(lengths)
         mask = None if read.all() or (not self._reads_first and self._task != "span") else read
-        rows = np.arange(len(numbers))
         if self._task == "span":
-            first, last = ((np.isin(beside, (place, BOTH))).argmax(1) for place in (FIRST, LAST))
-            labels = np.stack([first, last], axis=1)
+            labels = np.stack([np.isin(beside, (end, BOTH)).argmax(1) for end in (FIRST, LAST)], axis=1)
             return Batch(inputs, labels, mask, row_tokens=lengths, answerable=beside > 0)
         labels = self._numbers[beside]
         if self._task == "classify":
-            at = np.zeros_like(rows) if self._reads_first else lengths - 1
-            told, labels = labels[rows, 0], np.full_like(labels, IGNORED)
-            labels[rows, at] = told
+            at = np.zeros_like(lengths) if self._reads_first else lengths - 1
+            labels = np.where(np.arange(labels.shape[1]) == at[:, None], labels[:, :1], IGNORED)
         return Batch(inputs, labels, mask, row_tokens=lengths)
 
 
@@ -349,40 +339,26 @@ Batches = CausalBatches | MaskedBatches | FittingPairs | DenoisingBatches | Pref
 
 
 def build_batches(recipe: Recipe, data: PreparedDataset, part: Part, roles: TokenRoles, sample: int = 0) -> Batches:
-    """Batches of one part of a prepared dataset, as the recipe's objective wants them.
-
-    Args:
-        sample: tokens of an evenly spread part of it that is to be scored; 0: all.
-
-    Raises:
-        UsageError: the dataset holds text where pairs are needed, or pairs where text is; or a
-            training pair alone is larger than `train.batch_tokens`.
-    """
-    objective = recipe.objective
-    context = recipe.context
-    tokens = recipe.train.batch_tokens
+    """Batches of one part of a prepared dataset, as the recipe's objective wants them; of an evenly spread `sample` of
+    so many tokens, 0: of all. A UsageError where the dataset holds something else than is needed, or a training pair
+    alone is larger than `train.batch_tokens`."""
+    objective, context, tokens = recipe.objective, recipe.context, recipe.train.batch_tokens
     if tokens is not None and part == "validation":
         # What was trained on may all be shorter than what is scored: nothing is refused here.
         tokens = max(tokens, context * (2 if recipe.model.architecture == "encoder-decoder" else 1))
-    common: dict[str, Any] = {
-        "batch_size": recipe.train.rows,
-        "context": context,
-        "seed": recipe.train.seed,
-        "sample": sample,
-    }
+    common: dict[str, Any] = {"batch_size": recipe.train.rows, "batch_tokens": tokens, "context": context}
+    common |= {"seed": recipe.train.seed, "sample": sample}
     if recipe.train.task is not None:
         data.require_kind(recipe.train.task)
         numbers = numbers_of(data.manifest, recipe.model.labels or data.manifest.labels)
         common |= {"task": objective, "architecture": recipe.model.architecture, "numbers": numbers}
-        return LabelBatches(data.pairs(part), roles, batch_tokens=tokens, **common)
-    if objective == "seq2seq":
-        return PairBatches(data.pairs(part), roles, batch_tokens=tokens, **common)
-    if objective == "completion":
-        return CompletionBatches(data.pairs(part), roles, batch_tokens=tokens, **common)
+        return LabelBatches(data.pairs(part), roles, **common)
+    if objective in ("seq2seq", "completion"):
+        return (PairBatches if objective == "seq2seq" else CompletionBatches)(data.pairs(part), roles, **common)
     masking = recipe.train.document_masking
     # What is scored is read a document at a time where documents are told apart: the same, without a mask.
     documents = recipe.train.windows == "documents" or (masking and part == "validation")
-    common |= {"batch_tokens": tokens, "documents": documents, "document_masking": masking}
+    common |= {"documents": documents, "document_masking": masking}
     if objective == "mlm":
         return MaskedBatches(
             data.text(part),

@@ -168,15 +168,17 @@ def _require_meaning(run: "LoadedRun", given: Mapping[str, object]) -> None:
     """Refuse an option that says nothing to this run's architecture."""
     from tfcli.errors import UsageError
 
-    for name, architecture in _MEANT_FOR.items():
-        if given[name] and run.architecture != architecture:
-            problem = f"--{name} is for {_a(architecture)}, and {run.directory.path} holds {_a(run.architecture)}"
-            raise UsageError(problem, "leave it out")
-        if given[name] and run.recipe.train.task is not None:
-            raise UsageError(f"--{name} is for a run that predicts tokens, and this one tells labels", "leave it out")
-        if given[name] and architecture == "encoder-decoder" and run.recipe.objective != "seq2seq":
-            problem = f"--{name} is for translations, and {run.directory.path} was trained for {run.recipe.objective}"
-            raise UsageError(problem, "leave it out")
+    path, own, objective = run.directory.path, run.architecture, run.recipe.objective
+    for name in filter(given.get, _MEANT_FOR):
+        problem = ""
+        if (architecture := _MEANT_FOR[name]) != own:
+            problem = f"is for {_a(architecture)}, and {path} holds {_a(own)}"
+        elif run.recipe.train.task is not None:
+            problem = "is for a run that predicts tokens, and this one tells labels"
+        elif own == "encoder-decoder" and objective != "seq2seq":
+            problem = f"is for translations, and {path} was trained for {objective}"
+        if problem:
+            raise UsageError(f"--{name} {problem}", "leave it out")
 
 
 def _a(architecture: str) -> str:

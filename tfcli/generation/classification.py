@@ -61,9 +61,8 @@ def told_of(
     probabilities, labels = logits.softmax(-1).cpu().numpy(), run.config.model.labels or ()
     if run.recipe.train.task == "classify":
         at = [0 if run.architecture == "encoder" else len(ids) - 1 for _, ids, _ in read]
-        return [
-            _classified(text, labels, own[place]) for text, own, place in zip(texts, probabilities, at, strict=True)
-        ]
+        found = zip(texts, probabilities, at, strict=True)
+        return [_classified(text, labels, own[place]) for text, own, place in found]
     return [_tagged(run, text, one, own) for text, one, own in zip(texts, read, probabilities, strict=True)]
 
 
@@ -75,11 +74,9 @@ def _classified(text: str, labels: Sequence[str], probabilities: Any) -> Classif
 
 def _tagged(run: LoadedRun, text: str, read: Read, probabilities: Any) -> Tagged:
     """Each word by its first piece; one of which the tokenizer keeps nothing has no tag."""
-    labels, before, found, at = run.config.model.labels or (), len(run.config.roles.text_prefix), list[TaggedWord](), 0
-    for word in words_of(text):
-        places = pieces_of(read[2], at, at + len(word))
-        at += len(word) + 1
-        if places:
+    labels, before, found = run.config.model.labels or (), len(run.config.roles.text_prefix), list[TaggedWord]()
+    for start, end, word in tagged(words := words_of(text), words, "").spans:
+        if places := pieces_of(read[2], start, end):
             own = probabilities[before + places[0]]
             found.append(TaggedWord(word, labels[int(own.argmax())], float(own.max())))
         else:
@@ -92,9 +89,8 @@ def _answers(
 ) -> list[Answered]:
     before, begin = len(run.config.roles.text_prefix), asked(question, "")[1]
     outside = torch.ones(logits.shape[:2], dtype=torch.bool, device=logits.device)
-    for row, (_, _, spans) in enumerate(read):
-        for place, (_, stop) in enumerate(spans):
-            outside[row, before + place] = stop <= begin
+    for row, (_, _, spans) in zip(outside, read, strict=True):
+        row[before : before + len(spans)] = torch.tensor([stop <= begin for _, stop in spans])
     best, probabilities = best_spans(logits.masked_fill(outside[..., None], -torch.inf).mT.flatten(0, 1))
     found = []
     for text, (whole, _, of), (first, last), p in zip(texts, read, best.tolist(), probabilities.tolist(), strict=True):

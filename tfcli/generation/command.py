@@ -211,29 +211,24 @@ def _stop_text(typed: str) -> str:
 
 _DRAWS = ("top_k", "top_p", "min_p", "seed")
 _OF_BEAMS = ("length_penalty", "beam_groups", "diversity", "show_beams")
-_OF_ENCODERS = ("top_k", "joint", "batch_size")
 
 
 def _require_use(given: Iterable[str], architecture: str, settings: "GenerateSection", sample: bool | None) -> None:
     """Refuse options that would change nothing, to an `architecture` or to a task. `sample`: as a temperature that is
     given asks for; None: none is."""
-    names = sorted(given)
-    if architecture in ("classify", "tag", "span"):
-        for name in names:
-            if name not in ("batch_size", "question"):
-                raise UsageError(f"A task head tells labels, and {flag_of(name)} changes nothing", "leave it out")
-        return
-    if "question" in names:
+    names, in_use = sorted(given), {"top_k", "joint", "batch_size"}
+    if is_task := architecture in ("classify", "tag", "span"):
+        in_use = {"question", "batch_size"}
+    elif "question" in names:
         raise UsageError("--question is for a run of train.task = 'span', and this is none", "leave it out")
-    if architecture == "encoder":
-        for name in names:
-            if name not in _OF_ENCODERS:
-                raise UsageError(f"An encoder fills masks, and {flag_of(name)} changes nothing", "leave it out")
+    if is_task or architecture == "encoder":
+        if others := [name for name in names if name not in in_use]:
+            does = "A task head tells labels" if is_task else "An encoder fills masks"
+            raise UsageError(f"{does}, and {flag_of(others[0])} changes nothing", "leave it out")
         return
     for useless, problem, remedy in _useless(architecture, settings, sample):
-        for name in names:
-            if name in useless:
-                raise UsageError(problem.format(option=flag_of(name)), remedy)
+        if found := [name for name in names if name in useless]:
+            raise UsageError(problem.format(option=flag_of(found[0])), remedy)
 
 
 def _useless(

@@ -19,16 +19,14 @@ _NO_HEAD = (
 )
 
 
-_TASK_HEAD = (
-    "A model with a task head (train.task) tells labels, and predicts no tokens",
-    "use `tfcli generate` and `tfcli evaluate`, or look inside with `tfcli inspect attention`, heads, tokens or model",
-)
-
-
 def require_head(model: ModelSection) -> None:
     """Refuse, before any work, to predict tokens without a head for them."""
-    if not model.predicts_tokens:
-        raise UsageError(*(_TASK_HEAD if model.labels else _NO_HEAD))
+    if model.labels:
+        problem = "A model with a task head (train.task) tells labels, and predicts no tokens"
+        inside = "look inside with `tfcli inspect attention`, heads, tokens or model"
+        raise UsageError(problem, f"use `tfcli generate` and `tfcli evaluate`, or {inside}")
+    if model.head == "none":
+        raise UsageError(*_NO_HEAD)
 
 
 class Head(nn.Module):
