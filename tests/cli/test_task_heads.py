@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.commands import tfcli
+from tests.support.runs import weights
 
 QUICK = ["--steps", "3", "--size", "tiny", "--batch-size", "4", "--quiet"]
 TEXTS = "".join(f"text number {n}\t{'even' if n % 2 == 0 else 'odd'}\n" for n in range(120))
@@ -73,6 +74,19 @@ def test_evaluate_has_the_scores_of_the_task(folder: Path) -> None:
     assert {one["score"] for one in differences} >= {"loss", "accuracy", "macro_f1"}
 
 
+def test_adapters_are_trained_beside_a_new_head(folder: Path) -> None:
+    lora = ["--task", "classify", folder / "texts.tsv", "--init", folder / "plain", "--set", "train.adapter=lora"]
+    for name, how in (("plain", ["--arch", "encoder"]), ("adapted", lora)):
+        result = tfcli("train", *how, *QUICK, "--out", folder / name)
+        assert result.exit_code == 0, result.stderr
+    before, after = (weights(folder / name / "model.safetensors") for name in ("plain", "adapted"))
+    assert after["head.weight"].shape[0] == 2 and after["head.bias"].abs().min() > 0, "it begins at 0"
+    changed = {name for name in before if not name.startswith("head.") and not before[name].equal(after[name])}
+    assert changed and all(name.endswith(".weight") and name.startswith("stack.layers.") for name in changed), changed
+    [made], [scores] = asked("generate", folder / "adapted", "text number 7"), asked("evaluate", folder / "adapted")
+    assert made["label"] in ("even", "odd") and scores["labels"] == ["even", "odd"]
+
+
 @pytest.mark.parametrize("what", ["attention", "tokens", "heads"])
 def test_inspect_looks_inside(folder: Path, what: str) -> None:
     result = tfcli("inspect", what, folder / "tag", "Ann ran home")
@@ -108,6 +122,7 @@ REFUSED: list[tuple[str, str, int]] = [
     ("train builtin:bank --out out", "or --task classify", 2),
     ("train --task classify broken.tsv --out out", "has 1 fields, where the first has 2", 1),
     ("train --task classify texts.tsv --arch encoder-decoder --out out", "is for an encoder or a decoder", 2),
+    ("train --init classify --set train.adapter=lora --out out", "has no head for tokens, and train.adapter", 2),
     ("plan texts.tsv --minutes 1 --set train.task=classify", "A plan is for a training that predicts tokens", 2),
 ]
 

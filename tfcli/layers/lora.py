@@ -45,10 +45,9 @@ def adapt(model: nn.Module, rank: int, scale: float, seed: int = 0, *, new_head:
     for name, module in list(model.named_modules()):
         if not isinstance(module, Linear) or name.startswith("head"):
             continue
-        if rank > min(module.weight.shape):
-            rows, columns = module.weight.shape
-            problem = f"train.adapter_rank = {rank} is more than a matrix of {rows}×{columns} ({name}) has"
-            raise UsageError(problem, f"set {min(rows, columns)} at most")
+        if rank > min(shape := module.weight.shape):
+            problem = f"train.adapter_rank = {rank} is more than a matrix of {shape[0]}×{shape[1]} ({name}) has"
+            raise UsageError(problem, f"set {min(shape)} at most")
         parent, _, own = name.rpartition(".")
         setattr(model.get_submodule(parent), own, LoraLinear(module, rank, scale, generator))
 

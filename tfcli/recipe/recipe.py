@@ -210,10 +210,8 @@ class Recipe(Section):
             raise UsageError(problem, f"raise train.batch_tokens to {needed} or more, or shorten train.context")
         self._require_objective()
         if train.windows is not None and self.reads_pairs:
-            reader = "an encoder-decoder" if not train.completion_only else "a decoder with train.completion_only"
-            reads = (
-                f"{reader} reads pairs" if train.task is None else f"train.task = {train.task!r} reads one at a time"
-            )
+            reader = "a decoder with train.completion_only" if train.completion_only else "an encoder-decoder"
+            reads = f"train.task = {train.task!r} reads one at a time" if train.task else f"{reader} reads pairs"
             problem = f"train.windows = {train.windows!r} says how text is cut, and {reads}"
             raise UsageError(problem, "leave train.windows out")
         if train.document_masking and self.objective not in ("clm", "mlm"):

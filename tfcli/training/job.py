@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -100,9 +100,9 @@ def assemble(
 
 
 def needs_new_head(ours: ModelSection, theirs: ModelSection, task: str | None) -> bool:
-    """Whether a head begins afresh beside the weights of another run: that one has none, or one for something else."""
-    wanted = ours.labels if task else None  # not known yet, before the data is
-    return theirs.head == "none" or theirs.labels != wanted or (task is not None and not theirs.labels)
+    """Whether a head begins afresh beside the weights of another run: that one has none, or one for something else. Its
+    labels may not be known yet."""
+    return not theirs.labels or theirs.labels != ours.labels if task else not theirs.predicts_tokens
 
 
 def require_same_model(model: ModelSection, initial: StoredRun, task: str | None) -> None:
@@ -114,9 +114,9 @@ def require_same_model(model: ModelSection, initial: StoredRun, task: str | None
     if needs_new_head(ours, theirs, task):
         own = ("head", "head_bias", "scale_logits", "tie_embeddings", "labels")
         ours = replace(ours, **{name: getattr(theirs, name) for name in own})
-    for name in (setting.name for setting in fields(ModelSection)):
-        here, there, run = getattr(ours, name), getattr(theirs, name), initial.directory
-        if here != there:
+    run = initial.directory
+    for name, here in vars(ours).items():
+        if here != (there := getattr(theirs, name)):
             problem = f"The run {run.path} is another model: its model.{name} is {there!r}, not {here!r}"
             raise UsageError(problem, f"use its settings: --recipe {run.recipe}")
 
@@ -124,9 +124,11 @@ def require_same_model(model: ModelSection, initial: StoredRun, task: str | None
 def require_adaptable(train: TrainSection, initial: StoredRun) -> None:
     """Refuse, before any work, adapters of a rank that a matrix does not have, or beside a head that has learned
     nothing."""
-    adapt(meta_model(initial.config.model), train.adapter_rank, train.adapter_factor)
-    if initial.config.model.head == "none" and not train.task:
-        problem = f"The run {initial.directory.path} has no head, and train.adapter leaves it as it is"
+    theirs = initial.config.model
+    adapt(meta_model(theirs), train.adapter_rank, train.adapter_factor)
+    if not (theirs.predicts_tokens or train.task):
+        head = "head for tokens" if theirs.labels else "head"
+        problem = f"The run {initial.directory.path} has no {head}, and train.adapter leaves it as it is"
         raise UsageError(problem, "train one first, without train.adapter")
 
 
@@ -268,8 +270,7 @@ def decide(recipe: Recipe, tokenizer: Tokenizer, data: PreparedDataset) -> Recip
         raise UsageError(problem, "leave model.vocab_size out")
     model = replace(recipe.model, vocab_size=wanted or tokenizer.vocab_size)
     if recipe.train.task is not None:
-        labels = model.labels or data.manifest.labels
-        if len(labels) < 2:
+        if len(labels := model.labels or data.manifest.labels) < 2:
             named = f"{len(labels)} label{'s' * (len(labels) != 1)} {', '.join(labels)}"
             problem = f"{', '.join(data.manifest.sources)} has {named.strip()}, and there is nothing to tell apart"
             raise UsageError(problem, "give texts of two labels or more")
@@ -324,14 +325,13 @@ def _assemble(
     extended: Tokenizer | None = None,
 ) -> TrainingJob:
     data.compare_first_shards()
-    weights = None
-    if recipe.train.class_weights:
-        labels = config.model.labels or ()
+    train, record, roles, weights = recipe.train, data.record(), config.roles, None
+    if train.class_weights and (labels := config.model.labels):
         numbers = numbers_of(data.manifest, labels)
         weights = class_weights(data.pairs("train"), numbers, len(labels), recipe.objective)
-    train, record, roles = recipe.train, data.record(), config.roles
     parts = assemble(config.model, replace(train, device=device or train.device), workers, weights)
     training, sample = build_batches(recipe, data, "train", roles), train.evaluate_tokens or 0
+    is_sampled = 0 < sample < record.validation.tokens
     extension = None
     if initial is not None and extended is not None:
         extension = extend_model(parts.model, parts.objective, initial, extended, next(iter(training.training())))
@@ -350,9 +350,7 @@ def _assemble(
         **parts._asdict(),
         training=training,
         validation=build_batches(recipe, data, "validation", roles),
-        sample=build_batches(recipe, data, "validation", roles, sample)
-        if 0 < sample < record.validation.tokens
-        else None,
+        sample=build_batches(recipe, data, "validation", roles, sample) if is_sampled else None,
         left_out=training.left_out,
         average=MovingAverage(parts.model, train.ema_decay) if train.ema_decay else None,
         workers=workers,

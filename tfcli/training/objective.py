@@ -213,8 +213,6 @@ class TrainingLoss(nn.Module):
         """As `forward`, of a task head, whose logits are few."""
         with torch.autocast(device.type, torch.bfloat16, enabled=self.autocasts):
             logits, labels = map(torch.cat, zip(*targets_of(self.model, batch, device), strict=True))
-        weights, scores = self.get_buffer("class_weights"), logits.float()
-        plain = F.cross_entropy(scores.detach(), labels, reduction="sum")
-        smoothing = self.label_smoothing
-        minimised = F.cross_entropy(scores, labels, weights, reduction="sum", label_smoothing=smoothing)
-        return torch.stack((plain, minimised))
+        loss, weights, scores = F.cross_entropy, self.get_buffer("class_weights"), logits.float()
+        minimised = loss(scores, labels, weights, reduction="sum", label_smoothing=self.label_smoothing)
+        return torch.stack((loss(scores.detach(), labels, reduction="sum"), minimised))
