@@ -45,8 +45,7 @@ def tagged(words: Sequence[str], tags: Sequence[str], place: str) -> Labelled:
 
 
 def asked(question: str, context: str) -> tuple[str, int]:
-    r"""What is read where a question is asked of a text: both, the question in a line before it; and where the text
-    begins in it.
+    r"""A text with a question in a line before it, as it is read; and where the text begins in that.
 
     >>> asked("Who ran?", "Tom ran.")
     ('Who ran?\nTom ran.', 9)

@@ -35,7 +35,7 @@ CONTEXT, FIRST, LAST, BOTH = 1, 2, 3, 4
 
 
 def pieces_of(spans: Spans, start: int, end: int) -> list[int]:
-    """The places of the tokens that have a part in characters from `start` up to `end`.
+    """The places of tokens with a part in characters from `start` up to `end`.
 
     >>> pieces_of([(0, 3), (3, 7), (7, 9)], 4, 8)
     [1, 2]

@@ -75,11 +75,8 @@ class Masker:
     """Chooses tokens, or words, and hides them. Special tokens (unknown ones too) are never chosen and never put in.
 
     A word is chosen by the number of its first token, with the same probability as a token otherwise; what becomes of
-    each of its tokens is decided for each, as in BERT's own code for whole words (Devlin et al., May 2019).
-
-    Raises:
-        UsageError: the tokenizer has no mask token.
-    """
+    each of its tokens is decided for each, as in BERT's own code for whole words (Devlin et al., May 2019). A
+    UsageError where the tokenizer has no mask token."""
 
     def __init__(
         self, roles: TokenRoles, vocab_size: int, probability: float, word_starts: WordStarts | None = None
@@ -95,13 +92,9 @@ class Masker:
     def hide(
         self, tokens: NDArray[np.int64], present: NDArray[np.bool_], draw: np.random.Generator
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Inputs and labels for windows of tokens; a window with any ordinary token gets at least one label.
-
-        Three numbers are drawn for each position that holds a token, so that it does not matter how windows are
-        batched and padded.
-
-        Shape: tokens, present, inputs, labels (B, S)
-        """
+        """Inputs and labels for windows of tokens, each (B, S); a window with any ordinary token gets at least one
+        label. Three numbers are drawn for each position that holds a token, so that it does not matter how windows are
+        batched and padded."""
         drawn = np.zeros((*tokens.shape, 3))
         drawn[present] = draw.random((int(present.sum()), 3))
         choice, forced, substitute = np.moveaxis(drawn, -1, 0)
@@ -165,25 +158,16 @@ class MaskedBatches(DrawnBatches):
 
 
 class FittingPairs(PlannedBatches):
-    """Batches of the pairs that fit into the context, of about the same length each. Others take no part, in training
-    and in `whole`.
+    """Batches of the pairs that fit into the context, of about the same length each. Others, `left_out` in number, take
+    no part, in training and in `whole`, which yields the pairs that have the numbers `order` in their part. One has
+    `longest` tokens on both sides. A UsageError where every pair is too long, or one is larger than `batch_tokens`.
 
     Args:
-        lengths: tokens that each pair takes of every side.
-        fits: which pairs fit.
+        lengths: tokens that each pair takes of every side, (sides, pairs).
+        fits: which pairs fit, (pairs,).
         problem: what is wrong where none does.
         batch_tokens: places of a batch, of both sides and padding included, instead of `batch_size` pairs.
         sample: tokens of the evenly spread pairs that alone take part; 0: all.
-
-    Attributes:
-        left_out: the number of pairs that are too long.
-        longest: tokens of the longest pair, of both sides.
-        order: the number in the part of every pair that `whole` yields, in its order.
-
-    Raises:
-        UsageError: every pair is too long, or one alone is larger than `batch_tokens`.
-
-    Shape: lengths (sides, pairs); fits (pairs,)
     """
 
     def __init__(
@@ -242,8 +226,7 @@ class PairBatches(FittingPairs):
 
 class CompletionBatches(FittingPairs):
     """Batches for a completion-only loss: prompts with their answers behind them, ``<s> prompt answer </s>``, for a
-    decoder, of which only the answer and its end are scored. Both together fit into `context` tokens.
-    """
+    decoder, of which only the answer and its end are scored. Both together fit into `context` tokens."""
 
     def __init__(self, view: PairsView, roles: TokenRoles, *, context: int, **plan: Any) -> None:
         self._roles = roles

@@ -190,22 +190,16 @@ _OF_LABELS = ("macro_f1", "entity_f1", "span_f1")
 
 def require_comparable(run: LoadedRun, other: LoadedRun) -> None:
     """Refuse, before anything is scored, two runs whose scores mean different things."""
-    ours, theirs = run.recipe.objective, other.recipe.objective
+    (a, ours), (b, theirs) = ((one.directory.path, one.recipe.objective) for one in (run, other))
     if ours != theirs:
-        raise UsageError(
-            f"{other.directory.path} was trained for {theirs} and {run.directory.path} for {ours}, so that their "
-            "scores do not mean the same",
-            "compare runs of one architecture and objective",
-        )
+        problem = f"{b} was trained for {theirs} and {a} for {ours}, so that their scores do not mean the same"
+        raise UsageError(problem, "compare runs of one architecture and objective")
     if run.config.model.labels != other.config.model.labels:
         remedy = "compare runs that were trained on the same labels"
-        raise UsageError(f"{run.directory.path} and {other.directory.path} tell different labels apart", remedy)
+        raise UsageError(f"{a} and {b} tell different labels apart", remedy)
     if ours not in ("clm", "seq2seq", "completion", "classify", "tag") and not _one_tokenizer(run, other):
-        raise UsageError(
-            f"{run.directory.path} and {other.directory.path} have different tokenizers, and scores of masked tokens "
-            "depend on what a token is",
-            "compare runs of one tokenizer",
-        )
+        problem = f"{a} and {b} have different tokenizers, and scores of masked tokens depend on what a token is"
+        raise UsageError(problem, "compare runs of one tokenizer")
 
 
 def compared(first: Measured, second: Measured, notes: tuple[str, ...] = ()) -> Scores:

@@ -68,10 +68,8 @@ class TaskView(View[Classified | Tagged | Answered]):
         if isinstance(told, Tagged):
             room = widest(tuple(printable(one.word) for one in told.words))
             for one in told.words:
-                sure = "" if one.probability is None else percent(one.probability)
-                yield Text.assemble(
-                    fit(printable(one.word), room), f" {sure:>7}  ", (printable(one.tag or "-"), "bold")
-                )
+                word, sure = fit(printable(one.word), room), "" if one.probability is None else percent(one.probability)
+                yield Text.assemble(word, f" {sure:>7}  ", (printable(one.tag or "-"), "bold"))
             return
         yield Text(printable(told.prompt, keep_newlines=True), style="dim")
         if isinstance(told, Classified):

@@ -46,13 +46,8 @@ def targets_of(model: Transformer, batch: Batch, device: torch.device) -> Iterat
 
 
 def best_spans(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """The most probable first and last token, p(first) · p(last) with first ≤ last (Devlin et al. 2019, section 4.2),
-    and that product over the sum of all such.
-
-    Shape:
-        logits: (2B, S), a row for the first token and one for the last of each text
-        returns: (B, 2) and (B,)
-    """
+    """The most probable first and last token, (B, 2), p(first) · p(last) with first ≤ last (Devlin et al. 2019, section
+    4.2), and that product over the sum of all such, (B,). The logits, (2B, S), have a row for either of each text."""
     first, last = logits.log_softmax(-1).unflatten(0, (-1, 2)).unbind(1)
     size = first.shape[-1]
     before = torch.ones(size, size, dtype=torch.bool, device=logits.device).tril(-1)
