@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -42,14 +42,9 @@ Pseudo = Annotated[bool, typer.Option("--pseudo", help="Pseudo-perplexity of an 
 Beam = Annotated[
     int | None, typer.Option(min=1, help="Beams to translate with; 1: greedy.", show_default="the run's own")
 ]
-Outputs = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Write the translations, one a line; what is there is replaced."),
-]
-References = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Write the references, one a line; what is there is replaced."),
-]
+_WRITE = "Write the {}, one a line; what is there is replaced."
+Outputs = Annotated[Path | None, typer.Option(metavar="FILE", help=_WRITE.format("translations"))]
+References = Annotated[Path | None, typer.Option(metavar="FILE", help=_WRITE.format("references"))]
 Compare = Annotated[
     Path | None, typer.Option(metavar="RUN2", help="Score another run on the same text, and test both.")
 ]
@@ -141,10 +136,11 @@ def evaluate(
             same = data_to_compare(loaded, other, data, names, reporter)
             again = measure(other, same, settings, reporter, like=measured)
             scores = compared(measured, again, notes_on_text(loaded, other, names))
-        part: Mapping[str, Any] = {"part": "whole"} if names else {}
-        if not names and loaded.recipe.data.validation is not None:
-            part = {"sources": (loaded.recipe.data.validation,)}
-        reporter.result(replace(scores, **part))
+        if names:
+            scores = replace(scores, part="whole")
+        elif (validation := loaded.recipe.data.validation) is not None:
+            scores = replace(scores, sources=(validation,))
+        reporter.result(scores)
 
 
 def _require_places(outputs: Path | None, references: Path | None, sources: tuple[str, ...]) -> None:

@@ -207,11 +207,9 @@ def compared(first: Measured, second: Measured, notes: tuple[str, ...] = ()) -> 
     were scored on different text."""
     ours, theirs = (one.data.record().validation for one in (first, second))
     if any(getattr(ours, name) != getattr(theirs, name) for name in ("documents", "bytes", "characters")):
-        raise UsageError(
-            f"{first.run.directory.path} was scored on {ours.documents:,} documents of {ours.bytes:,} bytes and "
-            f"{second.run.directory.path} on {theirs.documents:,} of {theirs.bytes:,}, which is other text",
-            "name a SOURCE that both can read",
-        )
+        problem = f"{first.run.directory.path} was scored on {ours.documents:,} documents of {ours.bytes:,} bytes and "
+        problem += f"{second.run.directory.path} on {theirs.documents:,} of {theirs.bytes:,}, which is other text"
+        raise UsageError(problem, "name a SOURCE that both can read")
     comparison = Comparison(scores_of(second), tuple(_differences(first, second)), (*notes, *_notes(first, second)))
     return replace(scores_of(first), comparison=comparison)
 
@@ -219,16 +217,13 @@ def compared(first: Measured, second: Measured, notes: tuple[str, ...] = ()) -> 
 def _differences(first: Measured, second: Measured) -> Iterator[Difference]:
     tables = score_table(first), score_table(second)
     columns = tables[0].sums.shape[1]
-    draws = None
-    if _units_agree(first, second) and first.cells.units >= FEWEST_UNITS:
-        # Both runs' sums of a document stand in one row, so that a resample holds the same documents of both.
-        draws = resampled(np.concatenate([table.sums for table in tables], axis=1))
+    are_enough = _units_agree(first, second) and first.cells.units >= FEWEST_UNITS
+    # Both runs' sums of a document stand in one row, so that a resample holds the same documents of both.
+    draws = resampled(np.concatenate([table.sums for table in tables], axis=1)) if are_enough else None
     counted_alike = first.told is not None or _one_tokenizer(first.run, second.run)
     of_tokens = (*_OF_TOKENS, *_OF_LABELS) if counted_alike else ()
     names = (*of_tokens, *_OF_TEXT, *_OF_TRANSLATIONS) if _same_cells(first, second) else _OF_TRANSLATIONS
-    for name in names:
-        if not all(name in table.scores for table in tables):
-            continue
+    for name in (name for name in names if all(name in table.scores for table in tables)):
         ours, theirs = (table.score(name) for table in tables)
         sure, p = None, None
         if draws is not None:

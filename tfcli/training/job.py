@@ -206,12 +206,9 @@ def start(
         require_memory(replace(recipe, train=replace(train, batch_size=rows, batch_tokens=tokens)))
     run_id = digest(to_toml(recipe), tokenizer.fingerprint, data.record().fingerprint)
     config = RunConfig(recipe.model, tokenizer.roles, tokenizer.fingerprint, run_id)
-    job = _assemble(
-        *(recipe, config, data, run),
-        device="cpu" if processes > 1 else None,
-        initial=initial,
-        extended=tokenizer if initial is not None and tokenizer.extends(initial.tokenizer) else None,
-    )
+    device: Device | None = "cpu" if processes > 1 else None
+    extended = tokenizer if initial is not None and tokenizer.extends(initial.tokenizer) else None
+    job = _assemble(recipe, config, data, run, device=device, initial=initial, extended=extended)
     if initial is not None:
         kept = initial.tokenizer if job.extension is None else tokenizer
         kept.chat, tokenizer = initial.tokenizer.chat, kept
