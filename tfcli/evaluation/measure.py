@@ -372,7 +372,7 @@ def total_loss(
         with scoring(model):
             for batch in batches:
                 nats, correct, *_ = scores_of_labels(model, batch, device)
-                of_batch = (nats.cpu().double().sum(), batch.target_tokens, correct.sum())
+                of_batch = (nats.cpu().double().sum().item(), batch.target_tokens, int(correct.sum()))
                 sums += torch.tensor(of_batch, dtype=torch.float64)
     sums = combined(sums)
     require_tokens(int(sums[1]))
