@@ -37,6 +37,9 @@ TABLE = [
     Bad("empty file", f"train --data empty.txt {TINY}", 2, "empty.txt is empty", "give it some text"),
     Bad("binary file", f"train --data binary.txt {TINY}", 1, "binary.txt is binary", "UTF-8"),
     Bad("invalid UTF-8", f"train --data latin1.txt {TINY}", 1, "byte 3 is 0xe9", "UTF-8"),
+    Bad("no shares to merge", "prepare --merge --out merged", 2, "--merge names no shares", "that --shard has made"),
+    Bad("no text to prepare", "prepare --tokenizer decoder --out made", 2, "No text is named", "name files"),
+    Bad("a weight of 0", "prepare two.txt two.txt --weights 3,0 --tokenizer decoder --out made", 2, "has 0", "above 0"),
     Bad("a folder without text", f"train --data empty {TINY}", 2, "the folder empty has text", "fill it with files"),
     Bad("unknown built-in", f"train --data builtin:storys {TINY}", 2, "'builtin:storys'", "builtin:stories"),
     Bad(

@@ -75,7 +75,7 @@ def test_a_run_resumes_on_what_it_began_with_after_an_addition(here: Path) -> No
     [
         (["--weights", "1"], "--weights 1 has 1 numbers, and there are 2 sources"),
         (["--weights", "a,b"], "--weights 'a,b' is no list of numbers"),
-        (["--weights", "0,1"], "data.sources = 0.0 is out of range"),
+        (["--weights", "0,1"], "--weights 0,1 has 0, which is no share"),
         (["--shard", "3/2"], "--shard '3/2' is no share"),
         (["--shard", "1/2", "--workers", "2"], "--shard and --workers do not go together"),
         (["--merge"], "--tokenizer says how to prepare, and --merge has it from the shares"),

@@ -145,3 +145,18 @@ def test_what_does_not_go_is_said_in_a_sentence(
 def test_a_dry_run_shows_the_model(folder: Path) -> None:
     result = tfcli("train", "--task", "classify", folder / "texts.tsv", "--dry-run")
     assert result.exit_code == 0, result.stderr
+
+
+def test_short_texts_are_batched_however_long_the_context_is(tmp_path: Path):
+    text = tmp_path / "words.tsv"
+    text.write_text("".join(f"w{n}\t{'ab'[n % 2]}\n" for n in range(200)))
+    settings = ("--size", "tiny", "--steps", "2", "--set", "model.max_seq_len=256", "--out", tmp_path / "run")
+    done = tfcli("train", "--task", "classify", text, *settings)
+    assert done.exit_code == 0, done.stderr
+
+
+def test_a_list_that_is_written_as_text_is_refused(tmp_path: Path):
+    table = tmp_path / "tags.csv"
+    table.write_text("words,tags\n\"['a', 'b']\",\"['X', 'O']\"\n")
+    refused = tfcli("train", "--task", "tag", table, "--size", "tiny", "--out", tmp_path / "run")
+    assert refused.exit_code == 1 and "Line 2 of" in refused.stderr and "has a list as text" in refused.stderr

@@ -4,6 +4,7 @@ Precedence: flag and --set (which may not contradict each other), recipe, size, 
 """
 
 import inspect
+import math
 import re
 import shlex
 import warnings
@@ -141,6 +142,9 @@ def weighted_sources(sources: Sequence[str], weights: str) -> list[dict[str, Any
     if len(numbers) != len(sources):
         problem = f"--weights {weights} has {len(numbers)} numbers, and there are {len(sources)} sources"
         raise UsageError(problem, "give one number a source, joined by commas")
+    for number in numbers:
+        if not 0 < number < math.inf:
+            raise UsageError(f"--weights {weights} has {number:g}, which is no share", "give numbers above 0")
     return [{"source": name, "weight": one} for name, one in zip(sources, numbers, strict=True)]
 
 

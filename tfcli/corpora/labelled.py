@@ -131,6 +131,9 @@ def _classified(place: str, text: Any, label: Any, start: Any = None) -> Labelle
 
 
 def _tagged(place: str, words: Any, tags: Any, start: Any = None) -> Labelled:
+    for side in (words, tags):
+        if isinstance(side, str) and side.startswith("[") and side.endswith("]") and ("'" in side or '"' in side):
+            raise BrokenInputError(f"{place} has a list as text, {shortened(side)}", "write blanks between, or .jsonl")
     sides = [side.split() if isinstance(side, str) else side for side in (words, tags)]
     if not all(isinstance(side, list) for side in sides) or not sides[0]:
         raise BrokenInputError(f"{place} has no list of words and no list of tags", "give a tag for each word")

@@ -324,7 +324,7 @@ def open_source(
 
 
 def _open_one(name: str, how: How, max_documents: int | None, seed: int) -> Source:
-    if how.kind in TASKS and name.startswith(HUB_PREFIX):
+    if how.kind in TASKS and (name == "-" or name.startswith(HUB_PREFIX)):
         raise UsageError(f"Labelled texts are read from files, and {name} is none", "write them to a file, and name it")
     if name == "-":
         return _open_standard_input(how)

@@ -114,6 +114,8 @@ def prepare(
         also = {"tokenizer": tokenizer, "pairs": pairs, "weights": weights, "assignments": assignments}
         for name in (flag_of(one) for one, value in {**also, **flags}.items() if value not in (None, False)):
             raise UsageError(f"{name} says how to prepare, and --merge has it from the shares", f"leave {name} out")
+        if not sources:
+            raise UsageError("--merge names no shares", "name the folders that --shard has made, each once")
         with claim, reporting(terminal, json=json) as reporter:
             reporter.result(preparing.merge([Path(source) for source in sources], out))
         return
@@ -131,6 +133,8 @@ def prepare(
             problem = f"{shlex.join(sources)} and --set data.sources both name the text"
             raise UsageError(problem, "leave one of them out")
         named = {}
+    elif not sources and "source" not in settings.get("data", {}):
+        raise UsageError("No text is named", "name files, a folder, builtin:NAME or hf:owner/name")
     given = {key: value for key, value in flags.items() if value is not None}  # another one would take a --set away
     section = build_recipe(settings, {"data": {**named, **given}}).data
     if (workers > 1 or engine) and "-" in section.names:

@@ -205,7 +205,8 @@ class Recipe(Section):
             problem = f"train.context = {context} is longer than model.max_seq_len = {model.max_seq_len}"
             raise UsageError(problem, "shorten train.context or raise model.max_seq_len")
         tokens, needed = train.batch_tokens, self.context
-        if tokens is not None and tokens < needed and model.architecture != "encoder-decoder":
+        cuts = model.architecture != "encoder-decoder" and not self.reads_pairs
+        if tokens is not None and tokens < needed and cuts:
             problem = f"train.batch_tokens = {tokens} cannot hold one window of train.context = {needed} tokens"
             raise UsageError(problem, f"raise train.batch_tokens to {needed} or more, or shorten train.context")
         self._require_objective()

@@ -12,7 +12,7 @@ from tfcli.console.stdin import read_arguments, read_lines
 from tfcli.console.terminal import Terminal, is_terminal
 from tfcli.data.command import OnBadRecord, Sources
 from tfcli.errors import UsageError
-from tfcli.outputs import require_output, write_output
+from tfcli.outputs import reading, require_output, write_output
 from tfcli.records.roles import ROLE_NAMES
 
 if TYPE_CHECKING:
@@ -207,7 +207,10 @@ def _to_extend(name: str, given: dict[str, Any]) -> "Tokenizer":
     from tfcli.interop.importing import fetch, is_hub_name
     from tfcli.interop.tokenizer_files import any_tokenizer
 
-    loaded = any_tokenizer(fetch(name) if is_hub_name(name) else Path(name))
+    path = fetch(name) if is_hub_name(name) else Path(name)
+    if path.is_file():
+        reading(path)
+    loaded = any_tokenizer(path)
     if (asked := given["algorithm"]) not in (None, loaded.algorithm):
         raise UsageError(f"--from {name} is a {loaded.algorithm} tokenizer, not {asked}", "leave out --algorithm")
     if given["lowercase"] or given["byte_fallback"] or given.keys() & set(ROLE_NAMES):
