@@ -9,7 +9,7 @@ import re
 import unicodedata
 from array import array
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from typing import Any, Literal, TypeVar
@@ -251,7 +251,7 @@ class Copies:
 
     part: Part
     """The part that loses them."""
-    divisions: list[Callable[[], Iterator[tuple[Part, Document]]]] = field(default_factory=list)
+    divisions: list[Callable[[], Iterator[tuple[Part, Document]]]]
 
     def kept(self, documents: Iterator[tuple[Part, Document]]) -> Iterator[tuple[Part, Document]]:
         """The documents without those that stand in the other part, too."""

@@ -8,11 +8,10 @@ from typing import Any
 from tfcli.corpora import Document, Kind, Labelled, Source, is_blank
 from tfcli.corpora.reading import BadLine, BadRecords, Report, StoredFile, read_lines
 from tfcli.corpora.stories import FORMAT_VERSION, TOLD_BY, bank_sentences, stories
-from tfcli.corpora.tables import columnar_records, json_lines, numbered_rows
+from tfcli.corpora.tables import Record, columnar_records, json_lines, numbered_rows
 from tfcli.errors import BrokenInputError, UsageError, shortened
 from tfcli.files import digest
 
-Record = Mapping[str, Any]
 Records = Callable[[Report], Iterator[tuple[str, Record]]]
 """Each record with its place: "Line 7 of a.tsv"."""
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from tfcli.corpora import PARTS, Labelled, Part, batched
 from tfcli.corpora.cleaning import document_key
 from tfcli.data.batch import IGNORED
+from tfcli.data.chunks import TOKENIZER_NAME
 from tfcli.data.dataset import PairsView
 from tfcli.data.shards import SHARD_TOKENS, SIDES, Manifest, PartManifest, PartWriter, token_dtype, write_manifest
 from tfcli.errors import BrokenInputError, UsageError, shortened
@@ -76,7 +77,7 @@ def write_labelled(division: TrainValidationSplit, tokenizer: Tokenizer, folder:
                     sums += (1, 2 * len(read) - before, len(text.encode()), len(text), counted)
             writer.finish_shard()
             parts[part] = PartManifest(PartCounts(*sums.tolist()), tuple(writer.shards))
-    tokenizer.save(folder / "tokenizer.json")
+    tokenizer.save(folder / TOKENIZER_NAME)
     manifest = Manifest(
         kind=kind,
         sources=tuple(division.source.names),
