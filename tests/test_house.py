@@ -15,7 +15,6 @@ MODULES = {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): pat
 
 # Under 60 lines and imported by one file alone: each with its reason.
 SMALL = {
-    "inspection/scaling/compute.py": "what a picture is computed by, as every picture has it",
     "training/vocabulary.py": "vocabulary extension of a model, an idea of its own",
     "inspection/attribution/command.py": "a picture's command, as every picture has one",
     "inspection/gradients/command.py": "a picture's command, as every picture has one",

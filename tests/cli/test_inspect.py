@@ -1,6 +1,7 @@
 """Pictures, archives and the limit of what JSON holds."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -132,6 +133,18 @@ def test_the_newline_that_ends_stdin_is_no_part_of_the_text(trained: Callable[[s
     assert tfcli(*command, "-", "--json", stdin="Tom\n").stdout == typed
     assert tfcli(*command, "-", "--json", stdin="Tom\r\n").stdout == typed
     assert tfcli(*command, "-", "--json", stdin="Tom\n\n").stdout != typed
+
+
+def test_a_file_has_a_cell_for_every_number_of_the_table(tmp_path: Path):
+    """In a terminal of 80 columns one position of 2 is drawn, and one pair in four. In the file, cells of 8 × 9 pixels
+    begin behind a margin of 16, the numbers of the positions and a blank; a line stands between sines and cosines."""
+    typed = ("inspect", "positions", "--length", "100", "--d-model", "260", "--svg", tmp_path / "a.svg")
+    assert "drawn: one position of 2; one pair of dimensions of 4" in " ".join(tfcli(*typed).stdout.split())
+    drawn = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert "drawn:" not in drawn
+    cells = re.findall(r"<rect x='(\d+)' y='(\d+)' width='(\d+)' height='9'", drawn)
+    assert len({top for _, top, _ in cells}) == 100 / 2
+    assert max(int(left) + int(width) for left, _, width in cells) == 16 + 8 * (3 + 130 + 1 + 130)
 
 
 @pytest.mark.parametrize("base", ["0", "1", "-5"])

@@ -202,7 +202,8 @@ def test_a_token_that_is_not_there_is_refused(changed: int):
 def test_two_orders_are_one_bag_of_words_without_positions():
     """the man ate the fish, the fish ate the man: only the two nouns change places."""
     first, second = (0, 1, 2, 0, 3), (0, 3, 2, 0, 1)
-    record = order(model("encoder"), (first, tuple("tmath")), (second, tuple("tfatm")), "small")
+    network = model("encoder")
+    record = order(network, (first, tuple("tmath")), (second, tuple("tfatm")), "small")
     assert record.places.tolist() == [[0, 0], [1, 4], [2, 2], [3, 3], [4, 1]]
     bare, told, masked, _ = range(4)
     assert [(v.positions, v.masked, v.own) for v in record.variants[:3]] == [
@@ -214,6 +215,11 @@ def test_two_orders_are_one_bag_of_words_without_positions():
     assert record.sentence[bare] < 1e-9
     assert record.moved[:, told].min() > 1e-4
     assert record.sentence[told] > 1e-4
+    with torch.inference_mode():
+        ours, theirs = (network.hidden(torch.tensor([ids]))[0] for ids in (first, second))
+    sentence = (theirs.mean(0) - ours.mean(0)).norm() / ours.mean(0).norm()
+    assert record.sentence[told] == pytest.approx(float(sentence), rel=1e-4)
+    assert record.moved[1, told] == pytest.approx(float((theirs[4] - ours[1]).norm() / ours[1].norm()), rel=1e-4)
     assert record.moved[0, masked] == 0, "the first token sees itself alone"
     assert record.moved[1:, masked].min() > 1e-4
 

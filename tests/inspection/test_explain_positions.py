@@ -79,11 +79,24 @@ def test_every_notation_has_the_same_numbers(size: int, notation: str, base: flo
     np.testing.assert_allclose(x + p, both, atol=1e-6)
 
 
-def test_concatenated_the_vectors_are_longer():
-    one = matrices(explained(8), "Or concatenated")["concatenated"]
-    assert (one.values.shape, one.axes) == ((3, 10), ("N", "(D + 2)"))
-    [difference] = step(explained(8), "Or concatenated").measures
-    assert difference.value < 1e-5
+def test_concatenated_positions_have_a_symbol_and_a_width_of_their_own():
+    """D = 8: two more dimensions, sin n and cos n, behind the words' own."""
+    found = explained(8)
+    own, both = step(found, "Or concatenated").matrices
+    assert (own.name, own.values.shape, own.axes) == ("R′", (3, 2), ("N", "D′"))
+    np.testing.assert_allclose(own.values, [[math.sin(n), math.cos(n)] for n in range(3)], atol=1e-6)
+    assert (both.name, both.values.shape, both.axes) == ("[O E ; R′]", (3, 10), ("N", "(D + D′)"))
+    embedded = matrices(found, "Added")["O E"].values
+    np.testing.assert_array_equal(both.values, np.concatenate((embedded, own.values), axis=1))
+
+
+@pytest.mark.parametrize("notation", ["bishop", "udl", "cs224n", "inf721"])
+def test_every_symbol_of_positions_has_one_value(notation: str):
+    found: dict[str, Matrix] = {}
+    for one in (one for of in explained(8, name=notation).explanation.steps for one in of.matrices):
+        known = found.setdefault(one.name, one)
+        assert known.axes == one.axes
+        np.testing.assert_array_equal(known.values, one.values)
 
 
 def test_in_queries_and_keys_alone_values_stay():

@@ -1,14 +1,17 @@
 """The diagram of a model: every parameter in one box, and the shapes of the formula."""
 
+import json
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from tests.cli.commands import tfcli
 from tests.models.small import section
 from tests.models.strategies import sections
 from tfcli.inspection.model import Block, ModelRecord
 from tfcli.inspection.model.compute import model_diagram
 from tfcli.models.build import meta_model
-from tfcli.models.presets import PRESETS, preset
+from tfcli.models.presets import PRESETS, PUBLISHED, preset
 from tfcli.recipe.loading import build_recipe
 from tfcli.recipe.model import ModelSection
 
@@ -36,12 +39,87 @@ def test_the_boxes_hold_every_parameter_once(wanted: ModelSection):
     assert sum(group.parameters for group in record.groups) == record.parameters
 
 
-@pytest.mark.parametrize(("name", "published"), [("gpt2", 124_439_808), ("llama", 6_738_415_616)])
-def test_published_sizes(name: str, published: int):
-    """GPT-2's 50,257 words make 124M parameters, Llama's 32,000 make the "7B"; nothing of that size is allocated."""
-    words = {"gpt2": 50_257, "llama": 32_000}[name]
-    record = model_diagram(build_recipe(preset(name), {"model": {"vocab_size": words}}).model)
-    assert in_boxes(record) == record.parameters == published
+def layer(d: int) -> int:
+    """Four D × D and two D × 4D matrices, with their biases and two norms."""
+    return 12 * d**2 + (4 + 5 + 4) * d
+
+
+PUBLISHED_COUNTS = {
+    "gpt2": (50_257 + 1024) * 768 + 12 * layer(768) + 2 * 768,
+    "gpt3": (50_257 + 2048) * 12_288 + 96 * layer(12_288) + 2 * 12_288,
+    # no positions; a norm behind the embeddings
+    "bloom": 250_880 * 14_336 + 2 * 14_336 + 70 * layer(14_336) + 2 * 14_336,
+    # two segments, a norm behind the embeddings and none at the end; dense, norm and bias of the head for masks
+    # 18 attentions without biases, 12 feed-forwards, 30 norms
+    "vaswani2017": 37_000 * 512 + 18 * 4 * 512**2 + 12 * (8 * 512**2 + 5 * 512) + 30 * 2 * 512,
+    "bert": (30_522 + 512 + 2) * 768 + 2 * 768 + 12 * layer(768) + 768**2 + 3 * 768 + 30_522,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "released"),
+    [
+        ("gpt2", 124_439_808),
+        ("llama", 6_738_415_616),
+        ("gpt3", None),
+        ("bloom", 176_247_271_424),
+        ("bert", 109_482_240 - 590_592 + 622_650),
+        ("bart", 139_420_416),
+        ("t5", 60_506_624),
+        ("vaswani2017", None),
+    ],
+)
+def test_a_preset_alone_is_the_published_model(name: str, released: int | None):
+    """With the vocabulary of its release, and nothing of it allocated. BERT's release has a pooler, and no head."""
+    done = tfcli("inspect", "model", "--preset", name, "--json")
+    record = json.loads(done.stdout)
+    assert {record["parameters"]} == {released, PUBLISHED_COUNTS.get(name)} - {None}
+    assert record["about"][-1][0] == "published"
+    assert f"{PUBLISHED[name]['vocab_size']:,} ids" in done.stderr
+
+
+def test_the_cost_of_a_preset_alone_is_that_of_the_published_model():
+    """GPT-2 on its 1,024 tokens: the head's 2 N D V FLOPs take V = 50,257."""
+    record = json.loads(tfcli("inspect", "cost", "--preset", "gpt2", "--json").stdout)
+    [head] = [part["flops"] for part in record["parts"] if part["name"] == "head"]
+    assert (record["parameters"], head) == (124_439_808, 2 * 1024 * 768 * 50_257)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ["--size", "mini"],
+        ["--set", "tokenizer.vocab_size=2048"],
+        ["--set", "model.vocab_size=2048"],
+        ["--recipe", "heads"],
+    ],
+)
+def test_a_size_or_a_vocabulary_of_its_own_takes_the_published_one_back(more: list[str]):
+    assert json.loads(tfcli("inspect", "model", "--preset", "gpt2", *more, "--json").stdout)["vocab_size"] <= 2048
+
+
+@pytest.mark.parametrize(
+    ("preset", "words"),
+    [
+        (
+            "gpt2",
+            ["12 layers; a token sees itself and those before it", "(pre-norm)", "learned, 1,024", "clm: the next"],
+        ),
+        (
+            "bert",
+            [
+                "12 layers; every token sees the whole text",
+                "(post-norm)",
+                "learned, 512",
+                "mlm: tokens that were masked",
+            ],
+        ),
+    ],
+)
+def test_a_case_study_says_who_sees_whom_its_norms_positions_and_training(preset: str, words: list[str]):
+    about = dict(json.loads(tfcli("inspect", "model", "--preset", preset, "--json").stdout)["about"])
+    for name, one in zip(("stack", "norms", "positions", "trained"), words, strict=True):
+        assert one in about[name]
 
 
 @pytest.mark.parametrize("name", PRESETS)

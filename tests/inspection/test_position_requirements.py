@@ -32,14 +32,33 @@ def number(found: PositionRequirements, name: str) -> Any:
 @pytest.mark.parametrize(
     ("encoding", "size", "expected"),
     [
-        ("sinusoidal", 16, [True, True, True, True, True]),
-        ("rotary", 16, [True, True, True, True, False]),
-        ("alibi", 8, [False, True, True, True, False]),
+        ("sinusoidal", 16, [True, True, None, True, True]),
+        ("rotary", 16, [True, True, None, True, False]),
+        ("alibi", 8, [False, True, None, True, False]),
     ],
 )
 def test_formulas(encoding: str, size: int, expected: list[bool]):
-    """In the order bounded, unique, beyond its length, consistent distance, in the data."""
-    assert verdicts(formula(encoding, 32, **{"heads" if encoding == "alibi" else "d_model": size})[1]) == expected
+    """In the order bounded, unique, beyond its length, consistent distance, in the data. That a formula has numbers
+    beyond its length does not say that they are of use."""
+    found = formula(encoding, 32, **{"heads" if encoding == "alibi" else "d_model": size})[1]
+    assert verdicts(found) == expected
+    assert found.requirements[2].value is None
+    assert "tfcli inspect positions RUN --loss" in found.requirements[2].measured
+
+
+def test_a_run_is_told_how_its_loss_is_measured():
+    named = of_run(model("decoder", positions="rotary"), "runs/my run")[1].requirements[2]
+    assert (named.met, named.measured) == (None, "run `tfcli inspect positions 'runs/my run' --loss`")
+    assert "an encoder's loss" in of_run(model("encoder", positions="rotary"), "small")[1].requirements[2].measured
+
+
+def test_numbers_that_nothing_has_trained_are_not_measured():
+    """Of a learned table all but what its construction says; T5's buckets are shared whatever their numbers."""
+    found = {of.encoding: of for _, of in compared([])}
+    assert verdicts(found["learned"]) == [None, None, False, None, True]
+    assert verdicts(found["t5"]) == [None, False, None, True, False]
+    assert found["learned"].requirements[0].measured.endswith("then `tfcli inspect positions RUN`")
+    assert verdicts(formula("alibi", 1)[1])[1] is None
 
 
 def test_learned_positions_are_bounded_unique_and_in_the_data():
@@ -57,7 +76,7 @@ def test_what_is_put_into_queries_and_keys_is_not_in_the_data():
 
 def test_t5_shares_buckets():
     found = of_run(model("decoder", positions="t5", position_buckets=4, position_max_distance=8), "small")[1]
-    assert verdicts(found) == [True, False, True, True, False]
+    assert verdicts(found) == [True, False, None, True, False]
     assert number(found, "unique") == 0
 
 
@@ -98,10 +117,12 @@ def test_a_bias_that_depends_on_more_than_the_distance_is_found():
 def test_a_run_s_loss_decides_about_longer_texts():
     network = model("decoder", positions="rotary")
     for far, met in ((2.1, True), (2.3, False)):
-        beyond = BeyondContext(16, 1, (LossBand(0, 16, 2.0), LossBand(32, 64, far)), 1, np.zeros(1, np.float32))
+        bands = LossBand(0, 16, 2.0), LossBand(16, 32, 2.05), LossBand(32, 64, far)
+        beyond = BeyondContext(16, 1, bands, 1, np.zeros(1, np.float32))
         found = of_run(network, "small", beyond=beyond)[1]
         assert verdicts(found)[2] is met
         assert number(found, "beyond its length") == far / 2
+        assert found.requirements[2].measured.startswith(f"loss up to 1× the context 2.00, to 2× 2.05, to 4× {far:.2f}")
 
 
 def test_the_rotation_by_one_position_by_hand():

@@ -29,16 +29,17 @@ BOUNDED = Requirement("bounded", False, 319.5, "largest |value|")
 UNIQUE = Requirement("unique", True, 1.25e-5, "smallest difference")
 LENGTH = Requirement("beyond its length", True, 1280.0, "positions")
 UNKNOWN = Requirement("consistent distance", None, None, "too few")
+OPEN = Requirement("unique", None, None, "run it")
 FOUND = PositionRequirements("alibi", "formula", "added to the scores, every layer", (BOUNDED, UNIQUE, LENGTH, UNKNOWN))
 
 
 def test_requirements_line_by_line() -> None:
     assert printed(RequirementsView(FOUND), 80).splitlines() == [
         "What a positional encoding should be",
-        "bounded              not met    320  largest |value|",
-        "unique               met      1e-05  smallest difference",
-        "beyond its length    met      1,280  positions",
-        "consistent distance  unknown         too few",
+        "bounded              not met         320  largest |value|",
+        "unique               met           1e-05  smallest difference",
+        "beyond its length    met           1,280  positions",
+        "consistent distance  not measured         too few",
         "how it joins the tokens: added to the scores, every layer",
     ]
 
@@ -59,7 +60,7 @@ def comparison() -> list[Described]:
     bias = frozen(-np.arange(8.0)[:, None] * [0.5, 0.25])
     biases = [PositionsRecord(name, None, 8, None, bias, None, "distance", "head") for name in ("alibi", "t5")]
     tables = (*vectors, *biases)
-    return [(one, PositionRequirements(one.encoding, "formula", "joined", (BOUNDED, UNIQUE))) for one in tables]
+    return [(one, PositionRequirements(one.encoding, "formula", "joined", (BOUNDED, OPEN))) for one in tables]
 
 
 @pytest.mark.parametrize("width", [60, 80, 140])
@@ -72,6 +73,8 @@ def test_every_encoding_is_there_at_every_width(width: int) -> None:
     at = next(number for number, line in enumerate(lines) if line.startswith("bounded"))
     assert lines[at].split() == ["bounded", *["not", "met"] * 5]
     assert lines[at + 1].split() == ["320"] * 5
+    assert lines[at + 2].split() == ["unique", *["not"] * 5]
+    assert lines[at + 3].split() == ["measured"] * 5
     assert "a sinusoidal   b learned   c rotary   d alibi   e t5" in text or width < 80
 
 

@@ -106,8 +106,6 @@ def test_halves_are_thinned_in_step() -> None:
     [
         ({"first": 2}, "3 positions down (2 to 4) × 4 dimensions across"),
         ({"scaling": 4.0}, "Positions · sinusoidal · n divided by 4"),
-        ({"merge": "concat"}, "concatenated to the embeddings"),
-        ({"merge": "query_key"}, "added in every layer to what queries and keys are projected from"),
         ({"layout": "interleaved"}, "columns 2i and 2i + 1: sine and cosine of n / L^(2i/D)"),
         (
             {"encoding": "rotary", "layout": "interleaved"},

@@ -14,7 +14,7 @@ def record() -> ScalingRecord:
     return measured_scaling(400, 16, 0, sizes=(4, 64, 512))
 
 
-def test_the_variance_is_d_k_within_what_the_draws_allow(record: ScalingRecord):
+def test_the_variance_is_d_k_and_over_the_root_of_d_k_it_is_1(record: ScalingRecord):
     """The mean of (qᵀk)² over m queries with n keys has the variance (2 D + (2 D² + 4 D) / n) / m: E (qᵀk)⁴ = 3 (D² +
     2 D), and two keys of one query have E = D² + 2 D together."""
     for row in record.rows:
@@ -22,6 +22,7 @@ def test_the_variance_is_d_k_within_what_the_draws_allow(record: ScalingRecord):
         error = math.sqrt((2 * d + (2 * d**2 + 4 * d) / 16) / 400)
         assert abs(row.variance - d) < 4 * error
         assert row.standard_error == pytest.approx(error, rel=0.3)
+        assert abs(row.scaled_variance - 1) < 4 * error / d, "of the scores of a model's attention, over √D_k"
 
 
 def test_unscaled_scores_saturate_and_scaled_ones_do_not(record: ScalingRecord):
@@ -30,6 +31,8 @@ def test_unscaled_scores_saturate_and_scaled_ones_do_not(record: ScalingRecord):
     assert unscaled[0].entropy > 2 * unscaled[1].entropy > 2 * unscaled[2].entropy
     assert unscaled[2].gradient_norm < 0.5 * scaled[2].gradient_norm
     assert scaled[0].gradient_norm == pytest.approx(scaled[2].gradient_norm, rel=0.1)
+    assert scaled[0].largest_weight == pytest.approx(scaled[2].largest_weight, rel=0.1)
+    assert scaled[0].largest_weight > 3 / 16, "not equal weights, as over D_k"
 
 
 def test_the_gradient_norm_is_that_of_the_jacobian():

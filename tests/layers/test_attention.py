@@ -8,14 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from tfcli.layers.attention import causal_mask, dot_scores, explicit_attention, fused_attention
+from tfcli.layers.attention import Score, causal_mask, explicit_attention, fused_attention
+from tfcli.recipe.model import ModelSection
 
 Tensor = torch.Tensor
 
 
 def scaled(query: Tensor, key: Tensor) -> Tensor:
-    """Q Kᵀ / √Dh."""
-    return dot_scores(query, key, query.shape[-1] ** -0.5)
+    """What the layer makes of queries and keys: Q Kᵀ / √Dh."""
+    _, heads, _, size = query.shape
+    scores: Tensor = Score(ModelSection(d_model=heads * size, num_heads=heads, positions="none"))(query, key)
+    return scores
 
 
 def explicit(

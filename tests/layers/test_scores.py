@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tfcli.layers.attention import Score, causal_mask, dot_scores, explicit_attention
+from tfcli.layers.attention import Score, causal_mask, explicit_attention
 from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.recipe.model import ModelSection
 
@@ -124,8 +124,8 @@ def test_scaling_keeps_the_variance_of_the_scores_at_one():
     """B3: products of D_k independent pairs of variance 1 sum to a variance of D_k; over √D_k it is 1."""
     for size in (4, 64, 256):
         query, key = torch.randn(2, 1, 1, 400, size, generator=torch.Generator().manual_seed(size))
-        assert dot_scores(query, key, 1.0).var().item() == pytest.approx(size, rel=0.1)
-        assert dot_scores(query, key, size**-0.5).var().item() == pytest.approx(1.0, rel=0.1)
+        assert score("dot", size)(query, key).var().item() == pytest.approx(size, rel=0.1)
+        assert score("scaled_dot", size)(query, key).var().item() == pytest.approx(1.0, rel=0.1)
 
 
 def parameter_free(d_model: int, num_heads: int = 1, **settings: object) -> MultiHeadAttention:

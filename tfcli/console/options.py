@@ -8,7 +8,7 @@ import shlex
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
@@ -298,7 +298,8 @@ RunOrRecipe = Annotated[Path | None, argument(metavar="RUN", help="A run; withou
 
 def section_of(terminal: Terminal, run: Path | None, asked: Asked, *, vocabulary: bool = True) -> "ModelSection":
     """The model section of a run, of which no weights are read, or of the shape that the options name; with the size of
-    its `vocabulary`, if that is asked for, also where only the tokenizer says it."""
+    its `vocabulary`, if that is asked for, also where only the published model of a preset says it, or the
+    tokenizer."""
     from tfcli.runs.config import read_config
     from tfcli.runs.directory import existing_run
 
@@ -306,7 +307,18 @@ def section_of(terminal: Terminal, run: Path | None, asked: Asked, *, vocabulary
         refuse_beside_run(run, asked)
         return read_config(existing_run(run).config).model
     chosen = recipe_from(asked)
+    if vocabulary and chosen.model.vocab_size is None and (own := published(asked)):
+        terminal.note(f"The vocabulary is that of the published {asked.given['preset']}: {own['vocab_size']:,} ids.")
+        return replace(chosen.model, vocab_size=own["vocab_size"])
     return with_vocabulary(terminal, chosen).model if vocabulary else chosen.model
+
+
+def published(asked: Asked) -> "Mapping[str, Any]":
+    """What `presets.PUBLISHED` says of the preset that was named, where no size, recipe or tokenizer was."""
+    from tfcli.models.presets import PUBLISHED
+
+    apart = {"size", "recipe"} & asked.given.keys() or "tokenizer" in asked.settings
+    return {} if apart else PUBLISHED.get(asked.given.get("preset", ""), {})
 
 
 def refuse_beside_run(run: Path, asked: Asked) -> None:

@@ -42,7 +42,8 @@ class CostView(View[CostRecord]):
         batch = plural(r.sequences, "sequence")
         title = f"Cost of a forward pass · {r.architecture} · {batch} of {plural(r.length, 'token')}"
         yield from heading(title, _shape(r))
-        yield _parts(r, is_exact=options.max_width >= _EXACT_FROM)
+        digits = len(exact(r.flops)) + max(10, len(exact(r.parameters)))
+        yield _parts(r, is_exact=options.max_width >= _EXACT_FROM - 25 + digits)
         is_same = r.counted_flops == r.flops
         same = f"{exact(r.counted_flops)}, {'the same' if is_same else 'NOT the same'}."
         yield Text(f"torch.utils.flop_counter on the explicit path: {same}", "dim" if is_same else "bold red")

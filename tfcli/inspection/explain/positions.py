@@ -101,7 +101,7 @@ def explain_positions(
     if added is None:
         added = sinusoidal_encoding(len(tokens), size, base).to(vectors)
     steps = (
-        _wavelengths(size, base),
+        _wavelengths(n, size, base),
         _angles(n, rows, size, base),
         _table(n, name, table, base),
         _joined(n, tokens, vectors, added, embedded.remark),
@@ -113,7 +113,7 @@ def explain_positions(
     return PositionExplanation(SPELLINGS, Explanation(title, subtitle, name, steps, slips(size, base)))
 
 
-def _wavelengths(size: int, base: float) -> Step:
+def _wavelengths(n: Notation, size: int, base: float) -> Step:
     pairs = math.ceil(size / 2)
     shown = range(pairs) if pairs <= 4 else (0, 1, 2, pairs - 1)
     measures = []
@@ -121,7 +121,12 @@ def _wavelengths(size: int, base: float) -> Step:
         step = base ** (-2 * pair / size)
         both = f"dimensions {2 * pair} and {2 * pair + 1}" if 2 * pair + 1 < size else f"dimension {2 * pair} alone"
         measures.append(Measure(f"pair {pair}", step, f"radians a position: {both}, {2 * math.pi / step:,.4g} a turn"))
-    return Step("Every pair of dimensions turns at its own speed", "ω_j = 1 / L^(2j/D), pair j", (), tuple(measures))
+    return Step(
+        "Every pair of dimensions turns at its own speed",
+        f"ω_j = 1 / L^(2j/{n.axes['model']}), pair j",
+        (),
+        tuple(measures),
+    )
 
 
 def _angles(n: Notation, rows: int, size: int, base: float) -> Step:
@@ -149,26 +154,22 @@ def _joined(n: Notation, tokens: Sequence[str], embedded: Tensor, added: Tensor,
         "Added to the embeddings",
         f"{n.symbol('input')} = {n.symbol('embedded')} + {n.symbol('positions')}",
         tuple(n.vectors(name, values, tokens) for name, values in sums.items()),
-        note=remark,
+        note=remark
+        or f"{n.symbol('embedded')}: each word's vector, a row of {n.symbol('table')}, here drawn at random.",
     )
 
 
 def _concatenated(n: Notation, tokens: Sequence[str], embedded: Tensor, base: float) -> Step:
-    """[x; p] W = x W_x + p W_p, with W_x the first rows of W and W_p the others."""
-    size = embedded.shape[1]
-    part = max(1, size // 4)
+    size, model = embedded.shape[1], n.axes["model"]
+    part, x, p, own = max(2, size // 4), n.symbol("embedded"), f"{n.symbol('positions')}′", f"{model}′"
     positions = sinusoidal_encoding(len(tokens), part, base).to(embedded)
-    joined = torch.cat((embedded, positions), dim=1)
-    weight = _weights(size + part, size).to(embedded)
-    apart = embedded @ weight[:size] + positions @ weight[size:]
-    matrix = n.vectors("concatenated", joined, tokens, ("tokens", f"({n.axes['model']} + {part})"))
-    meaning = "of [x; p] W and x W_x + p W_p: one matrix is two, and their results add"
+    both = n.vectors(f"[{x} ; {p}]", torch.cat((embedded, positions), dim=1), tokens, ("tokens", f"({model} + {own})"))
     return Step(
         "Or concatenated",
-        f"({n.symbol('embedded')}, {n.symbol('positions')}): {size} + {part} numbers a token",
-        (matrix,),
-        (_largest("difference", joined @ weight - apart, meaning),),
-        "Nothing is overlaid, and every matrix behind it has more rows (model.position_merge = 'concat').",
+        f"[{x} ; {p}]: {p} is the same function for {own} = {part} dimensions of its own, beside {model} = {size}",
+        (n.vectors(p, positions, tokens, ("tokens", own)), both),
+        note=f"No number holds both a token and a position; a matrix behind it meets {model} + {own} numbers.\n"
+        f"model.position_merge = 'concat' takes {own} from d_model, so that later matrices keep their size.",
     )
 
 
@@ -262,20 +263,10 @@ def embedded_by_run(run: LoadedRun, text: str) -> Embedded:
         added = embedding.position_rows(Span(0, len(ids))).cpu()
         remark = f"These are the run's own positions: {section.positions}."
     else:
-        elsewhere = _ELSEWHERE.get(section.positions) or _ELSEWHERE.get(section.position_merge, "elsewhere")
+        known = lectures()["elsewhere"]
+        elsewhere = known.get(section.positions) or known.get(section.position_merge, "elsewhere")
         remark = f"The run has {section.positions} positions, {elsewhere}: the formula's numbers stand in for them."
     if section.embedding_norm:
         remark += " A norm follows."
     label = f"{run.directory.path}, d_model {vectors.shape[1]}"
     return Embedded(label, run.tokenizer.labels(ids), vectors.float().cpu(), added, remark)
-
-
-_ELSEWHERE = {
-    "none": "none at all",
-    "rotary": "which turn queries and keys",
-    "alibi": "added to the scores",
-    "t5": "added to the scores",
-    "concat": "concatenated",
-    "query_key": "in queries and keys alone",
-}
-"""Where positions come in that are not added to the embedding, by their kind or by how they are joined."""

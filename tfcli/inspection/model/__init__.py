@@ -67,9 +67,11 @@ class ParameterGroup:
 
 @dataclass(frozen=True)
 class ModelRecord:
-    """A model as a diagram: an embedding for each stack, the stacks, the head on the last of them."""
+    """A model as a diagram: an embedding for each stack, the stacks, the head on the last of them. `about` says in
+    words, by name, what a case study would: who sees whom, norms, positions, what is trained, what was published."""
 
     architecture: str
+    about: tuple[tuple[str, str], ...]
     vocab_size: int
     max_seq_len: int
     d_model: int

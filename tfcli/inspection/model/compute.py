@@ -4,8 +4,10 @@ Shape legend: D model, H heads, Hkv key-value heads, Dh size of a head, F feed-f
 """
 
 import math
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
+from importlib.resources import files
 
 from torch import Tensor, nn
 
@@ -44,20 +46,19 @@ def _placed(name: str) -> tuple[str, str, str]:
     return f"{before}.{number}", f"{side}{part.replace('_', '-')}", tensor
 
 
-_ADDED = {
-    "add": "added to the embeddings",
-    "concat": "concatenated to the embeddings",
-    "query_key": "added in every layer to what Q and K are projected from",
-}
+_WORDS: dict[str, dict[str, str]] = tomllib.loads((files(__package__) / "words.toml").read_text("utf-8"))
+_ADDED, _TOLD = _WORDS["added"], _WORDS["told"]
 
 
-def model_diagram(section: ModelSection) -> ModelRecord:
-    """Every box of a model with a vocabulary and every matrix in it; a tied one is listed where it is met first."""
+def model_diagram(section: ModelSection, published: str = "") -> ModelRecord:
+    """Every box of a model with a vocabulary and every matrix in it; a tied one is listed where it is met first.
+    `published` are the parameters that the authors of a model of this shape count."""
     assert section.vocab_size is not None
     model = meta_model(section)
     drawn = _Drawn(section)
     return ModelRecord(
         architecture=section.architecture,
+        about=tuple(_about(section, published)),
         vocab_size=section.vocab_size,
         max_seq_len=section.max_seq_len,
         d_model=section.d_model,
@@ -69,6 +70,18 @@ def model_diagram(section: ModelSection) -> ModelRecord:
         groups=tuple(parameter_groups(model)),
         parameters=model.num_parameters(),
     )
+
+
+def _about(s: ModelSection, published: str) -> Iterator[tuple[str, str]]:
+    layers = f"{s.num_layers} + {s.decoder_layers}" if s.architecture == "encoder-decoder" else f"{s.num_layers}"
+    yield "stack", f"{layers} layers; {_WORDS['sees'][s.architecture]}"
+    where = "before each sublayer (pre-norm) and after the last layer"
+    yield "norms", f"{s.norm}, per token, {'after each sum (post-norm)' if s.norm_placement == 'post' else where}"
+    kind = f"learned, {s.max_seq_len:,} of them" if s.positions == "learned" else s.positions
+    yield "positions", _TOLD.get(s.positions, f"{kind}: {_ADDED[s.position_merge]}")
+    yield "trained", _WORDS["trained"][s.objective] if s.predicts_tokens else "no tokens are predicted"
+    if published:
+        yield "published", published
 
 
 class _Drawn:
@@ -199,9 +212,8 @@ def _attention_notes(section: ModelSection, module: MultiHeadAttention) -> Itera
         yield f"window: the {seen} nearest tokens alone"
     if section.attention_softcap is not None:
         yield f"scores within ± {section.attention_softcap:g}"
-    told = {"rotary": "rotary: positions turn Q and K", "alibi": "alibi: scores fall with distance"}
-    if not module.cross and section.positions in told:
-        yield told[section.positions]
+    if not module.cross and section.positions in ("rotary", "alibi"):
+        yield _TOLD[section.positions]
 
 
 def _ties(model: Transformer, section: ModelSection) -> Iterator[str]:

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from tfcli.draw import View
 from tfcli.draw.numbers import exact, percent, short
-from tfcli.draw.tables import CsvTable, bar, dim, grid
+from tfcli.draw.tables import CsvTable, bar, columns, dim, grid
 from tfcli.inspection.model import Block, Matrix, ModelRecord, StackRecord, Sublayer
 
 Lines = list[Text]
@@ -73,6 +73,10 @@ class ModelView(View[ModelRecord]):
             "Rows of X are tokens: X W is X times a matrix of rows × columns; + b adds a bias of as many columns. "
             "Beside it, its parameters. Read it from below."
         )
+        about = columns("lw")
+        for name, words in r.about:
+            about.add_row(Text(name), Text(words, "dim"))
+        yield about
         yield Text()
         for line in _diagram(r, options.max_width):
             if options.ascii_only:  # an encoding that has no lines to draw with

@@ -53,8 +53,8 @@ class PositionsRecord:
 
 @dataclass(frozen=True)
 class Requirement:
-    """One of the lecture's wishes for a positional encoding, whether it is met (None: it cannot be told), the number
-    that decides it, and what that number is."""
+    """One of the lecture's wishes for a positional encoding, whether it is met (None: it was not measured), the number
+    that decides it, and what that number is, or how to measure it."""
 
     name: Literal["bounded", "unique", "beyond its length", "consistent distance", "in the data"]
     met: bool | None

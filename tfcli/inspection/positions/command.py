@@ -1,5 +1,6 @@
 """``tfcli inspect positions``: a positional encoding, or all of them side by side."""
 
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -75,6 +76,7 @@ def positions(
     from rich.console import Group
     from rich.text import Text
 
+    from tfcli.draw.svg import WIDTH, picture_html, picture_svg
     from tfcli.inspection.positions import view
     from tfcli.inspection.positions.comparison import compared, formula
     from tfcli.inspection.positions.compute import shift as compute
@@ -108,7 +110,8 @@ def positions(
             _require_unset(others, "ALiBi's bias has heads and distances alone", "or choose another --encoding")
         encoding = encoding or "sinusoidal"
         record, found = formula(encoding, length, d_model, heads=heads, base=base, layout=layout, k=k)
-    parts: list[Any] = [view.PositionsView(record, length or view.ROWS), Text(), view.RequirementsView(found)]
+    table_view = view.PositionsView(record, length or view.ROWS)
+    parts: list[Any] = [Text(), view.RequirementsView(found)]
     carried, table = None, view.positions_csv(record)
     if shift is not None:
         carried = compute(record, shift)
@@ -116,8 +119,10 @@ def positions(
         table = view.shift_table(carried)
     if beyond is not None:
         parts += [Text(), view.BeyondContextView(beyond)]
-    shown = record, found, carried, beyond
-    present(terminal, outputs, Group(*parts), shown, lambda _: table, json=lambda every: view.positions_json(*every))
+    shown, picture = (record, found, carried, beyond), Group(table_view, *parts)
+    filed, width = Group(replace(table_view, in_file=True), *parts), max(WIDTH, table_view.width or 0)
+    files = {"svg": lambda: picture_svg(filed, width), "html": lambda: picture_html(filed, width)}
+    present(terminal, outputs, picture, shown, lambda _: table, json=lambda every: view.positions_json(*every), **files)
 
 
 def _of_run(

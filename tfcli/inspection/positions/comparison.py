@@ -1,6 +1,7 @@
 """Requirements of a positional encoding, measured: bounded, unique, usable beyond its length, with a consistent
 distance, and in the data rather than in the architecture (Bishop and Bishop 2024, section 12.1.9)."""
 
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -25,7 +26,7 @@ from tfcli.layers.alibi import alibi_bias, alibi_slopes
 from tfcli.layers.attention import Span
 from tfcli.layers.rotary import rotate, rotation
 from tfcli.models.build import build_model
-from tfcli.models.transformer import Transformer
+from tfcli.models.transformer import Decoder, Transformer
 from tfcli.recipe.model import ModelSection, PositionLayout, Positions
 from tfcli.records.arrays import frozen
 
@@ -39,6 +40,8 @@ _GROWTH = 1.1
 _UNIQUE = 1e-4
 _CONSISTENT = 1e-3
 _WORSE = 1.1
+
+_TRAIN = "run `tfcli train --set model.positions=NAME --out RUN`, then `tfcli inspect positions RUN"
 
 _JOINS = {
     "add": "added to the embedding",
@@ -59,12 +62,13 @@ def requirements(
     biases: NDArray[np.float32] | None = None,
     buckets: NDArray[np.float32] | None = None,
     beyond: BeyondContext | None = None,
+    measure: str = f"{_TRAIN} --loss`",
 ) -> PositionRequirements:
     """Every requirement with its number, at distance `k`.
 
     `longer` makes the table with more positions; None: they end with it. `biases` (H, N, N) are added to the scores,
     and all taken from `buckets` (buckets, H), where they are so many and no more. `beyond` is a run's loss by position,
-    which then decides about texts beyond the length.
+    which then decides about texts beyond the length; `measure` says how to come by it.
     """
     long = None if longer is None else longer(min(max(_TIMES * record.length, _FEWEST), _MOST))
     joined = record.merge or ("add" if record.encoding in ("sinusoidal", "learned") else record.encoding)
@@ -73,7 +77,7 @@ def requirements(
     found = (
         _bounded(record, long, buckets),
         _unique(record),
-        _beyond(record, long, beyond),
+        _beyond(record, long, beyond, measure),
         _consistent(record, long or record, k, biases),
         Requirement("in the data", data, None, where),
     )
@@ -94,27 +98,28 @@ def _bounded(record: PositionsRecord, long: PositionsRecord | None, buckets: NDA
 
 def _unique(record: PositionsRecord) -> Requirement:
     rows = record.table[:_MOST].astype(np.float64)
-    measured = f"smallest |difference| of two {record.rows}s"
     if len(rows) < 2:
-        return Requirement("unique", True, None, measured)
+        return Requirement("unique", None, None, f"one {record.rows} alone: give a longer --length")
     squares = (rows**2).sum(axis=1)
     apart = squares[:, None] + squares[None] - 2 * rows @ rows.T
     np.fill_diagonal(apart, np.inf)
     first, second = np.unravel_index(apart.argmin(), apart.shape)
     smallest = float(np.linalg.norm(rows[first] - rows[second]))  # the products have rounded
-    return Requirement("unique", smallest > _UNIQUE * float(np.sqrt(squares.mean())), smallest, measured)
+    met = smallest > _UNIQUE * float(np.sqrt(squares.mean()))
+    return Requirement("unique", met, smallest, f"smallest |difference| of two {record.rows}s")
 
 
-def _beyond(record: PositionsRecord, long: PositionsRecord | None, beyond: BeyondContext | None) -> Requirement:
+def _beyond(
+    record: PositionsRecord, long: PositionsRecord | None, beyond: BeyondContext | None, measure: str
+) -> Requirement:
+    """That numbers go on beyond the length says nothing about their use: a run's loss does."""
     if long is None:
         return Requirement("beyond its length", False, float(record.length), "positions there are, and none beyond")
-    if beyond is not None:
-        within, far = beyond.bands[0].loss, beyond.bands[-1].loss
-        measured = f"loss at 2× to 4× the context ({far:.2f}) by that within it ({within:.2f})"
-        return Requirement("beyond its length", far <= _WORSE * within, far / within, measured)
-    defined = bool(np.isfinite(long.table).all())
-    measured = "positions that are defined; their use: --loss"
-    return Requirement("beyond its length", defined, float(long.length), measured)
+    if beyond is None:
+        return Requirement("beyond its length", None, None, measure)
+    within, twice, far = (band.loss for band in beyond.bands)
+    measured = f"loss up to 1× the context {within:.2f}, to 2× {twice:.2f}, to 4× {far:.2f}; the last by the first"
+    return Requirement("beyond its length", far <= _WORSE * within, far / within, measured)
 
 
 def _consistent(
@@ -128,6 +133,7 @@ def _consistent(
     else:
         value = fitted(rows, k)[1] if len(rows) - k >= 4 else None
         measured = f"left by the best linear map r_n → r_n+{k}, on other n (1: all)"
+        measured = measured if value is not None else "too few positions: give a longer --length"
     return Requirement("consistent distance", None if value is None else value < _CONSISTENT, value, measured)
 
 
@@ -186,6 +192,9 @@ def of_run(
 ) -> Described:
     """A model's own encoding, with its requirements. Raises what `run_positions` raises."""
     record = run_positions(model, length, side)
+    measure = f"run `tfcli inspect positions {shlex.quote(name)} --loss`"
+    if not isinstance(model, Decoder):
+        measure = f"an {model.section.architecture}'s loss does not go on with a text: train a decoder with it"
     found = requirements(
         record,
         None if record.encoding == "learned" else lambda positions: run_positions(model, positions, side),
@@ -194,6 +203,7 @@ def of_run(
         biases=_biases(model, min(record.length, BIASES), side) if record.columns == "head" else None,
         buckets=frozen(relative_weight(model, record.side).detach().float().cpu()) if record.encoding == "t5" else None,
         beyond=beyond,
+        measure=measure,
     )
     return record, found
 
@@ -225,8 +235,17 @@ def compared(
             known[encoding] = formula(encoding, length, *sizes[encoding], base=base, k=k)
         elif encoding not in known:
             model = build_model(replace(untrained, positions=encoding, vocab_size=1))
-            known[encoding] = of_run(model, "untrained", length, k=k)
+            record, found = of_run(model, "untrained", length, k=k)
+            known[encoding] = record, replace(found, requirements=tuple(map(_of_training, found.requirements)))
     return [known[encoding] for encoding in encodings]
+
+
+def _of_training(one: Requirement) -> Requirement:
+    """Of an untrained model: not measured where random numbers decide, and not the construction."""
+    if one.met is None or one.name == "bounded" or (one.name in ("unique", "consistent distance") and one.value):
+        loss = " --loss" if one.met is None else ""
+        return replace(one, met=None, value=None, measured=f"{_TRAIN}{loss}`")
+    return one
 
 
 def _biases(model: Transformer, length: int, side: Side | None) -> NDArray[np.float32]:

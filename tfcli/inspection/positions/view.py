@@ -33,14 +33,10 @@ ROWS = 24
 
 _MOST_HEADS = 32  # lines of the map
 _MOST_ROWS = 64
+_MOST_CELLS = 1 << 16  # of a file: 4 MB
 _STYLES = ("cyan", "magenta", "yellow", "green", "blue", "red", "bright_cyan", "bright_magenta")
 _LETTERS = "abcdefgh"  # that tell curves apart where there is no colour
 _WISHES = "What a positional encoding should be"
-_MERGED = {
-    "add": "added to the embeddings",
-    "concat": "concatenated to the embeddings",
-    "query_key": "added in every layer to what queries and keys are projected from",
-}
 _ANGLES = "columns 2i and 2i + 1: cosine and sine of n / L^(2i/Dh),"
 _FORMULAS = {
     ("sinusoidal", "interleaved"): ("columns 2i and 2i + 1: sine and cosine of n / L^(2i/D)",),
@@ -52,10 +48,18 @@ _FORMULAS = {
 
 @dataclass(frozen=True)
 class PositionsView(View[PositionsRecord]):
-    """The table as a map centred on 0, its first `rows` positions, then a curve by distance: of vectors their
-    similarity, of biases themselves."""
+    """The table as a map centred on 0, its first `rows` positions, in a file all of a table that is not too large; then
+    a curve by distance: of vectors their similarity, of biases themselves."""
 
     rows: int = ROWS
+    in_file: bool = False
+
+    @property
+    def width(self) -> int | None:
+        """Columns in which a file has a cell for every number; None: there are too many, or there is no such map."""
+        positions, dimensions = self.record.table.shape
+        room = len(str(self.record.first + positions)) + 2 + dimensions
+        return room if self.record.columns == "dimension" and positions * dimensions <= _MOST_CELLS else None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record = self.record
@@ -64,13 +68,13 @@ class PositionsView(View[PositionsRecord]):
             yield from _biases(record, console)
             return
         yield from dim(_size(record))
-        cut = self.rows < record.length
-        yield VectorMap(replace(record, table=record.table[: self.rows]) if cut else record)
+        whole = self.in_file and self.width is not None
+        cut = self.rows < record.length and not whole
+        shown = replace(record, table=record.table[: self.rows]) if cut else record
+        yield VectorMap(shown, record.length if whole else _MOST_ROWS)
         if cut:
             yield from dim(f"drawn: the first {self.rows} positions; more with --length, every number with --csv")
         yield from dim(*_FORMULAS.get((record.encoding, record.layout or ""), ()))
-        if record.merge:
-            yield from dim(_MERGED[record.merge])
         assert record.similarity is not None, "vectors have a similarity"
         words = "r_n · r_n+k of vectors scaled to length 1 (their cosine), mean over n"
         yield from heading("\nDot product of two positions by their distance", words)
@@ -266,8 +270,8 @@ class PositionComparisonView(View[Sequence[Described]]):
         heads = (Column(of.encoding, no_wrap=True) for of in found)
         table = Table("", *heads, box=None, padding=(0, 1, 0, 0), header_style="bold", show_edge=False)
         for row in wishes:
-            cells = (Text.assemble(_verdict(one), "\n", (_number(one), "bold")) for one in row)
-            table.add_row(Text(row[0].name), *cells)
+            cells = (f"{_verdict(one)}\n{_number(one)}" if one.met is not None else "not\nmeasured" for one in row)
+            table.add_row(row[0].name, *map(Text, cells, map(_style, row)))
         yield table
         yield from heading("Whose numbers, and how they join the tokens")
         joins = Table.grid(padding=(0, 2))
@@ -299,8 +303,11 @@ def comparison_json(every: Sequence[Described]) -> dict[str, Any]:
 
 
 def _verdict(one: Requirement) -> Text:
-    words = {None: ("unknown", "dim"), True: ("met", "green"), False: ("not met", "bold red")}
-    return Text(*words[one.met])
+    return Text({None: "not measured", True: "met", False: "not met"}[one.met], _style(one))
+
+
+def _style(one: Requirement) -> str:
+    return {None: "yellow", True: "green", False: "bold red"}[one.met]
 
 
 def _number(one: Requirement) -> str:

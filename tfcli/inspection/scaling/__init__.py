@@ -14,11 +14,13 @@ class SoftmaxState:
 
 @dataclass(frozen=True)
 class ScalingRow:
-    """One D_k. `variance` is that of qᵀk over all draws, and `standard_error` its own; expected is D_k."""
+    """One D_k. `variance` is that of qᵀk over all draws, and `standard_error` its own; expected is D_k. Of the scores
+    as a model's attention scales them it is `scaled_variance`; expected is 1."""
 
     d_k: int
     variance: float
     standard_error: float
+    scaled_variance: float
     unscaled: SoftmaxState
     scaled: SoftmaxState
 

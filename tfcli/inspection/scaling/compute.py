@@ -7,6 +7,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from tfcli.inspection.scaling import ScalingRecord, ScalingRow, SoftmaxState
+from tfcli.layers.attention import Score
+from tfcli.recipe.model import ModelSection
 
 SIZES = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
@@ -53,4 +55,6 @@ def _row(d_k: int, scores: Tensor) -> ScalingRow:
     # The mean is known to be 0. Products of one query are alike in size, so that the query is what was drawn.
     of_queries = scores.double().square().mean(-1)
     error = float(of_queries.std()) / len(of_queries) ** 0.5
-    return ScalingRow(d_k, float(of_queries.mean()), error, softmax_state(scores), softmax_state(scores / d_k**0.5))
+    scaled = scores * Score(ModelSection(d_model=d_k, num_heads=1)).scale  # as a model's attention scales them
+    states = softmax_state(scores), softmax_state(scaled)
+    return ScalingRow(d_k, float(of_queries.mean()), error, float(scaled.double().square().mean()), *states)

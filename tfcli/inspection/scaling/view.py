@@ -10,11 +10,10 @@ from rich.text import Text
 from tfcli.draw import View
 from tfcli.draw.curve import Plot, Series
 from tfcli.draw.numbers import exact, short
-from tfcli.draw.tables import CsvTable, bar, dim, grid, heading
+from tfcli.draw.tables import CsvTable, dim, grid, heading
 from tfcli.inspection.scaling import ScalingRecord, ScalingRow, SoftmaxState
 
-_BAR = 16
-_BARS_FROM, _WHOLE_FROM = 88, 74  # columns
+_WHOLE_FROM = 80  # columns
 _STATES = tuple(one.name for one in fields(SoftmaxState))
 
 
@@ -28,9 +27,10 @@ class ScalingView(View[ScalingRecord]):
             "q and k: entries of mean 0 and variance 1, independent, so that var(qᵀk) = D_k and var(qᵀk / √D_k) = 1. "
             f"{exact(r.queries)} queries with {r.keys} keys each, seed {r.seed}.",
         )
-        yield _table(r, options.max_width, ascii_only=options.ascii_only)
+        yield _table(r, is_narrow=options.max_width < _WHOLE_FROM)
         yield from dim(
-            "u: softmax(qᵀk), unscaled · s: softmax(qᵀk / √D_k), scaled · gradient: Frobenius norm of the softmax's "
+            "u: softmax(qᵀk), unscaled · s: softmax(qᵀk / √D_k), scaled by a model's own attention · variance: of what "
+            "the softmax reads; ±: standard error of u · gradient: Frobenius norm of the softmax's "
             f"Jacobian diag(w) − w wᵀ, by which every gradient is multiplied · entropy: of the weights in nats; equal "
             f"weights have ln {r.keys} = {math.log(r.keys):.2f}"
         )
@@ -44,28 +44,23 @@ def scaling_table(record: ScalingRecord) -> CsvTable:
     """A row for each D_k."""
     columns = [f"{side}_{name}" for side in ("unscaled", "scaled") for name in _STATES]
     rows = [
-        [row.d_k, row.variance, row.standard_error, *vars(row.unscaled).values(), *vars(row.scaled).values()]
-        for row in record.rows
+        [*list(vars(row).values())[:4], *vars(row.unscaled).values(), *vars(row.scaled).values()] for row in record.rows
     ]
-    return CsvTable(("d_k", "variance", "standard_error", *columns), rows)
+    return CsvTable(("d_k", "variance", "standard_error", "scaled_variance", *columns), rows)
 
 
-def _table(r: ScalingRecord, width: int, *, ascii_only: bool) -> RichTable:
-    with_bars, is_narrow = width >= _BARS_FROM, width < _WHOLE_FROM
-    table = grid(">D_k", ">var(qᵀk)")
-    if not is_narrow:
-        table.add_column("±", justify="right", no_wrap=True, style="dim")
-    for name in ("max w", "grad", "entr") if is_narrow else ("largest w", "gradient", "entropy"):
+def _table(r: ScalingRecord, *, is_narrow: bool) -> RichTable:
+    digits = 2 if is_narrow else 3
+    table = grid(">D_k", *[">±"] * (not is_narrow))
+    for name in ("var", "max w", "grad", "entr") if is_narrow else ("variance", "largest w", "gradient", "entropy"):
         table.add_column(f"{name}\nu", justify="right", no_wrap=True, style="yellow")
         table.add_column("\ns", justify="right", no_wrap=True, style="cyan")
-    if with_bars:
-        table.add_column("largest weight\nunscaled", no_wrap=True)
     for row in r.rows:
-        cells = [str(row.d_k), f"{row.variance:.4g}", *([] if is_narrow else [f"{row.standard_error:.2g}"])]
+        cells = [str(row.d_k), *([] if is_narrow else [f"{row.standard_error:.2g}"])]
+        cells += [f"{row.variance:.4g}", f"{row.scaled_variance:.{digits}f}"]
         for name in _STATES:
-            cells += [f"{getattr(state, name):.3f}" for state in (row.unscaled, row.scaled)]
-        drawn = bar(row.unscaled.largest_weight, _BAR, ascii_only=ascii_only)
-        table.add_row(*cells, *([Text(drawn, "yellow")] if with_bars else []))
+            cells += [f"{getattr(state, name):.{digits}f}" for state in (row.unscaled, row.scaled)]
+        table.add_row(*cells)
     return table
 
 
@@ -84,8 +79,9 @@ def _see(r: ScalingRecord) -> str:
     return (
         f"See: the variance is D_k, so that unscaled scores at D_k = {last.d_k} are apart by √{last.d_k} = "
         f"{last.d_k**0.5:.3g}: one key takes {last.unscaled.largest_weight:.2f} of the weight, and gradients behind "
-        f"the softmax are {_smaller(last)}. Scaled, they hardly depend on D_k: the "
-        f"largest weight is {low:.2f} at {first.d_k} and {high:.2f} at {last.d_k}."
+        f"the softmax are {_smaller(last)}. Scaled, their variance is 1 and they hardly depend on D_k: the "
+        f"largest weight is {low:.2f} at {first.d_k} and {high:.2f} at {last.d_k}. Over D_k itself the variance would "
+        "be 1 / D_k, and all weights of a large head equal."
     )
 
 
