@@ -8,22 +8,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.story_judge import is_story, parse_story
-from tfcli.corpora.stories import DEFAULT_DOCUMENTS, FRIENDS, HEROES, PLOTS, RULES, SLOTS, TOLD_BY, stories
+from tests.support.story_judge import ends, is_story, parse_story
+from tfcli.corpora.stories import DEFAULT_DOCUMENTS, FRIENDS, HEROES, PLOTS, RULES, SLOTS, TOLD_BY, Grammar, stories
+from tfcli.recipe.data import TokenizerSection
+from tfcli.tokenization.train import train_tokenizer
 
 STORIES = list(islice(stories(seed=1), 3000))
 
 # One of each bank, written down once, so that a change of the grammar that would not read these is noticed.
 RIVER = (
     "One hot morning, Omar sat behind the tall barn and cried, for his pretty brown drum lay across the calm "
-    'river. "I will help, Omar," said Amy quietly. She swam across the river to get to the other bank. There, '
+    'river. "I will help, Omar," said Amy quietly. She swam across the wide river to get to the other bank. There, '
     "behind the little hedge, Amy sat proudly on the wet grass and dried her old coat slowly in the wind. Then "
     'she carried the brown drum carefully over the wide water. "My dear brown drum!" laughed Omar. "Thank you, '
     'Amy!"'
 )
 MONEY = (
     "It was nearly Peter's birthday, and Mia saw a little silver mirror in the shop behind the mossy bush. Mia "
-    "walked across the road to get cash from the bank. There, near the crooked fence, Mia stood calmly in a "
+    "walked slowly across the road to get cash from the bank. There, near the crooked fence, Mia stood calmly in a "
     "slow line and counted two new coins gently. Then Mia bought the silver mirror for Peter. "
     '"A real silver mirror!" Peter cried. "How kind you are, Mia!"'
 )
@@ -59,7 +61,7 @@ def test_says_who_and_what_was_recognised() -> None:
         ),
         (MONEY, "stood calmly in a slow line", "sat calmly on the wet grass", "no grass in a bank of money"),
         (MONEY, "counted two new coins gently", "watched two fat ducks", "no ducks in a bank of money"),
-        (MONEY, "walked across the road", "swam across the river", "nobody swims to get cash"),
+        (MONEY, "walked slowly across the road", "swam slowly across the river", "nobody swims to get cash"),
         (MONEY, "get cash from the bank", "cash get from the bank", "words out of order"),
         (MONEY, "Then Mia bought the silver mirror for Peter. ", "", "what she gave was never bought"),
         (MONEY, "It was nearly", "it was nearly", "a sentence starts with a capital"),
@@ -132,7 +134,7 @@ def test_changing_a_name_a_pronoun_or_the_thing_once_is_refused() -> None:
         FRIENDS["boy"],
     ]
     tried = 0
-    for story in STORIES[:600]:
+    for story in [story for story in STORIES[:600] if " read " not in story]:  # of animals of any colour
         group = rng.choice(groups)
         found = list(re.finditer(rf"\b({'|'.join(group)})\b", story))
         # What is named only once may be anything of its kind.
@@ -152,19 +154,20 @@ def test_a_story_depends_on_seed_and_number_alone() -> None:
     assert first[0].isascii()
 
 
-def test_stories_are_one_line_of_45_to_90_words_from_a_small_vocabulary() -> None:
+def test_stories_are_one_line_of_45_to_95_words_from_a_small_vocabulary() -> None:
     lengths = [len(story.split()) for story in STORIES]
     assert min(lengths) >= 45
-    assert max(lengths) <= 90
+    assert max(lengths) <= 95
     assert not [story for story in STORIES if re.search(r"\s\s|\n| [.,!?]|\ba [aeiou]", story)]
-    assert len({word.lower() for story in STORIES for word in words(story)}) < 500
+    assert len({word.lower() for story in STORIES for word in words(story)}) < 510
 
 
 def test_the_words_of_a_slot_are_used_for_nothing_else() -> None:
     everyone = [*HEROES.values(), *FRIENDS.values(), *SLOTS.values()]
     kept = [word for group in everyone for word in group]
     assert len(set(kept)) == len(kept)
-    spelled_out = re.sub(r"\{[\w.]+\}|<\w+>", " ", " ".join([*RULES.values(), *PLOTS.values()]))
+    rules = [rule for name, rule in RULES.items() if name not in ("fox", "fast", "animal")]  # a plot without slots
+    spelled_out = re.sub(r"\{[\w.]+\}|<\w+>", " ", " ".join([*rules, *PLOTS.values()]))
     assert not set(words(spelled_out)) & set(kept)
 
 
@@ -187,7 +190,7 @@ def test_what_follows_a_bank_agrees_with_the_word_before_it() -> None:
     # stands behind "bank" in a wish to either.
     told = {"grass": "river", "coat": "river", "hat": "river", "shirt": "river", "scarf": "river"}
     told |= {"line": "money", "notes": "money", "paid": "money", "coins": "money"}
-    told |= dict.fromkeys(("side", "edge", "landing", "reeds"), "river")
+    told |= dict.fromkeys(("side", "edge", "landing", "reeds", "wet", "dry"), "river")
     told |= dict.fromkeys(("machine", "clerk", "counter", "desk"), "money")
     for story in STORIES:
         parse = parse_story(story)
@@ -208,12 +211,47 @@ def test_between_the_deciding_word_and_bank_both_senses_can_say_the_same() -> No
     assert len(between["river"] & between["money"]) > 10
 
 
-def test_the_two_sentences_of_the_lecture_are_told_too() -> None:
-    text = "\n".join(islice(stories(seed=0), 5000))
-    assert '"I swam across the river to get to the other bank,' in text
-    assert '"And I walked across the road to get cash from the bank,' in text
-    assert re.search(r"\w+ swam across the river to get to the other bank\.", text)
-    assert re.search(r"\w+ walked across the road to get cash from the bank\.", text)
+LECTURE = ("I swam across the river to get to the other bank", "I walked across the road to get cash from the bank")
+FOX = "The quick brown fox jumps over the lazy dog"
+
+
+@pytest.mark.parametrize("sentence", LECTURE)
+def test_the_lectures_sentences_are_never_told_and_all_their_words_are(sentence: str) -> None:
+    """Neither by the grammar, whoever acts, nor in the text that recipes train on."""
+    phrase = sentence.removeprefix("I ")
+    grammar = Grammar(RULES)
+    for rule in ("swam", "crossed", "landed", "fetched", "paid"):
+        assert len(phrase) not in ends(grammar.compile(f"<{rule}>"), phrase, 0, {})
+    training = list(islice(stories(seed=0), DEFAULT_DOCUMENTS))
+    assert not [story for story in training if phrase.lower() in story.lower()]
+    assert set(words(sentence)) <= {word for story in training for word in words(story)}
+
+
+def test_the_lectures_kind_of_phrase_is_told_with_a_word_more_or_another_one() -> None:
+    text = "\n".join(islice(stories(seed=0), DEFAULT_DOCUMENTS))
+    for phrase, least in {
+        r"\bI swam across the \w+ river to get to the other bank\.": 5,
+        r"\browed across the river to get to the other bank\b": 50,
+        r"\bI walked \w+ across the road to get cash from the bank\.": 10,
+        r"\bran across the road to get cash from the bank\b": 50,
+        r"\bto get fish from the bank reeds\b": 100,
+        r"\bwith the \w+ coins to get to the other bank counter\b": 100,
+    }.items():
+        assert len(re.findall(phrase, text)) >= least, phrase
+
+
+def test_the_quick_brown_fox_and_sentences_like_it_are_told() -> None:
+    told = [story for story in islice(stories(seed=0), DEFAULT_DOCUMENTS) if " read " in story]
+    assert sum(FOX in story for story in told) > 100
+    like = set(re.findall(r"The \w+ (\w+ \w+) (\w+) over the \w+ \w+", "\n".join(told)))
+    assert {("brown fox", "jumps"), ("brown fox", "leaps"), ("green frog", "hops"), ("blue bird", "flies")} <= like
+    assert ("green fox", "jumps") not in like, "an animal has its colour"
+
+
+def test_no_word_of_the_fox_is_unknown_to_a_tokenizer_of_words() -> None:
+    section = TokenizerSection(algorithm="word", vocab_size=1024)
+    tokenizer, _ = train_tokenizer(lambda: islice(stories(seed=0), 2000), section)
+    assert tokenizer.labels(tokenizer.encode(f"{FOX}.")) == [*FOX.split(), "."]
 
 
 def test_a_fresh_story_shares_no_20_words_with_a_training_text() -> None:

@@ -4,7 +4,17 @@ import pytest
 
 from tests.support.consoles import printed
 from tfcli.draw.tables import to_csv, to_json
-from tfcli.inspection.heads import AlignmentFound, BankFound, Head, ReadSentence, SenseShares, Share
+from tfcli.inspection.heads import (
+    AlignmentFound,
+    BankFound,
+    BankVectors,
+    Head,
+    HeadReads,
+    ReadSentence,
+    SenseShares,
+    Share,
+    WordFound,
+)
 from tfcli.inspection.heads.view import AlignmentView, BankView, found_table
 
 RED = ReadSentence(("o", "livro", "vermelho"), (0.02, 0.1, 0.88), "red", (2,), True)
@@ -12,15 +22,15 @@ LOST = ReadSentence(("the", "bo\x1bat", "bank"), (0.5, 0.25, 0.2), "bank", (1,),
 ALIGNMENT = AlignmentFound(
     Head("cross", 1, 0), 200, Share(9, 10), 300, Share(3, 4), Share(1, 2), Share(1, 4), Share(2, 4), 0.125, (RED,)
 )
+NOUN, VERB = Head("decoder_self", 0, 3), Head("decoder_self", 0, 2)
 BANK = BankFound(
-    Head("decoder_self", 0, 3),
-    "bank",
+    NOUN,
     SenseShares(Share(10, 10), Share(9, 10)),
     SenseShares(Share(120, 120), Share(113, 120)),
-    SenseShares(Share(30, 120), Share(36, 120)),
-    0.05,
-    Share(40, 120),
-    (LOST,),
+    chance=0.05,
+    words=(WordFound("boat", VERB, Share(4, 4), Share(3, 4)),),
+    lecture=(HeadReads(NOUN, LOST), HeadReads(VERB, LOST)),
+    vectors=(BankVectors(0, 1.0, 1.0, 1.0, None, 1.0), BankVectors(1, 0.61, 0.62, 0.5, Share(9, 10), None)),
 )
 
 
@@ -45,18 +55,18 @@ def test_an_alignment_says_which_head_how_often_and_where():
     ]
 
 
-def test_a_bank_says_each_sense_as_it_is_and_shuffled():
+def test_a_bank_says_which_head_finds_which_word_and_how_far_apart_the_vectors_are():
     text = printed(BankView(BANK), 140)
-    assert text.splitlines()[0] == (
-        "Which head tells the banks apart · decoder self-attention, layer 0, head 3, from 'bank'"
-    )
+    assert text.splitlines()[0] == "Which head tells the banks apart · decoder self-attention, layer 0, head 3"
     for line in (
-        "Deciding words found in 240 held-out sentences",
+        "the row of the token that is read, from which the next one is predicted",
         "river             100.0 %  120 of 120 sentences that no training story has",
         "money              94.2 %  113 of 120 sentences that no training story has",
-        "river, shuffled    25.0 %  30 of 120 with the tokens before 'bank' in another order",
+        "“boat”             75.0 %  head 0.2: 3 of 4 held-out sentences it decides",
         "chance              5.0 %  any content word",
-        "the .50 [bo\\x1bat .25] bank .20 · from bank  ✗",
+        "      the [bo\\x1bat] bank  rest\n0.3   .50        .25  .20   .05\n0.2   .50        .25  .20   .05\n",
+        "embedding        1.000   1.000   1.000    equal          1.000",
+        "after layer 0    0.610   0.620   0.500   90.0 %              –",
     ):
         assert line in text
 

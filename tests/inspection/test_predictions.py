@@ -44,7 +44,7 @@ def test_of_an_imported_gpt2_they_are_those_of_transformers(tmp_path: Path):
     assert (last.answer, last.rank, last.probability) == (None, None, None)
 
 
-def test_a_mask_gets_what_fills_it_and_other_places_the_token_that_stands_there(trained: Callable[[str], Path]):
+def test_a_mask_gets_what_fills_it_and_other_places_what_would_if_they_were_masked(trained: Callable[[str], Path]):
     run = load_run(trained("encoder"))
     assert isinstance(run.model, Encoder)
     text = "th<mask> cat s<mask>t"
@@ -56,8 +56,42 @@ def test_a_mask_gets_what_fills_it_and_other_places_the_token_that_stands_there(
         named = {candidate.token: candidate.probability for candidate in one.candidates}
         for candidate in filled:
             assert named[candidate.token] == pytest.approx(candidate.probability, abs=1e-6)
-    others = [one for one in found.predictions if one.read != "<mask>"]
+    others = [one for one in found.predictions if one.read not in ("<mask>", "<s>", "</s>")]
     assert all(one.answer == one.read and one.rank for one in others)
+    ends = found.predictions[0], found.predictions[-1]
+    assert [(one.read, one.answer, one.rank) for one in ends] == [("<s>", None, None), ("</s>", None, None)]
+    [hidden] = fill_all(run.model, run.tokenizer, ["<mask>h<mask> cat s<mask>t"], 3)
+    named = {candidate.token: candidate.probability for candidate in found.predictions[1].candidates}
+    for candidate in hidden.predictions[0]:
+        assert named[candidate.token] == pytest.approx(candidate.probability, abs=1e-6)
+
+
+def test_an_encoder_that_copies_what_it_reads_finds_no_token_that_is_masked(
+    trained: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+):
+    """The likeliest token is the one that is read; of a word, all pieces are masked."""
+    run = load_run(trained("encoder"))
+    assert isinstance(run.model, Encoder)
+    read: list[torch.Tensor] = []
+
+    def copies(ids: torch.Tensor) -> torch.Tensor:
+        read.append(ids)
+        return torch.nn.functional.one_hot(ids, run.tokenizer.vocab_size).float()
+
+    monkeypatch.setattr(run.model, "hidden", copies)
+    monkeypatch.setattr(run.model, "head", torch.nn.Identity())
+    ranks = [one.rank for one in predictions(run, "the cat").predictions]
+    assert ranks.count(None) == 2 and len(ranks) == 9, "<s> and </s>"
+    assert all(rank is None or rank > 1 for rank in ranks)
+    [ids] = read
+    assert ids.tolist() == [
+        [run.config.roles.mask if n == row and 0 < n < 8 else one for n, one in enumerate(ids[0].tolist())]
+        for row in range(9)
+    ]
+    predictions(run, "the cat", words=True)
+    assert [int((row == run.config.roles.mask).sum()) for row in read[-1]] == [0, 3, 4, 0], (
+        "the blank belongs to the word"
+    )
 
 
 def test_a_target_is_predicted_to_its_end_and_a_translation_to_its_last_token(trained: Callable[[str], Path]):

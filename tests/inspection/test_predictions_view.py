@@ -74,7 +74,8 @@ def test_at_140_columns():
 def test_of_masks_the_words_are_others():
     masked = Predictions("masked", 0, RECORD.predictions[:1])
     shown = printed(PredictionsView(masked), 80)
-    assert "the token that belongs at every position" in shown
+    assert "the token that belongs at every position, each masked alone" in shown
+    assert "at 0 of 1 positions, when it is masked and" in shown
     assert "read  true" in shown
     assert "Position 0, in the place of <s>: H = 1.04, e^H = 2.83" in shown
 

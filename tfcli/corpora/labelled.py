@@ -222,7 +222,7 @@ def _banks(seed: int) -> Iterator[Document]:
     seen: set[str] = set()
     for one in chain.from_iterable(map(bank_sentences, stories(seed))):
         begin = len(one.text) - len(one.sentence)
-        if one.words[one.deciding][0] >= begin and one.sentence not in seen:
+        if one.words[one.deciding[-1]][0] >= begin and one.sentence not in seen:
             seen.add(one.sentence)
             yield _classified(f"Sentence {len(seen)} of builtin:bank", one.sentence, one.sense)
         if len(seen) == BUILT_IN_TEXTS:

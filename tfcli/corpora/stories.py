@@ -15,8 +15,8 @@ A template is compiled once to a tree, whose leaves are texts and slots.
     True
 
 Every story has a hero and a friend, who are called by name and then by the right pronoun, and a thing, a food
-or an animal that comes back. More than half have a "bank", of a river or with money in it: a word before it
-decides which, and what follows agrees. Words, rules and plots stand in `stories.toml`.
+or an animal that comes back; one plot tells its own and has no hero. More than half have a "bank", of a river or with
+money in it: a word before it decides which, and what follows agrees. Words, rules and plots stand in `stories.toml`.
 """
 
 import re
@@ -135,7 +135,7 @@ def unwrapped(text: str) -> str:
     return text.strip().replace("\n ", " ")
 
 
-FORMAT_VERSION = 2  # part of every fingerprint of text from here; raised when the stories change
+FORMAT_VERSION = 4  # part of every fingerprint of text from here; raised when the stories change
 DEFAULT_DOCUMENTS = 20_000  # how many stories a caller takes who names no number
 Sense = Literal["river", "money"]
 _TABLE = read_table("stories.toml")
@@ -207,11 +207,8 @@ class BankSentence:
     sentence: str  # the last one of the text
     sense: Sense
     words: tuple[tuple[int, int], ...]  # where each stands in the text, from and up to
-    bank: int  # the number of the word, and so is the next: the last before it that tells
-    deciding: int
-    alone: bool
-    """Whether the deciding word alone tells. In the lecture's two sentences, "the other bank" and "cash from the bank",
-    the words beside "bank" give it away."""
+    bank: int  # the number of the word
+    deciding: tuple[int, ...]  # the last word that tells, behind those of the same sense in its sentence
     contested: bool  # whether a deciding word of the other sense stands before, so that the order counts
 
     def word(self, number: int) -> str:
@@ -227,9 +224,9 @@ class BankSentence:
 def bank_sentences(story: str) -> Iterator[BankSentence]:
     """The sentences of a story with a "bank" that a word before it decides.
 
-    >>> [one] = bank_sentences("Tom wanted to see the lost boat, so he ran down the hill to the bank landing.")
-    >>> one.sense, one.word(one.deciding), one.alone, one.contested
-    ('river', 'boat', True, False)
+    >>> [one] = bank_sentences("Tom wanted to get the lost cash. He rowed across the river to get to the other bank.")
+    >>> one.sense, [one.word(number) for number in one.deciding], one.contested
+    ('river', ['rowed', 'river'], True)
     """
     if "bank" not in story:
         return
@@ -240,17 +237,16 @@ def bank_sentences(story: str) -> Iterator[BankSentence]:
         if word in SENSES:
             decided.append(number)
         elif word == "bank" and decided:
-            last = decided[-1]
             ends = [match.end() for match in _SENTENCE_END.finditer(story)]
             end = next((at for at in ends if at > spans[number][1]), len(story))
             begin = max((at for at in ends if at <= spans[number][0]), default=0)
+            sense, last = SENSES[words[decided[-1]]], max((at for at in ends if at <= spans[decided[-1]][0]), default=0)
             yield BankSentence(
                 story[:end].rstrip(),
                 story[begin:end].strip(),
-                SENSES[words[last]],
+                sense,
                 words=tuple(span for span in spans if span[1] <= end),
                 bank=number,
-                deciding=last,
-                alone=words[number - 1] != "other" and words[number - 2 : number] != ["from", "the"],
+                deciding=tuple(i for i in decided if spans[i][0] >= last and SENSES[words[i]] == sense),
                 contested=len({SENSES[words[i]] for i in decided}) == 2,
             )

@@ -89,7 +89,7 @@ class HeadsRecord:
 
 @dataclass(frozen=True)
 class ReadSentence:
-    """One held-out sentence and where the head looks in it."""
+    """One sentence and where the head looks in it."""
 
     words: tuple[str, ...]
     weights: tuple[float, ...]
@@ -151,14 +151,45 @@ class SenseShares:
 
 
 @dataclass(frozen=True)
-class BankFound:
-    """The head that looks from "bank" at the word that decides its sense, and how many of them it finds."""
+class WordFound:
+    """The head that finds one deciding word, and how often it gets the most of any content word."""
+
+    word: str
+    head: Head
+    training: Share
+    held_out: Share
+
+
+@dataclass(frozen=True)
+class HeadReads:
+    """A sentence and where one head looks in it."""
 
     head: Head
-    row: str  # "bank" or "the word after"
+    sentence: ReadSentence
+
+
+@dataclass(frozen=True)
+class BankVectors:
+    """Mean cosines of the vectors of "bank" at one depth, over pairs of held-out sentences that different words decide;
+    depth 0 is what enters the first layer, depth l what leaves layer l − 1. None where there is no such pair."""
+
+    depth: int
+    river: float | None  # both of a river
+    money: float | None
+    between: float | None  # one of each
+    nearest: Share | None  # whose most similar other has the same sense; None where all are equal
+    lecture: float | None  # of Bishop's two sentences
+
+
+@dataclass(frozen=True)
+class BankFound:
+    """The head that looks from "bank" at the word that decides its sense, how many of them it finds, and how far apart
+    the vectors of the two banks are."""
+
+    head: Head
     training: SenseShares
     held_out: SenseShares
-    shuffled: SenseShares  # with the tokens before "bank" in another order
     chance: float  # any content word
-    beside: Share | None  # in other held-out sentences, where the words beside "bank" already tell, if there are any
-    examples: tuple[ReadSentence, ...]
+    words: tuple[WordFound, ...]  # that decide in Bishop's two sentences
+    lecture: tuple[HeadReads, ...]  # these, each by the head and by those of its words
+    vectors: tuple[BankVectors, ...]

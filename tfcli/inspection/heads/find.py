@@ -1,24 +1,25 @@
 """Word-sense disambiguation and word alignment by attention: the head that tells the banks apart or aligns words; and
 the texts that heads are measured on. A head is chosen on training texts and measured on others.
 
-In "… wanted to see the lost boat, so he ran down the long hill to the bank landing", "boat" alone decides. A head finds
-it when it gives "boat" more than any other content word of the story so far, on the row of "bank" or of the word after
-it. Every sentence that is read has a deciding word of the other sense before it as well, so that a head that looks for
-such words wherever they stand is wrong about half of the time: the order counts.
+In "… wanted to see the lost boat, so he ran down the long hill to the bank landing", "boat" alone decides; in "swam
+across the river to get to the other bank" two words do. A head finds one when it gives it more than any other content
+word of the story so far, on the row of "bank". Every sentence that is measured has a deciding word of the other sense
+before it as well, so that a head that looks for such words wherever they stand is wrong about half of the time: the
+order counts. Two sentences that no text of the run has, Bishop's, are read by themselves.
 
 The grammar of builtin:pt-en knows which Portuguese word became which English one. A head finds a word when, on the row
 that predicts the word's first token, a source word that the grammar put there gets more weight than any other.
 
-Shape legend: L layers, H heads, S keys or source words, R rows (bank, the word after), W words.
+Shape legend: L layers, H heads, S keys or source words, W words, D model, N sentences.
 """
 
-import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import Literal, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from tfcli.corpora.open import DEFAULT
@@ -26,10 +27,21 @@ from tfcli.corpora.pt_en import DEFAULT_DOCUMENTS, PtEnPair, pairs
 from tfcli.corpora.split import open_split
 from tfcli.corpora.stories import BankSentence, Sense, bank_sentences, stories
 from tfcli.data.dataset import PreparedDataset
+from tfcli.data.prepare import dataset_fingerprint
 from tfcli.data.windows import document_windows
 from tfcli.errors import UsageError
 from tfcli.inspection.attention import AttentionKind
-from tfcli.inspection.heads import AlignmentFound, BankFound, Head, ReadSentence, SenseShares, Share
+from tfcli.inspection.heads import (
+    AlignmentFound,
+    BankFound,
+    BankVectors,
+    Head,
+    HeadReads,
+    ReadSentence,
+    SenseShares,
+    Share,
+    WordFound,
+)
 from tfcli.inspection.heads.statistics import (
     WordWeights,
     best_head,
@@ -39,7 +51,8 @@ from tfcli.inspection.heads.statistics import (
     spelled,
     spelled_at,
 )
-from tfcli.inspection.passes import Inputs, chosen_kinds, framed, query_ids, read_text
+from tfcli.inspection.passes import Inputs, chosen_kinds, framed, query_ids, read_text, record_model
+from tfcli.runs.config import read_run_data
 from tfcli.runs.load import LoadedRun
 from tfcli.tokenization.tokenizer import Tokenizer
 
@@ -168,70 +181,94 @@ def require_trained_on(run: LoadedRun, kind: Literal["text", "pairs"], knows: st
     corpus = DEFAULT[kind]
     if run.recipe.origin.source or (run.recipe.data.source or corpus) != corpus:
         raise UsageError(f"{run.directory.path} was not trained on {corpus}, whose grammar knows {knows}", remedy)
+    if (
+        dataset_fingerprint(open_split(run.recipe.data, kind), run.tokenizer)
+        != read_run_data(run.directory.data).fingerprint
+    ):
+        raise UsageError(f"{corpus} has changed since {run.directory.path} was trained on it", remedy)
 
 
 SENSES: tuple[Sense, Sense] = ("river", "money")
 _KINDS: dict[str, AttentionKind] = {"decoder": "decoder_self", "encoder": "encoder_self"}
-_ROWS = ("bank", "the word after")
+BISHOP = ("I swam across the river to get to the other bank.", "I walked across the road to get cash from the bank.")
+"""Bishop, Deep Learning (2024), chapter 12."""
 _FEW_STORIES = 500
 _MOST_STORIES = 30_000  # in which held-out sentences are looked for
 _READERS = "name a run of the recipe quickstart or stories-encoder"
 _TRANSLATORS = "name a run of the recipe pt-en"
 _EXAMPLES = 3
+_EACH_WORD = 40  # sentences that a word is looked for in
+_EQUAL = 1e-5  # cosines that are only rounding apart
 
 
 @dataclass(frozen=True)
 class BankText:
-    """A sentence as a model reads it: the places of each word's tokens among the ids, and the rows looked at."""
+    """A sentence as a model reads it, and the places of each word's tokens among the ids."""
 
     of: BankSentence
     ids: tuple[int, ...]
     places: tuple[tuple[int, ...], ...]
-    rows: tuple[int, int]
 
-    def shuffled(self, rng: random.Random) -> "BankText":
-        """The tokens between the first one and "bank" in another order."""
-        end = self.places[self.of.bank][0]
-        order = list(range(1, end))
-        rng.shuffle(order)
-        order = [0, *order, *range(end, len(self.ids))]
-        now = {old: new for new, old in enumerate(order)}
-        places = tuple(tuple(now[place] for place in word) for word in self.places)
-        return BankText(self.of, tuple(self.ids[old] for old in order), places, self.rows)
+    @property
+    def row(self) -> int:
+        """The place of "bank", or of its last token."""
+        return self.places[self.of.bank][-1]
 
 
 def find_bank(
     run: LoadedRun, training: int = 100, held_out: int = 120, place: tuple[int, int | None] | None = None
 ) -> BankFound:
-    """Choose the head, and the row, that finds most deciding words of the sense it is worse at, on so many `training`
-    sentences of each sense; measure it on `held_out` ones, of which none is in a training story. `place`: choose among
-    the heads of this layer alone, or take this layer and head. A UsageError where the run is no reader of
+    """Choose the head that finds most deciding words of the sense it is worse at, on so many `training` sentences of
+    each sense, and for each word that decides in Bishop's sentences the head that finds it; measure them on `held_out`
+    ones, of which none is in a training story, and compare the vectors of "bank" there. `place`: choose the first head
+    among those of this layer alone, or take this layer and head. A UsageError where the run is no reader of
     builtin:stories, has too short a context, or no such layer or head."""
     _require_reader(run)
     chosen_kinds(run, None, place)
     known = [one for story in _training_stories(run) for one in bank_sentences(story)]
-    seen, rng = {one.sentence for one in known}, random.Random(0)
-    chosen_on, measured_on = _readings(run, known, training), _readings(run, _unseen(run, seen), held_out)
-    mixed = {sense: [one.shuffled(rng) for one in measured_on[sense]] for sense in SENSES}
-    beside = (one for one in _unseen(run, seen) if not one.alone)
-    others = list(islice((reading for one in beside if (reading := read(run, one)) is not None), held_out))
-    hits = _hits_by_sense(run, chosen_on)
-    row, layer, head = best_head(np.minimum(*(of_sense.mean(axis=0) for of_sense in hits)), place)
-
-    def share(hits: NDArray[np.bool_]) -> Share:
-        return Share.of(hits[:, row, layer, head].tolist())
-
-    rivers, banks = (measured_on[sense] for sense in SENSES)
-    return BankFound(
-        Head(_KINDS[run.architecture], layer, head),
-        _ROWS[row],
-        SenseShares(*map(share, hits)),
-        held_out=SenseShares(*map(share, _hits_by_sense(run, measured_on))),
-        shuffled=SenseShares(*map(share, _hits_by_sense(run, mixed))),
-        chance=float(np.mean([1 / len(_visible(one)) for one in (*rivers, *banks)])),
-        beside=share(np.stack([_hits(run, one) for one in others])) if others else None,
-        examples=tuple(_bank_example(run, one, (row, layer, head)) for one in (rivers[0], banks[0], rivers[-1])),
+    unseen = list(_unseen(run, {one.sentence for one in known}))
+    measured_on, kind = _readings(run, unseen, held_out), _KINDS[run.architecture]
+    on_chosen, on_measured = (
+        [_hits(run, texts) for texts in of.values()] for of in (_readings(run, known, training), measured_on)
     )
+    first = best_head(np.minimum(*(hits.mean(axis=0) for hits in on_chosen)), place)
+    asked = (sentence for text in BISHOP for sentence in bank_sentences(text))
+    lecture = [reading for sentence in asked if (reading := read(run, sentence)) is not None]
+    underlined = {one.of.word(number): None for one in lecture for number in one.of.deciding}
+    words = tuple(found for word in underlined if (found := _word_found(run, word, (known, unseen), first)) is not None)
+
+    def reads(one: BankText) -> Iterator[HeadReads]:
+        """The head, and those of the sentence's own words."""
+        own = [found.head for found in words if found.word in map(one.of.word, one.of.deciding)]
+        for head in dict.fromkeys([Head(kind, *first), *own]):
+            yield HeadReads(head, _bank_example(run, one, (head.layer, head.head)))
+
+    return BankFound(
+        Head(kind, *first),
+        training=SenseShares(*(_share(hits, first) for hits in on_chosen)),
+        held_out=SenseShares(*(_share(hits, first) for hits in on_measured)),
+        chance=float(np.mean([len(one.of.deciding) / len(_visible(one)) for of in measured_on.values() for one in of])),
+        words=words,
+        lecture=tuple(read for one in lecture for read in reads(one)),
+        vectors=_vectors(run, measured_on, lecture),
+    )
+
+
+def _word_found(
+    run: LoadedRun, word: str, parts: tuple[list[BankSentence], list[BankSentence]], first: tuple[int, ...]
+) -> WordFound | None:
+    """The head that most often gives this word the most where it decides, chosen on sentences of training stories and
+    measured on others, the `first` one rather than an equal; None where none of them has it."""
+    hits = []
+    for sentences in parts:
+        having = (one for one in sentences if one.contested and word in map(one.word, one.deciding))
+        texts = list(islice((text for one in having if (text := read(run, one)) is not None), _EACH_WORD))
+        if not texts:
+            return None
+        hits.append(_hits(run, texts, word))
+    chosen = hits[0].mean(axis=0)
+    place = first if chosen[first] == chosen.max() else best_head(chosen)
+    return WordFound(word, Head(_KINDS[run.architecture], *place), *(_share(of, place) for of in hits))
 
 
 def require_bank_sentences(run: LoadedRun) -> None:
@@ -247,27 +284,59 @@ def read(run: LoadedRun, sentence: BankSentence) -> BankText | None:
     if len(ids) > run.config.model.max_seq_len:
         return None
     places = tuple(tuple(1 + place for place in word) for word in text.places)
-    bank = places[sentence.bank][-1]
-    after = places[sentence.bank + 1][-1] if sentence.bank + 1 < len(places) else bank + 1
-    return BankText(sentence, ids, places, (bank, after))
+    return BankText(sentence, ids, places)
 
 
-def _hits(run: LoadedRun, reading: BankText) -> NDArray[np.bool_]:
-    """Whether the deciding word gets more than any other content word. Shape: (R, L, H)."""
-    content = _visible(reading)
-    return _weights(run, reading, content).argmax(axis=-1) == content.index(reading.of.deciding)
+def _hits(run: LoadedRun, texts: Iterable[BankText], word: str | None = None) -> NDArray[np.bool_]:
+    """Whether the content word that gets most from "bank" is a deciding one, or this one. Shape: (N, L, H)."""
+    found = []
+    for text in texts:
+        content, of = _visible(text), text.of
+        right = [content.index(number) for number in of.deciding if word in (None, of.word(number))]
+        found.append(np.isin(_weights(run, text, content).argmax(axis=-1), right))
+    return np.stack(found)
 
 
-def _hits_by_sense(run: LoadedRun, readings: dict[Sense, list[BankText]]) -> list[NDArray[np.bool_]]:
-    """Shape: (sentences, R, L, H) a sense."""
-    return [np.stack([_hits(run, reading) for reading in readings[sense]]) for sense in SENSES]
+def _share(hits: NDArray[np.bool_], place: tuple[int, ...]) -> Share:
+    return Share.of(hits[:, place[0], place[1]].tolist())
 
 
 def _weights(run: LoadedRun, reading: BankText, words: Iterable[int]) -> WordWeights:
-    """What every head gives these words on the two rows. Shape: (R, L, H, W)."""
+    """What every head gives these words from "bank". Shape: (L, H, W)."""
     weights = kind_weights(run, _inputs(run, reading.ids), _KINDS[run.architecture])
-    rows = np.stack([weights[:, :, row] for row in reading.rows])
-    return on_words(rows, [reading.places[word] for word in words])
+    return on_words(weights[:, :, reading.row], [reading.places[word] for word in words])
+
+
+def _vectors(
+    run: LoadedRun, readings: dict[Sense, list[BankText]], lecture: Sequence[BankText]
+) -> tuple[BankVectors, ...]:
+    """Cosines of the vectors of "bank" at every depth, of two sentences that different words decide."""
+    texts = [one for sense in SENSES for one in readings[sense]]
+    streams = np.stack([_streams(run, one) for one in (*texts, *lecture)], axis=1)  # (L + 1, N + 2, D)
+    streams /= np.linalg.norm(streams, axis=-1, keepdims=True)
+    words = [{one.of.word(number) for number in one.of.deciding} for one in texts]
+    apart = np.array([[not one & other for other in words] for one in words])
+    is_river = np.array([one.of.sense == "river" for one in texts])
+    same, nobody = is_river[:, None] == is_river, ~apart.any(axis=1)
+    found = []
+    for depth, every in enumerate(streams):
+        cosines = every[: len(texts)] @ every[: len(texts)].T
+        nearest = np.where(apart, cosines, -np.inf).argmax(axis=1)
+        are_equal = bool(np.ptp(cosines) < _EQUAL)
+        kinds = (apart & same & is_river[:, None], apart & same & ~is_river[:, None], apart & ~same)
+        river, money, between = (float(cosines[kind].mean()) if kind.any() else None for kind in kinds)
+        hits = None if are_equal else Share.of((is_river[nearest] == is_river)[~nobody].tolist())
+        pair = float(every[-2] @ every[-1]) if len(lecture) == 2 else None
+        found.append(BankVectors(depth, river, money, between, nearest=hits, lecture=pair))
+    return tuple(found)
+
+
+def _streams(run: LoadedRun, reading: BankText) -> NDArray[np.float32]:
+    """What stands at "bank" before the first layer and after each. Shape: (L + 1, D)."""
+    with torch.inference_mode():
+        stack = record_model(run.model, _inputs(run, reading.ids).tensors(run.device)).last
+    depths = (stack.embedded, *(layer.after for layer in stack.layers))
+    return torch.stack([depth[reading.row] for depth in depths]).float().cpu().numpy()
 
 
 def _visible(reading: BankText) -> list[int]:
@@ -285,7 +354,7 @@ def _readings(run: LoadedRun, sentences: Iterable[BankSentence], count: int) -> 
     """The first sentences of each sense that are asked about."""
     found: dict[Sense, list[BankText]] = {sense: [] for sense in SENSES}
     for one in sentences:
-        if one.alone and one.contested and len(found[one.sense]) < count and (reading := read(run, one)) is not None:
+        if one.contested and len(found[one.sense]) < count and (reading := read(run, one)) is not None:
             found[one.sense].append(reading)
             if all(len(readings) == count for readings in found.values()):
                 break
@@ -309,9 +378,9 @@ def _training_stories(run: LoadedRun) -> Iterator[str]:
 
 def _bank_example(run: LoadedRun, reading: BankText, place: tuple[int, ...]) -> ReadSentence:
     sentence, until = reading.of, range(reading.of.bank + 1)
-    weights = tuple(_weights(run, reading, until)[place].tolist())
-    query, hit = sentence.word(sentence.bank + place[0]), bool(_hits(run, reading)[place])
-    return ReadSentence(tuple(map(sentence.word, until)), weights, query, (sentence.deciding,), hit)
+    given = _weights(run, reading, until)[place]
+    hit = max(_visible(reading), key=lambda word: float(given[word])) in sentence.deciding
+    return ReadSentence(tuple(map(sentence.word, until)), tuple(given.tolist()), "bank", sentence.deciding, hit)
 
 
 @dataclass(frozen=True)

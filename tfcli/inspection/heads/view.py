@@ -1,8 +1,11 @@
 """Roles of attention heads as tables: role, share beside chance, best sentence; and a head that was looked for."""
 
 import shlex
+import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -41,24 +44,8 @@ _NEARLY_ALL = 0.9
 _FAR = 90  # characters between query and key that are shown
 _MARKS = "«from here» it looks [there], with that weight"
 
-_ROLE_WORDS = {
-    "previous token": "the token before it",
-    "next token": "the token after it",
-    "first token": "the first token",
-    "end mark": "the end mark",
-    "itself": "itself",
-    "same token": "the same token elsewhere",
-    "after the same token": "what followed the same token elsewhere",
-    "punctuation": "punctuation",
-    "end of a sentence": "the end of a sentence",
-    "space": "spaces and line ends",
-    "who acts": "the word that says who acts",
-    "verb": "the last verb before it",
-    "where": "the word that says where",
-    "thing": "the thing that was last named",
-    "aligned word": "the source word of the word that comes next",
-    "same place": "the same place in the source",
-}
+_TEXTS = tomllib.loads((files(__package__) / "words.toml").read_text("utf-8"))
+_ROLE_WORDS: dict[str, str] = _TEXTS["roles"]
 
 
 class _Column(NamedTuple):
@@ -71,24 +58,7 @@ class _Column(NamedTuple):
     share: bool = True
 
 
-_COLUMNS = (
-    _Column("previous", "prev", "on the token before: a(t, t−1)", "previous token"),
-    _Column("next", "next", "on the token after: a(t, t+1)", "next token"),
-    _Column("first", "1st", "on the first token: a(t, 0)", "first token"),
-    _Column("itself", "self", "on the token itself: a(t, t)", "itself"),
-    _Column("same", "same", "on the same token elsewhere", "same token"),
-    _Column("after_same", "aft", "on what followed the same token elsewhere", "after the same token"),
-    _Column("punctuation", "punc", "on punctuation", "punctuation"),
-    _Column("aligned", "algn", "on the source word that the grammar aligns with the next word", "aligned word"),
-    _Column("place", "diag", "on the same place in the source, and those beside it", "same place"),
-    _Column("induction", "ind", "on the token behind its earlier copy: a(t, t−n+1)"),
-    _Column("duplicate", "dup", "on its earlier copy: a(t, t−n)"),
-    _Column("in_order", "ord", "steps at which the strongest source token does not go back"),
-    _Column("sharpness", "max", "the largest weight of a row"),
-    _Column("entropy_share", "even", "H as a share of the largest, mean ln(visible keys)"),
-    _Column("entropy", "H", "entropy of a row, −Σ a ln a, in nats", share=False),
-    _Column("distance", "dist", "how far away it looks: Σ a |t − s|, in tokens", share=False),
-)
+_COLUMNS = [_Column(**column) for column in _TEXTS["columns"]]
 SORT_KEYS = ("role", "layer", *(column.key for column in _COLUMNS))
 
 
@@ -345,16 +315,11 @@ def _number(value: float) -> str:
     return text[1:] if text.startswith("0") else text
 
 
-_SHOWN_FROM = 0.05
-_ALIGNED = (
-    "A target word is found when, on the row that predicts it, a source word that the grammar put there gets more "
-    "attention than any other: the sum over its tokens. Punctuation is no word."
-)
-_DECIDED = (
-    "The deciding word is found when it gets more attention than any other content word before 'bank': the sum over "
-    "its tokens. A deciding word of the other sense stands before each 'bank', too, so that the order counts."
-)
-_BESIDE = "sentences in which words next to 'bank' tell (the other bank, cash from the bank): no need to look farther"
+_SHOWN_FROM, _DEPTH = 0.05, 14
+_QUERY = {
+    "decoder_self": "From 'bank': the row of the token that is read, from which the next one is predicted.",
+    "encoder_self": "From 'bank': the row of the token that is read.",
+}
 
 
 class AlignmentView(View[AlignmentFound]):
@@ -371,33 +336,78 @@ class AlignmentView(View[AlignmentFound]):
             Fact("same place", percent(record.same_place.value), "the source word of that number, without looking"),
             Fact("chance", percent(record.chance), "any source word"),
         )
-        yield from heading(f"Which head aligns words · {_name(record.head)}", _ALIGNED, "")
+        yield from heading(f"Which head aligns words · {_name(record.head)}", _TEXTS["find"]["aligned"], "")
         yield Facts("Words found", facts)
         yield from _sentences("Words that change their place", "→", record.examples, brush_for(console, WEIGHTS))
 
 
 class BankView(View[BankFound]):
-    """The head that looks from "bank" at the word that decides its sense."""
+    """The head that looks from "bank" at the word that decides its sense, and the vectors of both banks."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        record = self.record
+        record, brush = self.record, brush_for(console, WEIGHTS)
+        yield from heading(
+            f"Which head tells the banks apart · {_name(record.head)}",
+            f"{_QUERY[record.head.kind]} {_TEXTS['find']['decided']}",
+            "",
+        )
+        of = ("sentences that no training story has", "sentences of training stories")
         facts = [
             _counted(f"{sense}{what}", share, note)
-            for what, shares, note in (
-                ("", record.held_out, "sentences that no training story has"),
-                (", shuffled", record.shuffled, "with the tokens before 'bank' in another order"),
-                (", chosen on", record.training, "sentences of training stories"),
-            )
+            for what, shares, note in (("", record.held_out, of[0]), (", chosen on", record.training, of[1]))
             for sense, share in vars(shares).items()
         ]
         facts.append(Fact("chance", percent(record.chance), "any content word"))
-        if record.beside is not None:
-            facts.append(_counted("told beside", record.beside, _BESIDE))
-        row = "'bank'" if record.row == "bank" else f"{record.row} 'bank'"
-        count = record.held_out.river.count + record.held_out.money.count
-        yield from heading(f"Which head tells the banks apart · {_name(record.head)}, from {row}", _DECIDED, "")
-        yield Facts(f"Deciding words found in {exact(count)} held-out sentences", facts)
-        yield from _sentences("Where it looks", "· from", record.examples, brush_for(console, WEIGHTS))
+        for one in record.words:
+            count = f"{exact(one.held_out.hits)} of {exact(one.held_out.count)}"
+            note = f"head {_place_of(one.head)}: {count} held-out sentences it decides"
+            facts.append(Fact(f"“{one.word}”", percent(one.held_out.value), note))
+        yield Facts("Words found", facts)
+        if record.lecture:
+            yield from heading("\nBishop's two sentences, which no training story has: weights from 'bank'")
+            yield from dim("in brackets: the words that decide; rest: what tokens beside the words get, such as <s>")
+        for _, reads in groupby(record.lecture, lambda one: one.sentence.words):
+            for number, read in enumerate(reads):
+                if number == 0:
+                    yield _lecture_words(read.sentence)
+                yield from _lecture_row(_place_of(read.head), read.sentence, brush)
+        yield from heading("\nThe vector of 'bank', layer by layer", _TEXTS["find"]["vectors"], "")
+        yield Text(f"{'':{_DEPTH}}   river   money  between  nearest   Bishop's two", style="bold dim")
+        for depth in record.vectors:
+            name = "embedding" if depth.depth == 0 else f"after layer {depth.depth - 1}"
+            cosines = "".join(f"{_cosine(value):>8}" for value in (depth.river, depth.money, depth.between))
+            nearest = "equal" if depth.nearest is None else percent(depth.nearest.value)
+            yield Text(f"{name:{_DEPTH}}{cosines} {nearest:>8} {_cosine(depth.lecture):>14}", no_wrap=True)
+
+
+def _place_of(head: Head) -> str:
+    return f"{head.layer}.{head.head}"
+
+
+def _cosine(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _widths(one: ReadSentence) -> list[int]:
+    """Of each word, in brackets where it decides, and of the rest."""
+    return [max(4, len(printable(word)) + 1 + 2 * (n in one.right)) for n, word in enumerate(one.words)] + [6]
+
+
+def _lecture_words(one: ReadSentence) -> Text:
+    """The sentence word for word, to stand over its weights."""
+    words = [f"[{printable(word)}]" if n in one.right else printable(word) for n, word in enumerate(one.words)]
+    cells = (f"{word:>{width}}" for word, width in zip((*words, "rest"), _widths(one), strict=True))
+    return Text(f"\n{'':{_HEAD - 1}}{''.join(cells)}", style="bold")
+
+
+def _lecture_row(name: str, one: ReadSentence, brush: Brush) -> Iterator[Segment]:
+    """A head's weights on every word, and on what is between and before them."""
+    values = [*one.weights, max(0.0, 1 - sum(one.weights))]
+    painted = [_level(value) for value in values]
+    yield from labelled_row(
+        f"{name:<{_HEAD - 1}}", [_number(value) for value in values], painted, _widths(one), brush, before=1
+    )
+    yield Segment.line()
 
 
 def found_table(record: AlignmentFound | BankFound) -> CsvTable:

@@ -25,7 +25,7 @@ def predictions(
     """Show what a model predicts at every position of a text.
 
     A decoder predicts the next token, an encoder-decoder that of its target,
-    an encoder what stands under a mask, or what it would put where none is.
+    an encoder each token from all the others, for it is masked alone.
     Beside it: the true token with its rank and probability, and the entropy.
 
     Examples:

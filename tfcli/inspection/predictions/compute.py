@@ -34,6 +34,8 @@ from tfcli.records.arrays import frozen
 from tfcli.records.generation import Candidate
 from tfcli.runs.load import LoadedRun, remark_if_foreign
 
+_AT_A_TIME = 2048  # tokens
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -114,18 +116,25 @@ def predictions(
 ) -> Predictions:
     """The `top_k` likeliest tokens at every position, and the rank and the probability of the true one.
 
-    A decoder says what comes next, and so does an encoder-decoder of its target; an encoder says what stands under a
-    mask, and which token it would restore where there is none. Probabilities are those of the softmax over the whole
-    vocabulary. `position` and `words` are those of `ask`, and so is what is refused.
+    A decoder says what comes next, and so does an encoder-decoder of its target. An encoder sees what it reads, and
+    would copy it: every token is masked alone (with `words`, all pieces of a word), and with it what the text has
+    masks for. Special and unknown tokens are not masked and have no answer. Probabilities are those of the softmax over
+    the whole vocabulary. `position` and `words` are those of `ask`, and so is what is refused.
     """
     asked = ask(run, text, target, position, words=words)
+    answers = asked.answers
     with torch.inference_mode():
-        logits: Tensor = run.model(*asked.inputs.tensors(run.device))[0].cpu()
+        if asked.kind == "masked":
+            spans = [word.places for word in run.tokenizer.words(asked.read)] if words else [(n,) for n in asked.places]
+            logits = _masked_alone(run, asked, spans)
+            answers = tuple(None if answer in run.config.roles.ids() else answer for answer in answers)
+        else:
+            logits = run.model(*asked.inputs.tensors(run.device))[0, list(asked.places)].cpu()
         logs = logits.double().log_softmax(-1)
         entropies = -(logs.exp() * logs).sum(-1)
     found = []
-    for number, (place, read, answer) in enumerate(zip(asked.places, asked.names, asked.answers, strict=True)):
-        row = named(run, logs[place])
+    for number, (read, answer) in enumerate(zip(asked.names, answers, strict=True)):
+        row = named(run, logs[number])
         true = None if answer is None else row[answer]
         found.append(
             Prediction(
@@ -134,11 +143,24 @@ def predictions(
                 answer=_label(run, answer),
                 rank=None if true is None else 1 + int((row > true).sum()),
                 probability=None if true is None else float(true.exp()),
-                entropy=float(entropies[place]),
+                entropy=float(entropies[number]),
                 candidates=_likeliest(run, row.exp(), top_k),
             )
         )
     return Predictions(asked.kind, asked.position, tuple(found))
+
+
+def _masked_alone(run: LoadedRun, asked: Asked, spans: Sequence[Sequence[int]]) -> Tensor:
+    """Logits of an encoder at each of the places that are asked, each read with its span masked, of which special
+    tokens are left. Shape: (places, Vocab)."""
+    roles, read = run.config.roles, torch.tensor(asked.read)
+    masked = read.repeat(len(spans), 1)
+    for row, span in zip(masked, spans, strict=True):
+        row[[place for place in span if asked.read[place] not in roles.ids()]] = roles.mask
+    rows = max(1, _AT_A_TIME // len(read))
+    hidden = torch.cat([run.model.hidden(part.to(run.device)) for part in masked.split(rows)])
+    logits: Tensor = run.model.head(hidden[range(len(spans)), list(asked.places)])
+    return logits.cpu()
 
 
 @torch.inference_mode()
@@ -199,9 +221,6 @@ def _probabilities(run: LoadedRun, stream: Tensor) -> Tensor:
 def _settled(tops: Sequence[int]) -> int:
     """The first depth from which on the likeliest token is the last one's."""
     return 1 + max((depth for depth, token in enumerate(tops) if token != tops[-1]), default=-1)
-
-
-_AT_A_TIME = 2048  # tokens
 
 
 @torch.inference_mode()

@@ -87,7 +87,8 @@ class PredictionsView(View[Predictions]):
         room = options.max_width - _FIXED - 2 * (tokens + 1) - 1
         layout = row_layout([one.candidates for one in record.predictions], room)
         what, answer = ("next token after", "next") if record.kind == "next" else ("token that belongs at", "true")
-        yield from heading(f"Predictions · the {what} every position")
+        masked = record.kind == "masked"
+        yield from heading(f"Predictions · the {what} every position{', each masked alone' if masked else ''}")
         yield Text(f"  # {fit('read', tokens)} {fit(answer, tokens)}  rank    p    H  likeliest", style="bold dim")
         for one in record.predictions:
             yield _row(one, tokens, layout, is_chosen=one.position == record.position, ascii_only=ascii_only)
@@ -96,7 +97,8 @@ class PredictionsView(View[Predictions]):
             f"{_sign(ascii_only)} where it stands. H: entropy in nats; e^H equally likely tokens would be as uncertain."
         )
         if ranks := [one.rank for one in record.predictions if one.rank is not None]:
-            yield from dim(f"The {answer} token is the likeliest at {ranks.count(1)} of {len(ranks)} positions.")
+            when = ", when it is masked and the others are read; special tokens are not asked" if masked else ""
+            yield from dim(f"The {answer} token is the likeliest at {ranks.count(1)} of {len(ranks)} positions{when}.")
         chosen = record.predictions[record.position]
         what = f"\nPosition {chosen.position}, {_where(record, chosen.read)}"
         yield from heading(f"{what}: H = {chosen.entropy:.2f}, e^H = {short(math.exp(chosen.entropy))}")
