@@ -34,6 +34,17 @@ def test_a_pre_norm_decoder_at_sixty_columns():
     assert "E of the embeddings is also the matrix of the head: counted once." in " ".join(lines)
 
 
+@pytest.mark.parametrize(
+    ("placement", "order"), [("pre", ["Feed-forward", "Norm"]), ("post", ["Norm", "Feed-forward"])]
+)
+def test_without_residuals_nothing_is_added(placement: str, order: list[str]):
+    lines = drawn(model_diagram(section(norm_placement=placement, residuals=False)), 60)
+    assert not any("⊕" in line or "─┤" in line for line in lines)
+    titles = [line.split()[2] for line in lines if line.startswith("║    ╭─ ")]
+    assert titles[:2] == order
+    assert {len(line) for line in lines if line.startswith("║")} == {60}
+
+
 def test_a_post_norm_adds_and_normalises():
     lines = drawn(model_diagram(section(norm_placement="post", norm="layernorm")), 60)
     assert sum("⊕ Add & Norm  gain 16, bias 16" in line for line in lines) == 2

@@ -1,5 +1,7 @@
 """Means and rollout, worked out by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -45,6 +47,13 @@ def test_rollout_of_two_layers():
     assert found.names == ("rollout of layer 0", "rollout through layers 0 to 1")
     assert found.focus == (1, 0)
     assert found.place(1, 0) == "rollout through layers 0 to 1"
+
+
+def test_without_residuals_the_weights_alone_pass_shares_on():
+    """Layer 1 lets b look at a alone, of which everything comes from a."""
+    found = rollout(replace(record(), residuals=False))
+    assert found.weights.tolist() == [[[[1, 0], [0.25, 0.75]]], [[[1, 0], [1, 0]]]]
+    assert found.formula.endswith("Ã = A, A the mean of a layer's heads")
 
 
 def test_rows_that_see_nothing_stay_themselves():

@@ -1,6 +1,7 @@
 """A whole layer, and a stack of them, against PyTorch's with the same weights."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -134,6 +135,14 @@ def test_dropout_hits_the_sublayer_and_never_the_residual():
     x = torch.ones(50, 2)
     assert (residual(x, lambda h: h) == x).float().mean() > 0.9
     assert (residual.eval()(x, lambda h: h) == x).float().mean() == 0
+
+
+@pytest.mark.parametrize(("placement", "expected"), [("pre", [[3.0, -1.0]]), ("post", [[1.0, -1.0]])])
+def test_without_its_residual_a_sublayer_stands_alone(placement: Any, expected: list[list[float]]):
+    """f(norm(x)) and norm(f(x)) for f(h) = 1 + 2h: x = (5, 1) is (1, -1) normalised, f(x) = (11, 3)."""
+    model = ModelSection(d_model=2, num_heads=1, norm="layernorm", norm_placement=placement, residuals=False)
+    given = Residual(replace(model, norm_eps=1e-12))(torch.tensor([[5.0, 1.0]]), lambda h: 1 + 2 * h)
+    torch.testing.assert_close(given, torch.tensor(expected))
 
 
 def test_parallel_sublayers_read_the_same_vectors():

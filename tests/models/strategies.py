@@ -49,6 +49,7 @@ VALUES: Mapping[str, tuple[Any, ...]] = {
     "norm_affine": (True, False),
     "norm_bias": (None, True, False),
     "norm_placement": get_args(recipe.NormPlacement),
+    "residuals": (True, False),
     "parallel_residual": FLAG,
     "norm_eps": (1e-5, 1e-2),
     "attention_score": get_args(recipe.AttentionScore),
@@ -136,6 +137,8 @@ def _clashes(drawn: dict[str, Any]) -> list[tuple[str, ...]]:
         clashes.append(("num_kv_heads", "head_dim", "attention_bias", "attention_output_bias"))
     if drawn["norm_placement"] == "post" or drawn["architecture"] == "encoder-decoder":
         clashes.append(("parallel_residual",))
+    if drawn["parallel_residual"]:
+        clashes.append(("residuals",))
     if drawn["norm"] == "rmsnorm" or not drawn["norm_affine"]:
         clashes.append(("norm_bias",))
     if drawn["num_heads"] % (drawn["num_kv_heads"] or 1):

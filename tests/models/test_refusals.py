@@ -72,6 +72,11 @@ REFUSED: list[tuple[Settings, list[str], Settings]] = [
         {"norm_placement": "pre"},
     ),
     (
+        {"parallel_residual": True, "residuals": False},
+        ["model.parallel_residual", "model.residuals = false"],
+        {"parallel_residual": False},
+    ),
+    (
         {"parallel_residual": True, "architecture": "encoder-decoder"},
         ["model.parallel_residual", "cross-attention"],
         {"parallel_residual": False},

@@ -25,6 +25,7 @@ from tfcli.layers.layer import TransformerLayer
 from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.layers.positions import NO_SIGNAL, PositionSignal
 from tfcli.models.transformer import Decoder, Encoder, EncoderDecoder, Stack, Transformer
+from tfcli.recipe.model import ModelSection
 from tfcli.runs.load import LoadedRun, remark_if_foreign
 
 
@@ -192,6 +193,13 @@ def query_ids(kind: AttentionKind, inputs: Inputs) -> tuple[int, ...]:
 def key_ids(kind: AttentionKind, inputs: Inputs) -> tuple[int, ...]:
     """The ids that are looked at."""
     return (inputs.decoder if kind == "decoder_self" else inputs.encoder) or ()
+
+
+def require_residuals(section: ModelSection) -> None:
+    """Refuse, by a UsageError, to read what the layers add to each other where they add nothing."""
+    if not section.residuals:
+        problem = "This picture reads the sum of what the layers add, and model.residuals = false has none"
+        raise UsageError(problem, "name a run that has residual connections")
 
 
 @dataclass(frozen=True)

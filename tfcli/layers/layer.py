@@ -53,21 +53,22 @@ class FeedForward(nn.Module):
 
 class Residual(nn.Module):
     """The residual connection around a sublayer f. Pre-norm: x + f(norm(x)); post-norm: norm(x + f(x)) (Xiong et al.
-    2020, table 1). With a `source` s beside it, x + f(norm(s))."""
+    2020, table 1). With a `source` s beside it, x + f(norm(s)). With `model.residuals` off f(norm(x)) or norm(f(x))."""
 
     def __init__(self, model: ModelSection) -> None:
         super().__init__()
         self.placement, self.dropout = model.norm_placement, model.dropout
-        self.norm = build_norm(model)
+        self.norm, self.adds = build_norm(model), model.residuals
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor], source: Tensor | None = None) -> Tensor:
         """Run the sublayer and add to x; x, source: (B, T, D)."""
         if self.placement == "pre":
-            return x + self._dropped(sublayer(for_products(self.norm(x if source is None else source))))
-        return self.norm(x + self._dropped(sublayer(for_products(x))))
+            return self._added(x, sublayer(for_products(self.norm(x if source is None else source))))
+        return self.norm(self._added(x, sublayer(for_products(x))))
 
-    def _dropped(self, x: Tensor) -> Tensor:
-        return F.dropout(x, self.dropout) if self.training else x
+    def _added(self, x: Tensor, given: Tensor) -> Tensor:
+        given = F.dropout(given, self.dropout) if self.training else given
+        return x + given if self.adds else given
 
 
 class LayerCache(Protocol):

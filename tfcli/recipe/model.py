@@ -142,6 +142,10 @@ class ModelSection(Section):
     norm_placement: NormPlacement = "pre"
     """pre: X + f(norm(X)). post: norm(X + f(X)), as in Vaswani et al. 2017."""
 
+    residuals: bool = True
+    """Residual connections around attention and feed-forward. Without them a layer is f(norm(X)) or norm(f(X)), and
+    what the layers make of a vector replaces it."""
+
     parallel_residual: bool = False
     """Attention and feed-forward read the same vectors, and both are added: X + f(norm(X)) + g(norm'(X)) (Wang and
     Komatsuzaki 2021; Black et al. 2022, 2.1)."""
@@ -449,6 +453,8 @@ def _norms(model: "ModelSection") -> Iterator[Refusal]:
     if model.parallel_residual and model.norm_placement == "post":
         problem = "With model.parallel_residual two sublayers share a sum, and model.norm_placement = 'post' norms each"
         yield problem, "choose 'pre'"
+    if model.parallel_residual and not model.residuals:
+        yield "model.parallel_residual shares a sum that model.residuals = false leaves out", "set one of the two"
     if model.parallel_residual and model.architecture == "encoder-decoder":
         problem = "model.parallel_residual puts attention and feed-forward side by side, and a decoder's layer has"
         yield f"{problem} cross-attention between them", "leave it out"

@@ -29,6 +29,7 @@ class AttentionRecord:
         query_positions: where the queries stand in their text, key_positions: the keys; () for 0, 1, 2 …
         formula: how this model makes scores.
         query_words: the words that the whole text's tokens spell, key_words: those of the keys' text; () for unknown.
+        residuals: whether each layer's output is added to what it reads.
         mask: True where a query may look, the same for all layers and heads; None: where its weight is not 0.
 
     Shape:
@@ -50,6 +51,7 @@ class AttentionRecord:
     mask: NDArray[np.bool_] | None = None
     query_words: tuple[Word, ...] = ()
     key_words: tuple[Word, ...] = ()
+    residuals: bool = True
 
     @property
     def telling(self) -> NDArray[np.bool_]:

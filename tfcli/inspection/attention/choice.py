@@ -143,9 +143,10 @@ def averaged(record: AttentionRecord, over: Literal["layer", "all"]) -> Attentio
 def rollout(record: AttentionRecord) -> AttentionRecord:
     """How much of each token's vector comes from each token of the text, by every layer's end.
 
-    A residual connection carries half, the attention's mean head the other half: Ã = ½ A + ½ I, its rows renormalised;
-    the product over the layers passes shares on (Abnar and Zuidema 2020, section 3). The entry of layer l is the
-    product of the layers 0 to l. Shape: weights (L, H, T, T) to (L, 1, T, T). A UsageError of cross-attention.
+    A residual connection carries half, the attention's mean head the other half: Ã = ½ A + ½ I, its rows renormalised
+    (without residuals Ã = A); the product over the layers passes shares on (Abnar and Zuidema 2020, section 3). The
+    entry of layer l is the product of the layers 0 to l. Shape: weights (L, H, T, T) to (L, 1, T, T). A UsageError of
+    cross-attention.
     """
     if record.kind == "cross":
         raise UsageError(
@@ -153,12 +154,13 @@ def rollout(record: AttentionRecord) -> AttentionRecord:
             "choose --kind encoder_self or decoder_self",
         )
     mean = record.weights.mean(axis=1, dtype=np.float64)
-    carried = (mean + np.eye(mean.shape[-1])) / 2
-    carried /= carried.sum(axis=-1, keepdims=True)
+    carried = (mean + np.eye(mean.shape[-1])) / 2 if record.residuals else mean
+    carried /= np.maximum(carried.sum(axis=-1, keepdims=True), np.finfo(float).tiny)
     products = np.stack(list(accumulate(carried, lambda below, layer: layer @ below)))[:, None]
     names = ["rollout of layer 0", *(f"rollout through layers 0 to {layer}" for layer in range(1, len(mean)))]
     # What a window hides in one layer is reached through two.
-    return replace(_combined(record, products, names), mask=None, formula=ROLLOUT)
+    formula = ROLLOUT if record.residuals else ROLLOUT.replace("(A + I) / 2", "A")
+    return replace(_combined(record, products, names), mask=None, formula=formula)
 
 
 def _combined(record: AttentionRecord, weights: NDArray[np.float64], names: list[str]) -> AttentionRecord:

@@ -80,6 +80,7 @@ def attention_record(run: LoadedRun, kind: AttentionKind, inputs: Inputs, passed
         mask=frozen(layers[0].mask.cpu().numpy(), np.bool_),
         query_words=tokenizer.words(queries),
         key_words=tokenizer.words(keys),
+        residuals=run.config.model.residuals,
     )
     return focused(record)
 

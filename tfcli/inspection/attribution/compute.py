@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from tfcli.inspection.attribution import Attribution, Contribution, Part, PartKind
 from tfcli.inspection.embeddings.compute import token_of
-from tfcli.inspection.passes import AttentionPass, LayerPass, ModelPass, record_model
+from tfcli.inspection.passes import AttentionPass, LayerPass, ModelPass, record_model, require_residuals
 from tfcli.inspection.predictions.compute import ask, named
 from tfcli.layers.attention import Span
 from tfcli.layers.embedding import TokenEmbedding
@@ -138,7 +138,8 @@ def attribution(
     against: str | None = None,
 ) -> Attribution:
     """Divide the logit of a token (None: the likeliest) at a position among the parts of the model, less that of
-    `against` where there is one. A UsageError where there is no such token, or where `ask` raises one."""
+    `against` where there is one. A UsageError without such a token or without residuals, or where `ask` raises one."""
+    require_residuals(run.config.model)
     asked = ask(run, text, target, position)
     wanted, other = (None if one is None else _chosen(run.tokenizer, one) for one in (token, against))
     inputs, head = asked.inputs.tensors(run.device), run.model.head

@@ -27,6 +27,7 @@ from tfcli.inspection.passes import (
     query_ids,
     read_text,
     record_model,
+    require_residuals,
 )
 from tfcli.layers.attention import Span
 from tfcli.layers.layer import TransformerLayer
@@ -81,7 +82,8 @@ class Subject:
         return self.attention.cross
 
     def require_sublayers_in_turn(self) -> None:
-        """Refuse, by a `UsageError`, a layer whose sublayers read the same vectors."""
+        """Refuse, by a `UsageError`, a layer whose sublayers read the same vectors, or have no residuals."""
+        require_residuals(self.section)
         if self.section.parallel_residual:
             raise UsageError(
                 "With model.parallel_residual = true attention and feed-forward stand side by side, and this picture "

@@ -25,12 +25,13 @@ def gradients(
     """Show the norm of the gradient in every layer, on a log scale.
 
     Pre-norm beside post-norm, with residuals and without them: before the first
-    step on random tokens, or of a RUN on a TEXT. A real backward pass each.
+    step on random tokens, or of a RUN on a TEXT. A real backward pass each. With
+    it how alike the tokens become, and what a norm does to a gradient.
 
     Examples:
 
-      tfcli inspect gradients --size tiny
-      tfcli inspect gradients --preset cs224n --size tiny --set model.num_layers=12
+      tfcli inspect gradients --preset vaswani2017 --size mini --set model.num_layers=12
+      tfcli inspect gradients --preset cs224n --size tiny
       tfcli inspect gradients runs/decoder-1 "Tom swam to the bank"
     """
     from tfcli.inspection.gradients.compute import initial_gradients, run_gradients

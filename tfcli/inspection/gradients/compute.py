@@ -1,23 +1,27 @@
-"""Gradient norms layer by layer: with residuals and without, norms before and after (Xiong et al. 2020, section 3).
+"""Gradient norms layer by layer: with residuals and without, norms before and after (Xiong et al. 2020, section 3);
+rank collapse (Dong et al. 2021); layer norm's backward pass (Xu et al. 2019).
 
-A real backward pass through the project's own layers, in float64, so that what vanishes is not rounded away.
+Two backward passes through the project's own layers, in float64. For the second one every weight is moved by a few of
+its last bits: what the passes do not agree on is rounding, and no measurement.
 Shape legend: B sequences, T tokens, D model, L layers.
 """
 
 import copy
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+import math
+from dataclasses import fields, replace
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tfcli.data.batch import IGNORED, Batch
 from tfcli.errors import UsageError
-from tfcli.inspection.gradients import GradientProfile, GradientsRecord, StackGradients
+from tfcli.inspection.gradients import GradientProfile, GradientsRecord, NormGradients, StackGradients
 from tfcli.inspection.passes import Inputs
 from tfcli.layers.layer import Residual, TransformerLayer
+from tfcli.layers.norms import LayerNorm, RMSNorm
 from tfcli.models.build import build_model, meta_model
 from tfcli.models.head import require_head
 from tfcli.models.objective import labelled_hidden
@@ -31,23 +35,10 @@ from tfcli.training.memory import synthetic_batch
 Placement = Literal["pre", "post"]
 _PLACEMENTS: tuple[Placement, ...] = ("pre", "post")
 _SEQUENCES, _LONGEST = 4, 32
-_MOST_PARAMETERS = 1 << 28
+_MOST_PARAMETERS = 1 << 27
+_LAST_BITS = 2.0**-50  # of a weight in float64, which has 52
+_AGREED = 0.1
 _MASK_EVERY = 5  # tokens of an encoder's text
-
-
-class WithoutResidual(nn.Module):
-    """What `Residual` computes, less the road around the sublayer; without its norm, too: f(x)."""
-
-    def __init__(self, residual: Residual, *, norms: bool) -> None:
-        super().__init__()
-        self.placement, self.norm = residual.placement, residual.norm if norms else nn.Identity()
-
-    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor], source: Tensor | None = None) -> Tensor:
-        """pre: f(norm(x)), post: norm(f(x)), for f the sublayer; beside another one that has given x,
-        x + f(norm(source)). Shape: (B, T, D) → (B, T, D)."""
-        if source is not None:
-            return x + sublayer(self.norm(source))
-        return sublayer(self.norm(x)) if self.placement == "pre" else self.norm(sublayer(x))
 
 
 def initial_gradients(section: ModelSection, seed: int = 0) -> GradientsRecord:
@@ -56,81 +47,107 @@ def initial_gradients(section: ModelSection, seed: int = 0) -> GradientsRecord:
     _require_gradients(section)
     draw, length = np.random.default_rng(seed), min(_LONGEST, section.max_seq_len)
     batch = synthetic_batch(section, _SEQUENCES, length, draw, mask_probability=1 / _MASK_EVERY)
-    profiles = [
-        _initial(section, placement, seed, batch, residuals=residuals)
-        for residuals, placements in ((True, _PLACEMENTS), (False, (*_PLACEMENTS, None)))
-        for placement in placements
-    ]
-    return _record(section, batch, profiles, text=False)
+    return _record(section, batch, _all_initial(section, seed, batch), text=False)
 
 
 def run_gradients(run: LoadedRun, inputs: Inputs, seed: int = 0) -> GradientsRecord:
-    """A trained model on a text, with its residuals and without them; beside it both placements of the norms before the
-    first step. A UsageError as of `initial_gradients`, and where nothing of the text can be predicted."""
+    """A trained model on a text, and beside it what `initial_gradients` has, on that text. A UsageError as there, and
+    where nothing of the text can be predicted."""
     section = run.config.model
     _require_gradients(section)
-    batch, own = _batch_of(inputs, run.config.roles), section.norm_placement
-    profiles = [
-        _profile(run.model, batch, own, trained=True),
-        _profile(without_residuals(run.model), batch, own, residuals=False, trained=True),
-        *(_initial(section, placement, seed, batch) for placement in _PLACEMENTS),
-    ]
-    return _record(section, batch, profiles, text=True)
+    batch = _batch_of(inputs, run.config.roles)
+    own = _profile(run.model, batch, section.norm_placement, trained=True)
+    return _record(section, batch, [own, *_all_initial(section, seed, batch)], text=True)
 
 
-def without_residuals(model: Transformer, *, norms: bool = True) -> Transformer:
-    """A copy whose layers have no road around their sublayers, and with `norms` off no norms there either."""
-    bare = copy.deepcopy(model)
-    for layer in bare.modules():
-        if isinstance(layer, TransformerLayer):
-            for name, child in list(layer.named_children()):
-                if isinstance(child, Residual):
-                    setattr(layer, name, WithoutResidual(child, norms=norms))
-    return bare
+def _all_initial(section: ModelSection, seed: int, batch: Batch) -> list[GradientProfile]:
+    kinds = [(residuals, placement) for residuals in (True, False) for placement in _PLACEMENTS]
+    profiles = []
+    for residuals, placement in (*kinds, (False, None)):
+        parallel = section.parallel_residual and residuals and placement == "pre"
+        form = replace(section, norm_placement=placement or "post", parallel_residual=parallel, residuals=residuals)
+        model = build_model(form, seed)
+        for layer in model.transformer_layers if placement is None else ():  # a post-norm stack has none at its end
+            for residual in (one for one in layer.children() if isinstance(one, Residual)):
+                residual.norm = nn.Identity()
+        profiles.append(_profile(model, batch, placement))
+    return profiles
 
 
-def _initial(
-    section: ModelSection, placement: Placement | None, seed: int, batch: Batch, *, residuals: bool = True
-) -> GradientProfile:
-    # A stack of the post form has no norm at its end, so that without those of its layers there is none.
-    parallel = section.parallel_residual and placement == "pre"
-    model = build_model(replace(section, norm_placement=placement or "post", parallel_residual=parallel), seed)
-    if not residuals:
-        model = without_residuals(model, norms=placement is not None)
-    return _profile(model, batch, placement, residuals=residuals)
+_Ends = dict[nn.Module, tuple[Tensor, Tensor]]
+"""What enters a module and what leaves it, or the gradients by both. Shape: (B, T, D)."""
 
 
 def _profile(
-    model: Transformer, batch: Batch, placement: Placement | None, *, residuals: bool = True, trained: bool = False
+    model: Transformer, batch: Batch, placement: Placement | None, *, trained: bool = False
 ) -> GradientProfile:
     model = copy.deepcopy(model).double().eval()  # without dropout: the same for all
     stacks = {name: module for name, module in model.named_children() if isinstance(module, Stack)}
-    entered: dict[nn.Module, Tensor] = {}
+    went: _Ends = {}
+    came: _Ends = {}
+    for layer in model.transformer_layers:
+        for module in (layer, layer.attention_residual.norm):
+            module.register_forward_hook(lambda at, x, y: went.update({at: (x[0].detach(), y.detach())}))
+            module.register_full_backward_hook(lambda at, by_x, by_y: came.update({at: (*by_x, *by_y)}))
 
-    def keep(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        inputs[0].retain_grad()
-        entered[layer] = inputs[0]
+    def passed() -> tuple[float, list[list[dict[str, Tensor]]]]:
+        model.zero_grad()
+        hidden, labels = labelled_hidden(model, batch, model.device)
+        loss = F.cross_entropy(model.head(hidden), labels, ignore_index=IGNORED)
+        loss.backward()
+        return float(loss.detach()), [[_vectors(one, went, came) for one in stack.layers] for stack in stacks.values()]
 
-    for stack in stacks.values():
-        for layer in stack.layers:
-            layer.register_forward_pre_hook(keep)
-    hidden, labels = labelled_hidden(model, batch, model.device)
-    loss = F.cross_entropy(model.head(hidden), labels, ignore_index=IGNORED)
-    loss.backward()
-    stack_gradients = tuple(
-        StackGradients(
-            model.section.architecture if name == "stack" else name,  # type: ignore[arg-type]
-            frozen([_norm(layer.parameters()) for layer in stack.layers], np.float64),
-            frozen([_norm([entered[layer]]) for layer in stack.layers], np.float64),
-        )
-        for name, stack in stacks.items()
-    )
-    return GradientProfile(placement, residuals, trained, float(loss.detach()), stack_gradients)
+    loss, first = passed()
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for weights in model.parameters():
+            weights.mul_(1 + _LAST_BITS * torch.randn(weights.shape, generator=generator).to(weights))
+    sides = [model.section.architecture if name == "stack" else name for name in stacks]
+    compared = (_compared(*one) for one in zip(sides, first, passed()[1], strict=True))
+    return GradientProfile(placement, model.section.residuals, trained, loss, tuple(compared))
 
 
-def _norm(tensors: Iterable[Tensor]) -> float:
-    """Of the gradients of several tensors together; a parameter that the loss does not reach has none."""
-    return float(sum(float((one.grad**2).sum()) for one in tensors if one.grad is not None) ** 0.5)
+def _vectors(layer: nn.Module, went: _Ends, came: _Ends) -> dict[str, Tensor]:
+    """What norms are taken of, by the name in the record; parts along a direction are (B, T)."""
+    assert isinstance(layer, TransformerLayer)
+    norm, left = layer.attention_residual.norm, went[layer][1]
+    vectors = {
+        # A parameter that the loss does not reach has no gradient.
+        "parameters": torch.cat([one.grad.flatten() for one in layer.parameters() if one.grad is not None]),
+        "inputs": came[layer][0],
+        "left": left,
+        "apart": left - left.mean(dim=1, keepdim=True),
+    }
+    if isinstance(norm, LayerNorm | RMSNorm):
+        x, (leaving, entering) = went[norm][0], came[norm]
+        entering = entering if norm.weight is None else entering * norm.weight.detach()
+        if isinstance(norm, LayerNorm):
+            x = x - x.mean(dim=-1, keepdim=True)
+            vectors["along_ones"] = entering.sum(-1) / x.shape[-1] ** 0.5
+        vectors["along_output"] = (entering * F.normalize(x, dim=-1)).sum(-1)
+        vectors["deviation"] = (x.square().mean(dim=-1) + norm.eps).sqrt()
+        vectors |= {"entering": entering, "leaving": leaving}
+    return vectors
+
+
+def _compared(side: Any, first: list[dict[str, Tensor]], second: list[dict[str, Tensor]]) -> StackGradients:
+    """Norms of what two passes agree on, and NaN where they do not."""
+    layers = list(zip(first, second, strict=True))
+    known = {name: np.array([_known(one[name], again[name]) for one, again in layers]) for name in first[0]}
+    known["apart"] = known["apart"] / known["left"]
+    norms = None
+    if "entering" in known:
+        known["deviation"] = np.array([float(one["deviation"].mean()) for one in first])
+        for name in ("along_ones", "along_output"):
+            known[name] = (known.get(name, np.zeros(len(layers))) / known["entering"]) ** 2
+        norms = NormGradients(**{one.name: frozen(known[one.name], np.float64) for one in fields(NormGradients)})
+    own = {name: frozen(known[name], np.float64) for name in ("parameters", "inputs", "apart")}
+    return StackGradients(side, **own, norms=norms)
+
+
+def _known(one: Tensor, again: Tensor) -> float:
+    norm = float(one.norm())
+    return norm if float((one - again).norm()) < _AGREED * norm else math.nan
 
 
 def _record(section: ModelSection, batch: Batch, profiles: list[GradientProfile], *, text: bool) -> GradientsRecord:

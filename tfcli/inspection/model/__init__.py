@@ -32,11 +32,12 @@ class Block:
 
 @dataclass(frozen=True)
 class Sublayer:
-    """A block inside a residual, with the norm before it or after the sum."""
+    """A block inside a residual, or without one, with the norm before it or after the sum."""
 
     block: Block
     norm: Block
     placement: Literal["pre", "post"]
+    residual: bool = True
 
 
 @dataclass(frozen=True)

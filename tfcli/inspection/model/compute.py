@@ -137,7 +137,7 @@ class _Drawn:
 
     def _sublayer(self, module: MultiHeadAttention | FeedForward, residual: Residual) -> Sublayer:
         block = self._attention(module) if isinstance(module, MultiHeadAttention) else self._feed_forward(module)
-        return Sublayer(block, self._norm_block(residual.norm), residual.placement)
+        return Sublayer(block, self._norm_block(residual.norm), residual.placement, residual.adds)
 
     def _attention(self, module: MultiHeadAttention) -> Block:
         linear = (("W^q", module.query), ("W^k", module.key), ("W^v", module.value), ("W^o", module.output))

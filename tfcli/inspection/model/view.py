@@ -173,6 +173,9 @@ def _sublayer(sublayer: Sublayer, width: int) -> Lines:
     if post and sublayer.norm.matrices:
         sizes = ", ".join(f"{matrix.name} {matrix.shape[0]}" for matrix in sublayer.norm.matrices)
         sum_line.append(f"  {sizes}", "dim")
+    if not sublayer.residual:
+        boxes = [_box(sublayer.block, room), _box(sublayer.norm, room)][:: -1 if post else 1]
+        return [padded(Text.assemble("    ", line), width) for line in (*boxes[0], centred("│", room), *boxes[1])]
     inside = _box(sublayer.block, room)
     if not post:
         inside += [centred("│", room), *_box(sublayer.norm, room)]

@@ -24,7 +24,7 @@ from tfcli.data.dataset import TokenStreamView
 from tfcli.errors import UsageError
 from tfcli.evaluation.measure import LoneMasks
 from tfcli.evaluation.windows import Placed, SlidingWindows, perplexity
-from tfcli.inspection.passes import Inputs, read_text, record_model
+from tfcli.inspection.passes import Inputs, read_text, record_model, require_residuals
 from tfcli.inspection.predictions import Lens, Losses, Prediction, Predictions, ScoredToken
 from tfcli.inspection.words import losses_in_words
 from tfcli.models.head import require_head
@@ -181,7 +181,9 @@ def lens(
     words: bool = False,
 ) -> Lens:
     """What the model would predict at every position if it stopped after each layer, and the `top_k` likeliest tokens
-    of each layer at one; `position` and `words` are those of `ask`, and so is what is refused."""
+    of each layer at one; `position` and `words` are those of `ask`, and so is what is refused; a model without
+    residuals is, too."""
+    require_residuals(run.config.model)
     asked = ask(run, text, target, position, words=words)
     streams = [stream[list(asked.places)] for stream in _streams(run, asked.inputs.tensors(run.device))]
     last = _probabilities(run, streams[-1]).argmax(-1)  # (T,)

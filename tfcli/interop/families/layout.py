@@ -164,6 +164,7 @@ _PLAIN_FORM: dict[str, Any] = {
     "embedding_norm": False,
     "num_kv_heads": lambda section: section.num_kv_heads in (None, section.num_heads),
     "head_dim": lambda section: section.head_dim in (None, section.d_model / section.num_heads),
+    "residuals": True,
     "parallel_residual": False,
     "attention_score": "scaled_dot",
     "query_key_norm": False,

@@ -86,6 +86,7 @@ FAMILY = Family(
         ("position_offset", {"position_offset": 2}),
         ("norm", {"norm": "rmsnorm"}),
         ("norm_placement", {"norm_placement": "post"}),
+        ("residuals", {"residuals": False}),
         ("parallel_residual", {"parallel_residual": True}),
         ("attention_score", {"attention_score": "additive"}),
         ("activation", {"activation": "swiglu"}),

@@ -71,6 +71,7 @@ INEXPRESSIBLE: list[tuple[str, dict[str, Any], Mapping[str, Any] | tuple[str, ..
     ("rotary_gain", {"position_gain": 1.5}, LAYOUTS),
     ("norm", {"norm": "layernorm"}, LAYOUTS),
     ("norm_placement", {"norm_placement": "post"}, LAYOUTS),
+    ("residuals", {"residuals": False}, LAYOUTS),
     ("parallel_residual", {"parallel_residual": True}, LAYOUTS),
     ("attention_score", {"attention_score": "dot"}, ("llama", "mistral")),
     ("attention_score", {"attention_score": "parameter_free"}, ("llama", "mistral", "granite")),
