@@ -17,10 +17,10 @@ def test_the_lectures_example():
     assert result.exit_code == 0
     for line in (
         "  X_e = X E   X_epe = X_e + PE",
-        "W^q  d_model × h·d_k = 9 × 9",
-        "  Q₀  T_x × d_k = 3 × 3       Q₁  T_x × d_k = 3 × 3   Q₂  T_x × d_k = 3 × 3",
+        "W₁^q  d_model × d_k = 9 × 3",
+        "K₁  T_x × d_k = 3 × 3",
         "Divided by √d_k = √3 = 1.732: the size of one head, not of the model (√9 = 3).",
-        "The slide writes X_e = E X",
+        "INF721's slide writes X_e = E X",
     ):
         assert line in result.stdout
 
@@ -39,15 +39,15 @@ def test_masking_works_the_lectures_scores_out():
         pytest.approx([0.0002, 0.9998, 0], abs=5e-5),
         pytest.approx([0.0002, 0.0303, 0.9695], abs=5e-5),
     ]
-    assert shown["steps"][2]["matrices"][0]["values"][0] == [0, None, None]  # −∞ is no number of JSON
+    assert shown["steps"][1]["matrices"][0]["values"][0] == [0, None, None]  # −∞ is no number of JSON
     assert tfcli("explain", "masking", "Lucas will travel", "--heads", "1").stdout.count("P(next)") == 1
 
 
 def test_layer_and_its_shapes():
     assert "X̃ = MLP(LayerNorm(Z)) + Z" in tfcli("explain", "layer", "--norm-placement", "pre").stdout
     shown = json.loads(tfcli("explain", "layer", "a b", "--shapes", "--json", "--notation", "cs224n").stdout)
-    assert {"name": "transpose", "axes": ["k", "n", "d/k"], "shape": [3, 2, 3]}.items() <= next(
-        one for one in shown["tensors"] if one["name"] == "transpose"
+    assert {"name": "transpose k", "axes": ["k", "n", "d/k"], "shape": [3, 2, 3]}.items() <= next(
+        one for one in shown["tensors"] if one["name"] == "transpose k"
     ).items()
     rows = list(csv.DictReader(tfcli("explain", "layer", "a b", "--shapes", "--csv").stdout.splitlines()))
     assert rows[0]["axes"] == "N × D" and rows[0]["shape"] == "2 × 9"
@@ -57,7 +57,7 @@ def test_a_layer_of_a_run(trained: Callable[[str], Path]):
     run = trained("decoder")
     attention = tfcli("explain", "attention", "Tom", "--run", run, "--layer", "1", "--head", "1", "--notation", "udl")
     assert attention.exit_code == 0
-    assert "layer 1, decoder_self" in attention.stdout and "Softmax₁  N × N = 4 × 4" in attention.stdout
+    assert "layer 1, decoder_self" in attention.stdout and "Softmax₂  N × N = 4 × 4" in attention.stdout
     assert "RMSNorm of every token" in tfcli("explain", "layer", "Tom", "--run", run).stdout
     crossed = tfcli(
         *("explain", "attention", "O gato", "--target", "The cat", "--kind", "cross"),
@@ -71,14 +71,17 @@ def test_files_and_json_hold_every_matrix(tmp_path: Path):
     result = tfcli("explain", "attention", "a b", "--json", "--svg", svg, "--html", html)
     shown = json.loads(result.stdout)
     table = next(one for step in shown["steps"] for one in step["matrices"] if one["name"] == "W⁽o⁾")
-    assert len(table["values"]) == len(table["values"][0]) == 9 and table["axes"] == ["C·D_k", "D"]
+    assert len(table["values"]) == len(table["values"][0]) == 9 and table["axes"] == ["C·D_v", "D"]
     assert "Self-attention" in svg.read_text() and "Self-attention" in html.read_text()
 
 
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["attention", "a", "--d-model", "10"], "--d-model 10 is not divisible by --heads 3; choose a multiple."),
+        (
+            ["attention", "a", "--d-model", "10"],
+            "--d-model 10 is not divisible by --heads 3; choose a multiple, or --head-dim.",
+        ),
         (["attention", ""], "The text is empty; give a few words."),
         (["attention", "a", "--layer", "0"], "A toy has no --layer; name a run with --run, or leave --layer out."),
         (["attention", "a", "--head", "3"], "There is no head 3: the model has 3; choose 0 to 2."),

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ from tfcli.models.build import build_model
 from tfcli.recipe.model import ModelSection
 from tfcli.runs.load import load_run
 
-NOTATIONS: tuple[NotationName, ...] = ("bishop", "udl", "cs224n", "inf721")
+NOTATIONS: tuple[NotationName, ...] = get_args(NotationName)
 
 
 def matrices(explanation: Explanation) -> dict[str, NDArray[np.float32]]:
@@ -44,30 +44,33 @@ def close(ours: NDArray[np.float32], theirs: NDArray[np.float32]) -> bool:
 
 
 def test_every_matrix_is_what_its_formula_says():
-    """From O, E, R and the weights alone, in numpy: INF721's example, d_model 9 in three heads."""
-    shown = matrices(explain_attention(toy("Lucas will travel", d_model=9, heads=3)))
-    x = shown["O"] @ shown["E"] + shown["R"]
-    assert close(shown["X"], x)
-    q, k, v = (x @ shown[name] for name in ("W⁽q⁾", "W⁽k⁾", "W⁽v⁾"))
-    assert close(shown["Q"], q) and close(shown["K"], k) and close(shown["V"], v)
-    heads = []
-    for head, number in enumerate("₀₁₂"):
-        part = slice(3 * head, 3 * head + 3)
-        assert close(shown[f"Q{number}"], q[:, part]) and close(shown[f"V{number}"], v[:, part])
-        raw = q[:, part] @ k[:, part].T
-        assert close(shown[f"Q{number}K{number}ᵀ"], raw)
-        assert close(shown[f"L{number}"], raw / 3**0.5)
-        weights = softmax(raw / 3**0.5)
+    """From O, E, R and the weights alone, in numpy: INF721's example, d_model 9 in three heads, each shown in turn."""
+    subject, heads = toy("Lucas will travel", d_model=9, heads=3), []
+    for head, number in enumerate("₁₂₃"):
+        shown = matrices(explain_attention(subject, head=head))
+        x = shown["O"] @ shown["E"] + shown["R"]
+        assert close(shown["X"], x)
+        q, k, v = (x @ shown[f"W{number}⁽{name}⁾"] for name in "qkv")
+        assert close(shown[f"Q{number}"], q) and close(shown[f"K{number}"], k) and close(shown[f"V{number}"], v)
+        assert close(shown[f"Q{number}K{number}ᵀ"], q @ k.T)
+        assert close(shown[f"L{number}"], q @ k.T / 3**0.5)
+        weights = softmax(q @ k.T / 3**0.5)
         assert close(shown[f"A{number}"], weights)
-        heads.append(weights @ v[:, part])
+        heads.append(weights @ v)
         assert close(shown[f"H{number}"], heads[-1])
     assert close(shown["H"], np.hstack(heads))
     assert close(shown["Y"], np.hstack(heads) @ shown["W⁽o⁾"])
 
 
+def test_one_head_is_shown_step_by_step_and_of_the_others_weights_and_outputs():
+    names = [matrix.name for matrix in in_order(explain_attention(toy(), head=1))]
+    assert {"Q₂", "L₂", "A₁", "A₂", "A₃", "H₁", "H₃"} <= set(names)
+    assert not {"Q₁", "L₁", "W₃⁽q⁾"} & set(names)
+
+
 def test_the_columns_of_a_head_are_those_it_is_cut_from():
-    shown = {matrix.name: matrix for matrix in in_order(explain_attention(toy()))}
-    assert shown["Q₁"].columns == shown["H₁"].columns == ("3", "4", "5")
+    shown = {matrix.name: matrix for matrix in in_order(explain_attention(toy(), head=1))}
+    assert shown["Q₂"].columns == shown["W₂⁽q⁾"].columns == shown["H₂"].columns == ("3", "4", "5")
 
 
 def test_positions_are_those_of_the_lecture():
@@ -78,16 +81,18 @@ def test_positions_are_those_of_the_lecture():
 
 
 def test_the_output_is_that_of_torchs_own_attention():
-    shown = matrices(explain_attention(toy("one two three four", d_model=8, heads=2, seed=3)))
+    subject = toy("one two three four", d_model=8, heads=2, seed=3)
+    first, shown = (matrices(explain_attention(subject, head=head)) for head in range(2))
     theirs = torch.nn.MultiheadAttention(8, 2, bias=False, batch_first=True)
-    joined = np.hstack([shown[name] for name in ("W⁽q⁾", "W⁽k⁾", "W⁽v⁾")]).T
+    names = ["W₁⁽q⁾", "W₂⁽q⁾", "W₁⁽k⁾", "W₂⁽k⁾", "W₁⁽v⁾", "W₂⁽v⁾"]
+    joined = np.hstack([(first | shown)[name] for name in names]).T
     with torch.inference_mode():
         theirs.in_proj_weight.copy_(torch.tensor(joined))
         theirs.out_proj.weight.copy_(torch.tensor(shown["W⁽o⁾"].T))
         x = torch.tensor(shown["X"])[None]
         output, weights = theirs(x, x, x, average_attn_weights=False)
     assert close(shown["Y"], output[0].numpy())
-    assert close(shown["A₁"], weights[0, 1].numpy())
+    assert close(shown["A₂"], weights[0, 1].numpy())
 
 
 @settings(max_examples=8, deadline=None)
@@ -98,11 +103,13 @@ def test_the_output_is_that_of_torchs_own_attention():
     seed=st.integers(0, 100),
 )
 def test_a_notation_changes_names_and_layout_but_no_number(size, words, score, seed):
-    """Ours (Bishop's) has a token a row; UDL has every matrix transposed; CS224n its O alone."""
+    """Ours (Bishop's) has a token a row; UDL has every matrix transposed; CS224n its O alone. What a lecture alone
+    speaks of stands on its page alone: θ in degrees, two maps in a row, two values to be averaged."""
     subject = toy(" ".join(words), d_model=size[0], heads=size[1], score=score, seed=seed)
     ours = in_order(explain_attention(subject, "bishop", with_cosines=True))
     for name in NOTATIONS:
-        theirs = in_order(explain_attention(subject, name, with_cosines=True))
+        pages = explain_attention(subject, name, with_cosines=True).steps
+        theirs = [m for step in pages if "Two" not in step.title for m in step.matrices if "degrees" not in m.name]
         assert len(theirs) == len(ours)
         for one, other in zip(ours, theirs, strict=True):
             if name == "udl" or (name == "cs224n" and other.name == "O"):
@@ -127,10 +134,12 @@ def test_biases_and_shared_keys_are_shown_as_they_are():
     )
     subject = drawn(section, ("a", "b"), ("a", "b"), "a model")
     shown = matrices(explain_attention(subject, "udl", head=3))
-    assert shown["β_v"].shape == (4, 1)
-    assert shown["Ω_v"].shape == (4, 8) and shown["Ω_q"].shape == (8, 8)
-    values = shown["β_v"] + shown["Ω_v"] @ subject.attention_pass.value_source.numpy().T
-    assert close(shown["V₃"], values[2:])  # heads 2 and 3 share the second half
+    assert shown["β_v₄"].shape == (2, 1) and shown["Ω_v₄"].shape == (2, 8)
+    values = shown["β_v₄"] + shown["Ω_v₄"] @ subject.attention_pass.value_source.numpy().T
+    assert close(shown["V₄"], values)
+    third = matrices(explain_attention(subject, "udl", head=2))
+    assert np.array_equal(third["Ω_v₃"], shown["Ω_v₄"])  # heads 3 and 4 share their keys and values
+    assert not np.array_equal(third["Ω_q₃"], shown["Ω_q₄"])
     ours = explain_attention(subject, "bishop")
     assert "4 heads of queries share 2 of keys and values" in ours.steps[1].note
     assert "A bias is added to every row" in ours.steps[1].note
@@ -147,7 +156,8 @@ def test_weights_sum_to_one_over_the_keys_of_each_query(name: NotationName, axis
 
 
 @pytest.mark.parametrize(
-    ("name", "divisor"), [("bishop", "√D_k"), ("udl", "√D_q"), ("cs224n", "√(d/k)"), ("inf721", "√d_k")]
+    ("name", "divisor"),
+    [("bishop", "√D_k"), ("udl", "√D_q"), ("cs224n", "√(d/k)"), ("inf721", "√d_k"), ("encoder", "√d_k")],
 )
 def test_it_says_which_dimension_the_scores_are_divided_by(name: NotationName, divisor: str):
     [scaled] = [step for step in explain_attention(toy(d_model=8, heads=2), name).steps if step.title == "Scaled"]
@@ -165,22 +175,22 @@ def test_parameter_free_attention_is_a_softmax_of_x_with_itself():
 
 
 def test_additive_scores_are_those_of_bahdanau_beside_the_scaled_dot_product():
-    shown = matrices(explain_attention(toy("a b", d_model=4, heads=2, score="additive")))
-    q, k = shown["Q₁"], shown["K₁"]
-    by_hand = np.array([[shown["u"][1] @ np.tanh(q[t] + k[s]) for s in range(2)] for t in range(2)])
-    assert close(shown["L₁"], by_hand)
-    assert close(shown["A₁"], softmax(by_hand))
-    assert close(shown["scaled A₁"], softmax(q @ k.T / 2**0.5))
+    shown = matrices(explain_attention(toy("a b", d_model=4, heads=2, score="additive"), head=1))
+    q, k = shown["Q₂"], shown["K₂"]
+    by_hand = np.array([[shown["u₂"][0] @ np.tanh(q[t] + k[s]) for s in range(2)] for t in range(2)])
+    assert close(shown["L₂"], by_hand)
+    assert close(shown["A₂"], softmax(by_hand))
+    assert close(shown["scaled A₂"], softmax(q @ k.T / 2**0.5))
 
 
 def test_cosines_and_the_three_cases_of_the_dot_product():
-    explanation = explain_attention(toy(), with_cosines=True)
+    explanation = explain_attention(toy(), with_cosines=True, head=2)
     shown = matrices(explanation)
-    q, k = shown["Q₂"], shown["K₂"]
+    q, k = shown["Q₃"], shown["K₃"]
     lengths = np.linalg.norm(q, axis=1)[:, None] * np.linalg.norm(k, axis=1)
-    assert close(shown["cos θ₂"], q @ k.T / lengths)
+    assert close(shown["cos θ₃"], q @ k.T / lengths)
     [step] = [step for step in explanation.steps if step.title.startswith("Cosines")]
-    everything = np.stack([shown[f"cos θ{number}"] for number in "₀₁₂"])
+    everything = shown["cos θ₃"]
     parallel, orthogonal, opposite = (measure.value for measure in step.measures)
     assert parallel == pytest.approx(everything.max())
     assert opposite == pytest.approx(everything.min())
@@ -198,10 +208,10 @@ def test_a_real_layer_shows_what_the_model_computes(trained: Callable[[str], Pat
     explanation = explain_attention(of_run(run, "Tom swam", layer=1), head=1)
     shown = matrices(explanation)
     [record] = attention(run, "Tom swam")
-    assert np.array_equal(shown["A₁"], record.weights[1, 1])
-    assert record.scores is not None and np.array_equal(shown["L₁"], record.scores[1, 1])
+    assert np.array_equal(shown["A₂"], record.weights[1, 1])
+    assert record.scores is not None and np.array_equal(shown["L₂"], record.scores[1, 1])
     assert close(shown["Y"], np.asarray(shown["H"] @ shown["W⁽o⁾"]))
-    assert "A₀" not in shown
+    assert "A₁" not in shown
     [mask] = [m for m in in_order(explanation) if m.kind == "mask"]
     assert np.isneginf(mask.values[0, 1:]).all() and (np.tril(mask.values) == 0).all()
     notes = "\n".join(step.note for step in explanation.steps)
@@ -215,8 +225,8 @@ def test_cross_attention_takes_keys_and_values_from_the_source(trained: Callable
     explanation = explain_attention(subject, "inf721")
     shown = matrices(explanation)
     assert explanation.title.startswith("Cross-attention")
-    assert close(shown["K"], shown["C_enc"] @ shown["W^k"])
-    assert shown["Q₀K₀ᵀ"].shape == (len(subject.query_tokens), len(subject.key_tokens))
+    assert close(shown["K₁"], shown["C_enc"] @ shown["W₁^k"])
+    assert shown["Q₁K₁ᵀ"].shape == (len(subject.query_tokens), len(subject.key_tokens))
     assert subject.passed.encoder is not None
     assert close(shown["C_enc"], subject.passed.encoder.hidden.numpy())
 
@@ -250,8 +260,8 @@ def test_whatever_a_recipe_has_the_softmax_of_the_last_scores_is_the_weights(
         trace_shapes(subject, name)
         explain_attention(subject, name, with_cosines=True)
     shown = matrices(explain_attention(subject))
-    last = shown.get("L′₀", shown.get("L′"))
-    weights = shown.get("A₀", shown.get("A"))
+    last = shown.get("L′₁", shown.get("L′"))
+    weights = shown.get("A₁", shown.get("A"))
     assert last is not None and weights is not None and close(softmax(last), weights)
     assert close(weights, subject.attention_pass.weights[0].numpy())
     assert any(name.startswith("W") for name in shown) == (variant.get("attention_score") != "parameter_free")
@@ -260,7 +270,11 @@ def test_whatever_a_recipe_has_the_softmax_of_the_last_scores_is_the_weights(
 @pytest.mark.parametrize(
     ("text", "options", "problem"),
     [
-        ("a", {"d_model": 10, "heads": 3}, "--d-model 10 is not divisible by --heads 3; choose a multiple."),
+        (
+            "a",
+            {"d_model": 10, "heads": 3},
+            "--d-model 10 is not divisible by --heads 3; choose a multiple, or --head-dim.",
+        ),
         ("  \n", {}, "The text is empty; give a few words."),
         ("a " * 65, {}, "The text has 65 words, and a toy reads at most 64; shorten it."),
     ],

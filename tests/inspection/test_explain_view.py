@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from rich.cells import cell_len
 
+from tests.inspection.test_explain_masking import explain_lecture_masking
 from tests.support.consoles import printed
 from tfcli.draw.colors import SIGNED, WEIGHTS
 from tfcli.draw.tables import to_csv
 from tfcli.inspection.explain import Explanation, Matrix, Measure, Step
-from tfcli.inspection.explain.attention import explain_attention, explain_lecture_masking
+from tfcli.inspection.explain.attention import explain_attention
 from tfcli.inspection.explain.layer import trace_shapes
 from tfcli.inspection.explain.subject import toy
 from tfcli.inspection.explain.view import ExplanationView, ShapesView, StepView, explanation_table, shapes_table
@@ -47,13 +48,13 @@ def test_a_step_at_every_width(width: int, expected: list[str]):
 
 
 def test_what_the_mask_hides():
-    lines = printed(StepView(explain_lecture_masking().steps[2], 3)).splitlines()
+    lines = printed(StepView(explain_lecture_masking().steps[1], 2)).splitlines()
     assert lines[2:8] == [
-        "  Mask  T_x × T_x = 3 × 3     S′  T_x × T_x = 3 × 3",
-        "          Lucas will travel    Lucas  will travel",
-        "   Lucas      0   −∞     −∞    17.90    −∞     −∞",
-        "    will      0    0     −∞    15.59 24.25     −∞",
-        "  travel      0    0      0    12.70 17.90  21.36",
+        "  Mask  T_x × T_x = 3 × 3     QKᵀ + Mask  T_x × T_x = 3 × 3",
+        "          Lucas will travel    Lucas will travel",
+        "   Lucas      0   −∞     −∞       31   −∞     −∞",
+        "    will      0    0     −∞       27   42     −∞",
+        "  travel      0    0      0       22   31     37",
         "  −∞ hidden by the mask",
     ]
 
@@ -65,7 +66,7 @@ def test_columns_of_tokens_have_their_sums_below():
 
 
 @pytest.mark.parametrize("width", [60, 80, 140])
-@pytest.mark.parametrize("name", ["bishop", "udl", "cs224n", "inf721"])
+@pytest.mark.parametrize("name", ["bishop", "udl", "cs224n", "inf721", "encoder"])
 def test_no_line_is_wider_than_the_console(width: int, name):
     text = printed(ExplanationView(explain_attention(toy("Lucas will travel to Rio"), name)), width)
     assert max(map(cell_len, text.splitlines())) <= width
@@ -149,6 +150,6 @@ def test_csv_has_every_number_and_every_measure():
 def test_shapes_as_a_table():
     trace = trace_shapes(toy("Lucas travels", d_model=12, heads=3), "cs224n")
     text = printed(ShapesView(trace))
-    assert "reshape    (n, k, d/k)   (2, 3, 4)" in text
-    assert "transpose  (k, n, d/k)   (3, 2, 4)" in text
-    assert "reshape,n × k × d/k,2 × 3 × 4," in to_csv(shapes_table(trace))
+    assert "reshape q    (n, k, d/k)   (2, 3, 4)" in text
+    assert "transpose q  (k, n, d/k)   (3, 2, 4)" in text
+    assert "reshape q,n × k × d/k,2 × 3 × 4," in to_csv(shapes_table(trace))

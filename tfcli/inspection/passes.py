@@ -354,7 +354,7 @@ def _attention_pass(
     three = [calls[f"{prefix}{name}"] for name in names]
     x, memory, value_source = (given[0][0] for given, _ in three)
     projected = three[2][1] if attention.joined is None else three[2][1].split(attention.widths, dim=-1)[2]
-    value = projected.view(1, key.shape[2], attention.num_kv_heads, attention.head_dim).transpose(1, 2)
+    value = projected.unflatten(-1, (attention.num_kv_heads, -1)).transpose(1, 2)
     bias = None if positions.bias is None else positions.bias[0]
     lengths = query.shape[2], key.shape[2]
     mask = attention_mask(None, *lengths, causal=attention.causal, window=attention.window, device=query.device)
@@ -370,6 +370,6 @@ def _attention_pass(
         scores=scores[0] if bias is None else scores[0] + bias,
         mask=everywhere if mask is None else mask.expand(1, 1, *lengths)[0, 0],
         weights=weights[0],
-        mixed=combined[0].unflatten(-1, (attention.num_heads, attention.head_dim)).transpose(0, 1),
+        mixed=combined[0].unflatten(-1, (attention.num_heads, -1)).transpose(0, 1),
         output=output[0],
     )

@@ -246,5 +246,5 @@ class MultiHeadAttention(nn.Module):
 
     def _heads(self, x: Tensor, heads: int, norm: nn.Module | None = None) -> Tensor:
         """(B, S, heads · Dh) → (B, heads, S, Dh), normalised where there is a norm: heads become a batch axis."""
-        split = x.view(x.shape[0], x.shape[1], heads, self.head_dim).transpose(1, 2)
+        split = x.unflatten(-1, (heads, x.shape[-1] // heads)).transpose(1, 2)
         return split if norm is None else norm(split)

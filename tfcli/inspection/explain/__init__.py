@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-NotationName = Literal["bishop", "udl", "cs224n", "inf721"]
+NotationName = Literal["bishop", "udl", "cs224n", "inf721", "encoder"]
 MatrixKind = Literal["signed", "weights", "mask"]
 """Numbers around 0; shares of 1; what may be attended to (0) and what not (−∞)."""
 

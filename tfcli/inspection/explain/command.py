@@ -29,11 +29,13 @@ Text = Annotated[str | None, _text("Lucas will travel")]
 OfRun = Annotated[Path | None, usual("a toy", "A run, to see a real layer of it.", metavar="RUN")]
 NotationOption = Annotated[NotationName, typer.Option(help="Whose symbols to use. In udl, tokens are columns.")]
 ToySeed = Annotated[int | None, usual("0", "Seed of a toy's weights.", min=0)]
-_SIZE = functools.partial(usual, about="Size of a toy's vectors.", min=1, max=512)
-
-
+_SIZE = functools.partial(usual, min=1, max=512)
+_OF_VECTORS = "Size of a toy's vectors."
 _OF_LAYER = ("layer", "kind", "target")
-_OF_TOY = ("d_model", "heads", "score", "projection", "norm_placement", "seed")
+_GIVEN = ("x", "wq", "wk", "wv", "wo")
+_MATRIX = functools.partial(typer.Option, metavar="FILE", show_default=False)
+_SIZES = ("d_model", "heads", "head_dim", "value_dim")
+_OF_TOY = (*_SIZES, "score", "projection", "bias", "integers", "norm_placement", "seed")
 
 
 @dataclass(frozen=True)
@@ -47,19 +49,30 @@ class Reading:
         None
     )
     target: Target = None
-    head: Annotated[int | None, usual("all of a toy, 0 of a run", "Head, from 0.", min=0)] = None
-    d_model: Annotated[int | None, _SIZE("9")] = None
+    head: Annotated[int | None, usual("0", "Head whose steps are shown, from 0.", min=0)] = None
+    d_model: Annotated[int | None, _SIZE("9", _OF_VECTORS)] = None
     heads: Annotated[int | None, usual("3", "Heads of a toy, which share d_model.", min=1, max=64)] = None
+    head_dim: Annotated[int | None, _SIZE("d_model / heads", "Size of a toy's queries and keys, D_k.")] = None
+    value_dim: Annotated[int | None, _SIZE("that of its keys", "Size of a toy's values, D_v.")] = None
     score: Annotated[
         Literal["scaled_dot", "dot", "additive"] | None, usual("scaled_dot", "How queries and keys meet in a toy.")
     ] = None
     projection: Annotated[
         Literal["none"] | None, typer.Option(help="In a toy, none computes softmax(X Xᵀ) X.", show_default=False)
     ] = None
+    bias: Annotated[bool | None, typer.Option("--bias", help="Draw biases for a toy's projections.")] = None
+    integers: Annotated[
+        bool | None, typer.Option("--integers", help="A toy of small whole numbers, with one head.")
+    ] = None
     norm_placement: Annotated[
         Literal["pre", "post"] | None, usual("post", "In a toy: norms before or behind each sublayer.")
     ] = None
     seed: ToySeed = None
+    x: Annotated[Path | None, _MATRIX(help="Your own input X, a token a row: numbers in a text, or .npy.")] = None
+    wq: Annotated[Path | None, _MATRIX(help="Your own W⁽q⁾, a row for each column of X.")] = None
+    wk: Annotated[Path | None, _MATRIX(help="Your own W⁽k⁾, as large as W⁽q⁾.")] = None
+    wv: Annotated[Path | None, _MATRIX(help="Your own W⁽v⁾, a row for each column of X.")] = None
+    wo: Annotated[Path | None, _MATRIX(help="Your own W⁽o⁾, a row for each column of W⁽v⁾; without: none.")] = None
 
     def first_of(self, names: Iterable[str]) -> str | None:
         """The first of these options that was given."""
@@ -68,13 +81,20 @@ class Reading:
     def subject(self, weights: Weights, **always: Any) -> "Subject":
         """A toy of the options, and of `always` whatever was typed; or with `run` one of its layers on the text. A
         UsageError of an option of the other kind, of no such toy or layer, and of no text for a run."""
-        from tfcli.inspection.explain.subject import EXAMPLE, of_run, toy
+        from tfcli.inspection.explain.own import of_files
+        from tfcli.inspection.explain.subject import EXAMPLE, of_run, toy, toy_words
 
+        if files := {name: path for name in _GIVEN if (path := getattr(self, name)) is not None}:
+            if other := self.first_of(name for name in ("run", *_OF_LAYER, *_OF_TOY) if name != "heads"):
+                raise UsageError(f"Matrices of your own are given, and {other} asks for others", "leave it out")
+            return of_files(files, self.heads or 1, toy_words(read_text(self.text)) if self.text else None)
         if self.run is None:
             use_threads(weights.threads)
             if other := self.first_of(_OF_LAYER):
                 raise UsageError(f"A toy has no {other}", f"name a run with --run, or leave {other} out")
             given = {name: value for name in _OF_TOY if (value := getattr(self, name)) is not None}
+            if self.integers:
+                given = {"d_model": 4, "heads": 1} | given
             if given.pop("projection", None):
                 given |= {"heads": 1, "score": "parameter_free"}
             return toy(EXAMPLE if self.text is None else read_text(self.text), **given, **always)
@@ -99,7 +119,10 @@ def attention(
     terminal: Terminal,
     outputs: Outputs,
     *,
-    reading: Annotated[Reading, ("text", "run", *_OF_LAYER, "head", "d_model", "heads", "score", "projection", "seed")],
+    reading: Annotated[
+        Reading,
+        ("text", "run", *_OF_LAYER, "head", *_SIZES, "score", "projection", "bias", "integers", "seed", *_GIVEN),
+    ],
     cosines: Annotated[bool, typer.Option("--cosines", help="Show cosines beside dot products.")] = False,
     notation: NotationOption = "bishop",
     weights: Weights,
@@ -107,19 +130,22 @@ def attention(
     """Show every matrix of an attention, from tokens to output.
 
     Without --run it is a toy: words are tokens, and weights are drawn from a
-    seed. With --run it is a real layer. --notation changes symbols and layout,
-    and not the numbers.
+    seed. With --run it is a real layer, with --x, --wq, --wk and --wv an
+    attention of your own numbers. One head is shown step by step (--head), of
+    the others of a toy weights and outputs. --notation changes symbols and
+    layout, and not the numbers.
 
     Examples:
 
       tfcli explain attention "Lucas will travel" --d-model 9 --heads 3
       tfcli explain attention --projection none --d-model 3 --notation udl
+      tfcli explain attention "I swim" --integers
       tfcli explain attention "Tom swam" --run runs/decoder-1 --head 1
     """
     from tfcli.inspection.explain.attention import explain_attention
 
-    if reading.projection is not None and reading.score is not None:
-        raise UsageError("--projection none takes X itself for queries and keys", "leave --score out")
+    if reading.projection is not None and (other := reading.first_of(("score", "bias", "head_dim", "value_dim"))):
+        raise UsageError("--projection none takes X itself for queries, keys and values", f"leave {other} out")
     if reading.projection is not None and reading.heads not in (None, 1):
         raise UsageError(f"Without projections there is one head, and not {reading.heads}", "leave --heads out")
     explanation = explain_attention(reading.subject(weights), notation, head=reading.head, with_cosines=cosines)
@@ -131,7 +157,7 @@ def layer(
     terminal: Terminal,
     outputs: Outputs,
     *,
-    reading: Annotated[Reading, ("text", "run", *_OF_LAYER, "d_model", "heads", "norm_placement", "seed")],
+    reading: Annotated[Reading, ("text", "run", *_OF_LAYER, *_SIZES, "bias", "integers", "norm_placement", "seed")],
     shapes: Annotated[bool, typer.Option("--shapes", help="Show only the shape of every tensor.")] = False,
     notation: NotationOption = "bishop",
     weights: Weights,
@@ -162,32 +188,42 @@ def masking(
     terminal: Terminal,
     outputs: Outputs,
     *,
-    text: Annotated[str | None, _text("INF721's scores")] = None,
-    reading: Annotated[Reading, ("run", "layer", "target", "head", "d_model", "heads", "seed")],
+    text: Annotated[str | None, _text("INF721's scores", "The text to read, or the names of your scores")] = None,
+    reading: Annotated[Reading, ("run", "layer", "target", "head", *_SIZES, "integers", "seed")],
+    scores: Annotated[str | None, usual("INF721's", "Your own Q Kᵀ: rows, ; between them.", metavar="ROWS")] = None,
+    d_k: Annotated[int | None, usual("3", "What these scores are divided by the root of.", min=1)] = None,
     notation: NotationOption = "inf721",
     weights: Weights,
 ) -> None:
     """Show how the causal mask hides the future from every row.
 
-    Without a text: INF721's integer scores, worked through. With one, a toy
-    decoder reads it, or with --run a real layer, and every row predicts the
-    next token at once.
+    Without a text: INF721's integer scores worked through, or those of
+    --scores. With one, a toy decoder reads it, or with --run a real layer, and
+    every row predicts the next token at once.
 
     Examples:
 
       tfcli explain masking
+      tfcli explain masking --scores "2 1; 0 3" --d-k 4
       tfcli explain masking "Lucas will travel" --notation bishop
       tfcli explain masking "Tom swam" --run runs/decoder-1
     """
-    from tfcli.inspection.explain.attention import explain_lecture_masking, explain_masking
+    from tfcli.inspection.explain.attention import explain_masking, explain_scores
+    from tfcli.inspection.explain.own import square_scores
+    from tfcli.inspection.explain.subject import toy_words
 
-    if text is None and reading.run is None:
-        if option := reading.first_of((*_OF_TOY, "head", *_OF_LAYER)):
-            raise UsageError(f"INF721's scores are given, and {option} would change nothing", "add a text to read")
-        explanation = explain_lecture_masking(notation)
-    else:
+    if scores is None and (text is not None or reading.run is not None):
+        if d_k is not None:
+            raise UsageError("--d-k is the size behind --scores, and a model has its own", "leave it out")
         subject = replace(reading, text=text).subject(weights, architecture="decoder")
         explanation = explain_masking(subject, notation, head=reading.head)
+    else:
+        if option := reading.first_of(("run", *_OF_TOY, "head", *_OF_LAYER)):
+            whose, remedy = ("INF721's", "add a text to read") if scores is None else ("Your", "leave it out")
+            raise UsageError(f"{whose} scores are given, and {option} would change nothing", remedy)
+        raw, words, printed = square_scores(scores, None if text is None else toy_words(read_text(text)))
+        is_slide = d_k in (None, 3) and notation == "inf721"
+        explanation = explain_scores(raw, d_k or 3, words, notation, printed if is_slide else None)
     present_steps(terminal, outputs, explanation)
 
 
@@ -197,7 +233,7 @@ def positions(
     outputs: Outputs,
     text: Text = None,
     run: OfRun = None,
-    d_model: Annotated[int | None, _SIZE("4")] = None,
+    d_model: Annotated[int | None, _SIZE("4", _OF_VECTORS)] = None,
     length: Annotated[int | None, usual("the text's", "Positions of the table.", min=1, max=10_000)] = None,
     base: Annotated[float, typer.Option(help="Base L of the wavelengths.")] = 10_000.0,
     notation: NotationOption = "bishop",

@@ -1,6 +1,7 @@
 """A transformer layer step by step: attention, feed-forward, residuals and norms, as its norm placement has them."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,8 +11,8 @@ from torch.nn import functional as F
 from tfcli.inspection.equivariance.compute import across_tokens
 from tfcli.inspection.explain import Explanation, Matrix, Measure, NotationName, ShapeTrace, Step, TensorShape
 from tfcli.inspection.explain.positions import entrance
-from tfcli.inspection.explain.scoring import QUANTITIES, joined_axis, score_formula, transposed
-from tfcli.inspection.explain.subject import PAIRS, VECTORS, Axes, Notation, Subject, lectures, notation
+from tfcli.inspection.explain.scoring import QUANTITIES, score_formula, transposed
+from tfcli.inspection.explain.subject import VECTORS, Axes, Notation, Subject, lectures
 from tfcli.layers.layer import Residual
 from tfcli.layers.norms import LayerNorm, RMSNorm
 
@@ -85,8 +86,7 @@ def leak(x: Tensor, eps: float) -> Step:
             Measure("statistics of each token", float(per_token), "nothing moves: no leak"),
             Measure("statistics across tokens", float(across), "the others move: they would see their future"),
         ),
-        note="UDL's notes say 'across tokens', each dimension over all of them. A causal model cannot: it would see "
-        "its future. `tfcli inspect equivariance` does that to every norm of a model.",
+        note=lectures()["notes"]["across_tokens"],
     )
 
 
@@ -117,44 +117,25 @@ def inside(subject: Subject, n: Notation) -> Step:
     return Step("Feed-forward", formula, matrices, (zeros,) if act == "relu" else (), note)
 
 
-def two_maps(subject: Subject) -> Step:
-    """(X W_q) W_q⁽ⁱ⁾ beside X (W_q W_q⁽ⁱ⁾), with the layer's W_q and a random W_q⁽ⁱ⁾."""
-    module = subject.layer.attention.query
-    assert isinstance(module, nn.Linear)
-    x, first = subject.layer_pass.attention.x, module.weight.T
-    size = first.shape[1]
-    second = torch.randn(size, size, generator=torch.Generator().manual_seed(0)).to(first) / size**0.5
-    apart = float(((x @ first) @ second - x @ (first @ second)).abs().max())
-    return Step(
-        "Two linear maps in a row are one",
-        "(X W_q) W_q⁽ⁱ⁾ = X (W_q W_q⁽ⁱ⁾)",
-        measures=(Measure("largest deviation", apart, "rounding alone"),),
-        note="Encoder notes (004) build heads, with d_k × d_k matrices, on Q, K and V that are projected already. For "
-        "d_k ≥ D that is one map a head, and W_q could be left out; for d_k < D all heads see the same d_k dimensions.",
-    )
-
-
 def explain_layer(subject: Subject, name: NotationName = "bishop") -> Explanation:
     """What every part of a layer takes and gives, with the numbers that the model computes. A UsageError where its
     sublayers are parallel."""
     subject.require_sublayers_in_turn()
-    n, tokens, before = notation(name), subject.query_tokens, subject.layer_pass.before
+    n, tokens, before = subject.notation(name), subject.query_tokens, subject.layer_pass.before
     with torch.inference_mode():
         if subject.vocabulary is None:
             steps = [Step("What the layer reads", n.formulas["enter"], (n.vectors("input", before, tokens),))]
         else:
             steps = [entrance(subject, n)]
         steps += _sublayers(subject, n)
-        if len(tokens) > 1:
+        if len(tokens) > 1 and name == "udl":
             steps.append(leak(before.float(), subject.section.norm_eps))
-        if subject.has_projections:
-            steps.append(two_maps(subject))
     return Explanation(
         f"A transformer layer, {subject.section.norm_placement}-norm, step by step",
         f"{subject.label}; dimensions count from 0",
         name,
         tuple(steps),
-        (*n.slips["layer"], *lectures()["encoder_notes"]),
+        tuple(n.slips["layer"]),
     )
 
 
@@ -193,70 +174,87 @@ def _sublayers(subject: Subject, n: Notation) -> list[Step]:
     return steps + taken("Feed-forward", "mlp", layer.feed_forward_residual, values, "second_sum")
 
 
-_SPLIT: Axes = ("heads", "tokens", "head")
+_VALUES: Axes = ("heads", "tokens", "value")
 
 
 def trace_shapes(subject: Subject, name: NotationName = "cs224n") -> ShapeTrace:
     """Every tensor that one text takes through a layer; of a batch of B texts, each has B in front. A UsageError where
     the sublayers are parallel."""
     subject.require_sublayers_in_turn()
-    n = notation(name)
+    own = replace(subject, attention=subject.layer.attention, attention_pass=subject.layer_pass.attention)
+    n = own.notation(name)
     with torch.inference_mode():
-        tensors = tuple(_tensors(subject, n))
+        tensors = tuple(_tensors(own, n))
     notes = ["A batch of texts adds an axis in front of every one of them but the weights."]
     if n.columns_are_tokens:
         notes.append("With tokens as columns, a head is a block of rows: a reshape alone, and nothing to transpose.")
     return ShapeTrace("Shapes of a transformer layer", subject.label, name, tensors, tuple(notes))
 
 
-def _tensors(subject: Subject, n: Notation) -> Iterator[TensorShape]:
-    def shape(quantity: str, formula: str, values: Tensor, axes: Axes = VECTORS) -> TensorShape:
-        """A tensor with a token a row; of columns, the last two axes change places."""
-        sizes = tuple(values.shape)
-        if n.columns_are_tokens:
-            axes, sizes = (*axes[:-2], axes[-1], axes[-2]), (*sizes[:-2], sizes[-1], sizes[-2])
-        return TensorShape(n.symbol(quantity), formula, tuple(n.axes[axis] for axis in axes), sizes)
-
-    def weight(quantity: str, module: Any, axes: Axes) -> TensorShape:
-        """As the lectures have it: PyTorch keeps it as (out, in)."""
-        turned = quantity in n.turned and not n.columns_are_tokens
-        return shape(quantity, "learned", *((module.weight, axes[::-1]) if turned else (module.weight.T, axes)))
-
-    whole, module, placement = subject.layer_pass, subject.layer.attention, subject.section.norm_placement
-    passed, feed_forward = whole.attention, subject.layer.feed_forward
-    yield shape("input", n.formulas["enter"], whole.before)
-    if placement == "pre":
-        yield shape("normed_input", "the norm of every token", passed.value_source)
-    if subject.has_projections:
-        x = n.symbol("input")
-        formulas = n.formulas["project"].format(x=x, m=x, v=x).split("   ")
-        for quantity, formula in zip(QUANTITIES, formulas, strict=True):
-            linear, joined = getattr(module, quantity), joined_axis(subject, quantity)
-            yield weight(f"w_{quantity}", linear, ("model", joined))
-            yield shape(quantity, formula, torch.empty(len(passed.x), len(linear.weight)), ("tokens", joined))
+def _shape(n: Notation, quantity: str, formula: str, values: Tensor, axes: Axes = VECTORS) -> TensorShape:
+    """A tensor with a token a row; where tokens are columns, the last two axes change places."""
+    sizes = tuple(values.shape)
     if n.columns_are_tokens:
-        yield shape("reshape", "the heads a batch axis, so of K and V", passed.query, _SPLIT)
-    else:
-        apart = passed.query.transpose(0, 1)
-        yield shape("reshape", "the heads apart, so of K and V", apart, ("tokens", "heads", "head"))
-        yield shape("transpose", "the heads a batch axis", passed.query, _SPLIT)
-    yield shape("scores", score_formula(subject, n), passed.scores, ("heads", *PAIRS))
-    yield shape("weights", "softmax of the scores", passed.weights, ("heads", *PAIRS))
-    yield shape("mixed", n.formulas["mix"], passed.mixed, _SPLIT)
-    yield shape("joined", "the heads side by side", passed.mixed.transpose(0, 1).flatten(1), ("tokens", "joined"))
-    if subject.has_projections:
-        yield weight("w_output", module.output, ("joined", "model"))
-    yield shape("attended", n.formulas["join"].split("   ")[-1], passed.output)
-    yield shape("middle", n.formulas[f"{placement}_attention"], whole.after_attention)
-    if whole.after_cross is not None:
-        yield shape("crossed", n.formulas[f"{placement}_cross"], whole.after_cross)
+        axes, sizes = (*axes[:-2], axes[-1], axes[-2]), (*sizes[:-2], sizes[-1], sizes[-2])
+    return TensorShape(n.symbol(quantity), formula, tuple(n.axes[axis] for axis in axes), sizes)
+
+
+def _weight(n: Notation, quantity: str, module: Any, axes: Axes) -> TensorShape:
+    """As the lectures have it: PyTorch keeps it as (out, in)."""
+    turned = quantity in n.turned and not n.columns_are_tokens
+    return _shape(n, quantity, "learned", *((module.weight, axes[::-1]) if turned else (module.weight.T, axes)))
+
+
+def _tensors(subject: Subject, n: Notation) -> Iterator[TensorShape]:
+    whole, placement, feed_forward = subject.layer_pass, subject.section.norm_placement, subject.layer.feed_forward
+    yield _shape(n, "input", n.formulas["enter"], whole.before)
     if placement == "pre":
-        yield shape("normed_middle", "the norm of every token", whole.feed_forward_input)
+        yield _shape(n, "normed_input", "the norm of every token", whole.attention.value_source)
+    yield from _attention_tensors(subject, n, "normed_input" if placement == "pre" else "input")
+    yield _shape(n, "attended", n.formulas["join"].split("   ")[-1], whole.attention.output)
+    yield _shape(n, "middle", n.formulas[f"{placement}_attention"], whole.after_attention)
+    if whole.cross is not None and whole.after_cross is not None and subject.layer.cross_attention is not None:
+        if placement == "pre":
+            yield _shape(n, "normed_crossing", "the norm of every token", whole.cross.x)
+        across = replace(subject, attention=subject.layer.cross_attention, attention_pass=whole.cross)
+        yield _shape(n, "memory", "what the encoder gives", whole.cross.memory, ("source", "model"))
+        yield from _attention_tensors(across, n, "normed_crossing" if placement == "pre" else "middle")
+        yield _shape(n, "attended_across", "the heads together", whole.cross.output)
+        yield _shape(n, "crossed", n.formulas[f"{placement}_cross"], whole.after_cross)
+    if placement == "pre":
+        yield _shape(n, "normed_middle", "the norm of every token", whole.feed_forward_input)
     if feed_forward.gate is not None:
-        yield weight("w_gate", feed_forward.gate, ("model", "inner"))
-    yield weight("w_up", feed_forward.up, ("model", "inner"))
-    yield shape("inner", "behind the activation", whole.inner, ("tokens", "inner"))
-    yield weight("w_down", feed_forward.output, ("inner", "model"))
+        yield _weight(n, "w_gate", feed_forward.gate, ("model", "inner"))
+    yield _weight(n, "w_up", feed_forward.up, ("model", "inner"))
+    yield _shape(n, "inner", "behind the activation", whole.inner, ("tokens", "inner"))
+    yield _weight(n, "w_down", feed_forward.output, ("inner", "model"))
     formula = n.formulas["mlp_gated" if subject.section.is_gated else "mlp"].format(act="f")
-    yield shape("mlp", formula, whole.feed_forward)
-    yield shape("out", n.formulas[f"{placement}_mlp"], whole.after)
+    yield _shape(n, "mlp", formula, whole.feed_forward)
+    yield _shape(n, "out", n.formulas[f"{placement}_mlp"], whole.after)
+
+
+def _attention_tensors(subject: Subject, n: Notation, read: str) -> Iterator[TensorShape]:
+    """Those of one attention, from the projections of what it reads to that of its output."""
+    module, passed, n = subject.attention, subject.attention_pass, subject.notation(n.name)
+    n = replace(n, names={**n.names, "input": n.names[read]})
+    if subject.has_projections:
+        for quantity, formula in zip(QUANTITIES, n.projected("project").split("   "), strict=True):
+            linear, joined = getattr(module, quantity), f"joined_{quantity}"
+            given, length = (passed.x, "tokens") if quantity == "query" else (passed.memory, subject.pairs[1])
+            yield _weight(n, f"w_{quantity}", linear, ("model", joined))
+            yield _shape(n, quantity, formula, torch.empty(len(given), len(linear.weight)), (length, joined))
+    for quantity in QUANTITIES:
+        values, axis = getattr(passed, quantity), "value" if quantity == "value" else "head"
+        length = "tokens" if quantity == "query" else subject.pairs[1]
+        name = n.symbol(quantity)
+        if not n.columns_are_tokens:
+            apart, axes = values.transpose(0, 1), (length, "heads", axis)
+            yield _shape(n, f"reshape {name}", "the heads apart", apart, axes)
+        name = f"{'reshape' if n.columns_are_tokens else 'transpose'} {name}"
+        yield _shape(n, name, "the heads a batch axis", values, ("heads", length, axis))
+    yield _shape(n, "scores", score_formula(subject, n), passed.scores, ("heads", *subject.pairs))
+    yield _shape(n, "weights", "softmax of the scores", passed.weights, ("heads", *subject.pairs))
+    yield _shape(n, "mixed", n.formulas["mix"], passed.mixed, _VALUES)
+    yield _shape(n, "joined", "the heads side by side", passed.mixed.transpose(0, 1).flatten(1), ("tokens", "joined"))
+    if subject.has_projections:
+        yield _weight(n, "w_output", module.output, ("joined", "model"))

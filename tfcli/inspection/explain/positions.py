@@ -34,7 +34,8 @@ def worked(name: NotationName, n: int, i: int, size: int, base: float) -> str:
     angle = n / base ** (2 * pair / size)
     wave, value = ("cos", math.cos(angle)) if is_odd else ("sin", math.sin(angle))
     exponent = f"2·{pair}/{size}" if name == "inf721" else f"{2 * pair}/{size}"
-    cell = {"bishop": f"r_{n},{i}", "udl": f"π_{i},{n}", "cs224n": f"p_{n},{i}", "inf721": f"PE_({n},{i})"}[name]
+    cells = {"bishop": f"r_{n},{i}", "udl": f"π_{i},{n}", "cs224n": f"p_{n},{i}", "inf721": f"PE_({n},{i})"}
+    cell = cells.get(name, f"p_{i}^({n})")
     return f"{cell} = {wave}({n} / {base:g}^({exponent})) = {wave} {angle:.4f} = {value:.4f}"
 
 
@@ -224,7 +225,7 @@ def toy_embeddings(text: str, size: int, seed: int = 0) -> Embedded:
 def entrance(subject: Subject, n: Notation) -> Step:
     """X, and where it comes from: of a toy its words and positions, of a run what the attention reads."""
     vocabulary, passed, tokens = subject.vocabulary, subject.attention_pass, subject.query_tokens
-    if vocabulary is not None:
+    if vocabulary:
         embedding, one_hot = tower(subject.model).embedding, F.one_hot(subject.inputs[0][0], len(vocabulary)).float()
         matrices = (
             n.matrix("one_hot", one_hot, tokens, vocabulary, ("tokens", "vocab")),
@@ -233,14 +234,15 @@ def entrance(subject: Subject, n: Notation) -> Step:
             n.vectors("positions", embedding.positions[: len(tokens)], tokens),
             n.vectors("input", subject.passed.last.embedded, tokens),
         )
+        holds = "a drawn vector for each" if subject.section.positions == "learned" else "sines and cosines of the"
         note = (
             f"A one-hot vector picks its word's vector from {n.symbol('table')}; "
-            f"{n.symbol('positions')} holds sines and cosines of the position."
+            f"{n.symbol('positions')} holds {holds} position."
         )
         return Step("Words and positions", n.formulas["embed"], matrices, note=note)
     read, notes = [n.vectors("input", passed.x, tokens)], []
     if subject.is_cross:
-        read.append(n.vectors("memory", passed.memory, subject.key_tokens))
+        read.append(n.vectors("memory", passed.memory, subject.key_tokens, ("source", "model")))
         notes.append(f"{n.symbol('memory')} is the encoder's output: keys and values come from it.")
     if subject.section.norm_placement == "pre":
         notes.append("The norm stands before attention: these are normalised vectors.")

@@ -6,13 +6,13 @@ tokens are columns writes every matrix transposed.
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, get_args
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tfcli.errors import UsageError
 from tfcli.inspection.attention import AttentionKind
@@ -35,9 +35,15 @@ from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.layers.positions import NO_SIGNAL, PositionSignal
 from tfcli.models.build import build_model
 from tfcli.models.transformer import EncoderDecoder, Stack, Transformer
-from tfcli.recipe.model import Architecture, AttentionScore, ModelSection, NormPlacement
+from tfcli.recipe.model import ModelSection
 from tfcli.records.arrays import frozen
 from tfcli.runs.load import LoadedRun
+
+Axes = tuple[str, ...]
+"""By their names in `notations.toml`, or as they are written."""
+VECTORS: Axes = ("tokens", "model")
+PAIRS: Axes = ("tokens", "tokens")
+"""Of queries and keys of one text."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,7 @@ class Subject:
     """One layer of a model that has read a text, as ids (`inputs`).
 
     Of its attentions, its own and the one across, `attention` is the one that is explained. A toy has a `vocabulary`,
-    whose places are its ids.
+    whose places are its ids; an attention of given matrices an empty one, and of what else stands here its shape alone.
     """
 
     label: str
@@ -91,11 +97,33 @@ class Subject:
                 "see `tfcli explain attention`, or name another run",
             )
 
-    def heads(self, head: int | None) -> Sequence[int]:
-        """The head that is asked for, or a `UsageError`; without one all of a toy, and the first of a run."""
-        total = self.attention.num_heads
+    @property
+    def pairs(self) -> Axes:
+        """Of queries and keys."""
+        return ("tokens", "source") if self.is_cross else PAIRS
+
+    def heads(self, head: int | None) -> tuple[int, Sequence[int]]:
+        """The head that is shown step by step, the first where none is asked for, or a `UsageError`; and those whose
+        weights and outputs are: all of a toy, and that one of a run."""
+        total, chosen = self.attention.num_heads, head or 0
         require_place("head", head, total)
-        return range(total) if head is None and self.vocabulary is not None else (head or 0,)
+        return chosen, (chosen,) if self.vocabulary is None else range(total)
+
+    def notation(self, name: NotationName) -> "Notation":
+        """A lecture's notation with a symbol for each size there is: a decoder that reads a source has another length
+        than it, keys and values may have fewer heads, and CS224n's d/k is not the size of every head."""
+        n, attention, passed = notation(name), self.attention, self.attention_pass
+        axes, heads = dict(n.axes), n.axes["heads"]
+        if self.layer.cross_attention is not None:
+            axes["tokens"] = axes["target"]
+        for axis, values, other in (("head", passed.query, "d_q"), ("value", passed.value, "d_v")):
+            if axes[axis] == "d/k" and values.shape[2] * attention.num_heads != self.section.d_model:
+                axes[axis] = other
+        of_keys = heads if attention.num_kv_heads == attention.num_heads else f"{heads}_kv"
+        for quantity, count, axis in (("query", heads, "head"), ("key", of_keys, "head"), ("value", of_keys, "value")):
+            axes[f"joined_{quantity}"] = f"{count}·{bracketed(axes[axis])}"
+        axes["joined"] = f"{heads}·{bracketed(axes['value'])}"
+        return replace(n, axes=axes, keys_of="memory" if self.is_cross else "input")
 
 
 EXAMPLE = "Lucas will travel"
@@ -104,42 +132,47 @@ MOST_WORDS = 64
 _SPREAD = 2.0  # of the weights, times √D: scores then differ enough for a softmax that prefers something
 
 
+TOY: Mapping[str, Any] = {
+    "architecture": "encoder",
+    "d_model": 9,
+    "num_layers": 1,
+    "positions": "sinusoidal",
+    "scale_embeddings": False,
+    "norm": "layernorm",
+    "norm_placement": "post",
+    "activation": "relu",
+    "initialization": "bert",
+}
+"""Its layer, as Vaswani et al. 2017 have it."""
+_KEYS = {"heads": "num_heads", "score": "attention_score", "bias": "attention_bias"}
+
+
 def toy(
-    text: str = EXAMPLE,
-    *,
-    architecture: Architecture = "encoder",
-    d_model: int = 9,
-    heads: int = 3,
-    score: AttentionScore = "scaled_dot",
-    norm_placement: NormPlacement = "post",
-    seed: int = 0,
+    text: str = EXAMPLE, *, value_dim: int | None = None, integers: bool = False, seed: int = 0, **sizes: Any
 ) -> Subject:
-    """One layer as Vaswani et al. 2017 have it, on the words of a text. A UsageError as of `toy_words`, and where the
-    heads do not divide d_model."""
-    words = toy_words(text)
-    if d_model % heads:
-        raise UsageError(f"--d-model {d_model} is not divisible by --heads {heads}", "choose a multiple")
+    """One layer as Vaswani et al. 2017 have it, or as `sizes`, keys of `[model]`, say, on the words of a text. With
+    `integers` all weights are small whole numbers. A UsageError as of `toy_words`, and where the heads do not divide
+    d_model and have no `head_dim`."""
+    words, sizes = toy_words(text), {**TOY, "positions": "learned" if integers else "sinusoidal", **sizes}
+    model, heads = sizes["d_model"], sizes.setdefault("heads", 3)
+    if not sizes.get("head_dim") and model % heads:
+        raise UsageError(f"--d-model {model} is not divisible by --heads {heads}", "choose a multiple, or --head-dim")
     vocabulary = tuple(dict.fromkeys(words))
     if len(vocabulary) == 1:
         vocabulary += ("<unk>",)  # a model has two tokens at least
     section = ModelSection(
-        architecture=architecture,
         vocab_size=len(vocabulary),
         max_seq_len=max(2, len(words)),
-        d_model=d_model,
-        num_layers=1,
-        num_heads=heads,
-        positions="sinusoidal",
-        scale_embeddings=False,
-        norm="layernorm",
-        norm_placement=norm_placement,
-        attention_score=score,
-        activation="relu",
-        initialization="bert",
-        init_std=_SPREAD / d_model**0.5,
+        init_std=_SPREAD / model**0.5,
+        **{_KEYS.get(name, name): value for name, value in sizes.items()},
     )
-    label = f"a toy {architecture} with random weights of seed {seed}: d_model {d_model}, heads {heads}"
-    return drawn(section, words, vocabulary, label, seed)
+    kind, own = (
+        "small whole numbers as" if integers else "random",
+        {"head_dim": section.head_dim, "value_dim": value_dim},
+    )
+    shape = [f"d_model {model}", f"heads {heads}", *(f"{name} {size}" for name, size in own.items() if size)]
+    label = f"a toy {section.architecture} with {kind} weights of seed {seed}: {', '.join(shape)}"
+    return drawn(section, words, vocabulary, label, seed, value_dim=value_dim, integers=integers)
 
 
 def toy_words(text: str) -> tuple[str, ...]:
@@ -153,11 +186,30 @@ def toy_words(text: str) -> tuple[str, ...]:
 
 
 def drawn(
-    section: ModelSection, words: tuple[str, ...], vocabulary: tuple[str, ...], label: str, seed: int = 0
+    section: ModelSection,
+    words: tuple[str, ...],
+    vocabulary: tuple[str, ...],
+    label: str,
+    seed: int = 0,
+    *,
+    value_dim: int | None = None,
+    integers: bool = False,
 ) -> Subject:
     """The first layer of a model with one stack whose positions are added to the embeddings, weights drawn from a
-    seed, reading words."""
+    seed, reading words. Its values may have another size than its keys."""
     model, ids = build_model(section, seed).eval(), torch.tensor([[vocabulary.index(word) for word in words]])
+    generator, attention = torch.Generator().manual_seed(seed + 2**32), _stack(model, "encoder").layers[0].attention
+    assert isinstance(attention, MultiHeadAttention)
+    if value_dim is not None:
+        joined, has_bias = section.num_heads * value_dim, section.attention_bias
+        attention.value = nn.Linear(section.d_model, joined, bias=has_bias)
+        attention.output = nn.Linear(joined, section.d_model, bias=has_bias)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if integers and "norm" not in name:
+                weight.random_(0 if name.startswith("embedding") else -1, 2, generator=generator)
+            elif ".attention." in name and (value_dim is not None or name.endswith("bias")):
+                weight.normal_(std=section.init_std, generator=generator)
     kind: AttentionKind = "decoder_self" if section.architecture == "decoder" else "encoder_self"
     return _read(label, model, [ids], kind, tokens=(words, words), vocabulary=vocabulary)
 
@@ -189,8 +241,7 @@ def _read(
 ) -> Subject:
     """A layer of a model that reads ids, and of its attentions that of a kind; `tokens` are its queries and keys."""
     side = "encoder" if kind == "encoder_self" else "decoder"
-    stack = getattr(model, side if isinstance(model, EncoderDecoder) else "stack")
-    assert isinstance(stack, Stack)
+    stack = _stack(model, side)
     require_place("layer", layer, len(stack.layers))
     with torch.inference_mode():
         passed = record_model(model, inputs)
@@ -217,11 +268,11 @@ def _read(
     )
 
 
-Axes = tuple[str, ...]
-"""By their names in `notations.toml`, or as they are written."""
-VECTORS: Axes = ("tokens", "model")
-PAIRS: Axes = ("tokens", "tokens")
-"""Of queries and keys."""
+def _stack(model: Transformer, side: str) -> Stack:
+    stack = getattr(model, side if isinstance(model, EncoderDecoder) else "stack")
+    assert isinstance(stack, Stack)
+    return stack
+
 
 _SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -230,23 +281,40 @@ _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 @dataclass(frozen=True)
 class Notation:
     """One lecture's way of writing, from the tables of `notations.toml`; `turned` are the quantities that stand
-    transposed, all of them where columns are tokens."""
+    transposed, all of them where columns are tokens, and `keys_of` is what keys and values are projected from."""
 
     name: NotationName
     axes: Mapping[str, str]
     names: Mapping[str, str]
     formulas: Mapping[str, str]
     scores: Mapping[str, str]
-    slips: Mapping[Literal["attention", "layer"], Sequence[str]]
-    root: str
+    slips: Mapping[Literal["attention", "layer", "masking"], Sequence[str]]
     columns_are_tokens: bool
     turned: frozenset[str]
+    keys_of: str = "input"
 
     def symbol(self, quantity: str, head: int | None = None) -> str:
-        """How a quantity is called, of one head where it has one for each; by its own name where it has no symbol."""
-        number = "" if head is None else str(head)
+        """How a quantity is called, of one head where it has one for each: number 1 is head 0. By its own name where it
+        has no symbol."""
+        number, names = "" if head is None else str(head + 1), self.names.get(quantity, quantity).split("|")
         sub, sup = number.translate(_SUBSCRIPTS), f"⁽{number.translate(_SUPERSCRIPTS)}⁾" if number else ""
-        return self.names.get(quantity, quantity).format(sub=sub, sup=sup)
+        return names[-1 if number else 0].format(sub=sub, sup=sup)
+
+    @property
+    def root(self) -> str:
+        """What scaled scores are divided by."""
+        return "√" + bracketed(self.axes["head"])
+
+    def projected(self, formula: str) -> str:
+        """A formula with what queries, keys and values are projected from."""
+        x, m = self.symbol("input"), self.symbol(self.keys_of)
+        return self.formulas[formula].format(x=x, m=m, v=m)
+
+    def score(self, name: str) -> str:
+        """The formula of a score."""
+        x, m = self.symbol("input"), self.symbol(self.keys_of)
+        written = self.scores["dot" if name == "scaled_dot" else name].format(x=x, m=m)
+        return f"{written} / {self.root}" if name == "scaled_dot" else written
 
     def matrix(
         self,
@@ -274,6 +342,11 @@ class Notation:
         return self.matrix(quantity, values, tokens, numbered(values.shape[1]), axes)
 
 
+def bracketed(symbol: str) -> str:
+    """A symbol that may stand below a root or in a product."""
+    return f"({symbol})" if "/" in symbol else symbol
+
+
 def numbered(size: int, first: int = 0) -> tuple[str, ...]:
     """Labels of dimensions."""
     return tuple(map(str, range(first, first + size)))
@@ -294,4 +367,4 @@ def notation(name: NotationName) -> Notation:
         for table in ("axes", "names", "formulas", "scores", "slips")
     }
     turned = frozenset({"w_output"} if name == "cs224n" else ())
-    return Notation(name, **columns, root=tables["root"][place], columns_are_tokens=name == "udl", turned=turned)
+    return Notation(name, **columns, columns_are_tokens=name == "udl", turned=turned)

@@ -211,6 +211,7 @@ NOTATIONS = {
     "udl": "Prince 2023 (UDL): columns are tokens",
     "cs224n": "CS224n: rows are tokens",
     "inf721": "INF721: rows are tokens",
+    "encoder": "the encoder notes: rows are tokens",
 }
 
 
