@@ -57,7 +57,7 @@ def test_csv_is_the_json_s_weights_and_scores(trained: Trained):
 
 def test_json_holds_scores_only_when_they_are_asked_for(trained: Trained):
     [record] = loaded(trained("decoder"))["records"]
-    assert list(record) == ["kind", "query_tokens", "key_tokens", "weights"]
+    assert list(record) == ["kind", "query_tokens", "next_tokens", "next_predicted", "key_tokens", "weights"]
 
 
 def test_a_part_of_the_text(trained: Trained):
@@ -241,7 +241,8 @@ def test_one_word_s_row_with_what_is_predicted_behind_it(trained: Trained):
     expected = predictions(load_run(trained("decoder")), TEXT, top_k=5).predictions[-1].candidates
     assert [one["token"] for one in seen["predicted"]] == [one.token for one in expected]
     page = shown(trained("decoder"), "--words", "--query", "swam", "--layer", "0", "--head", "1")
-    for line in ("where swam (2) looks, of 3 keys", "Predicted behind swam (2)", "layer 0, head 1"):
+    likeliest = expected[0].token.replace(" ", "·")
+    for line in (f"where swam → {likeliest}? (2) looks, of 3 keys", "Predicted behind swam (2)", "layer 0, head 1"):
         assert line in page
     assert len(page.splitlines()) == 2 + 3 + 2 + 5, "a line a key and a candidate"
     assert loaded(trained("decoder"), "--query", "m:2")["records"][0]["query_positions"] == [8]

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -37,20 +36,6 @@ def test_a_head_that_is_named_is_measured_and_a_layer_is_searched(trained: Calla
         best[layer] = found["training"]["hits"]
     every = json.loads(tfcli("inspect", "heads", run, "--find", "alignment", "--json").stdout)
     assert every["training"]["hits"] == max(best.values())
-
-
-def test_the_old_spelling_ends_with_the_command_to_paste(trained: Callable[[str], Path], tmp_path: Path):
-    """With the options that were typed; what it says runs as it stands."""
-    picture = tmp_path / "my picture.svg"
-    typed = ("--find", "alignment", "--layer", "1", "--head", "0", "--checkpoint", "last", "--svg", picture, "--json")
-    refused = tfcli("inspect", "attention", trained("encoder-decoder"), *typed)
-    assert (refused.exit_code, refused.stdout) == (2, "")
-    assert "--find is an option of inspect heads; write `tfcli inspect heads " in refused.stderr
-    words = shlex.split(refused.stderr.partition("`")[2].partition("`")[0])
-    assert words[3:] == [str(trained("encoder-decoder")), *map(str, typed[:-3]), "--svg", str(picture), "--json"]
-    told = tfcli(*words[1:])
-    assert told.exit_code == 0, told.stderr
-    assert json.loads(told.stdout)["head"] == {"kind": "cross", "layer": 1, "head": 0}
 
 
 @pytest.mark.parametrize(

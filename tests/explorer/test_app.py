@@ -28,8 +28,8 @@ def test_arrows_move_the_cursor_and_the_row_is_told():
     weights = app.scene.record.weights[1, 2]
     first, second = watch(app, ["home", "pageup", "down", "down", "right"], ["end", "pagedown", "up", "left"])
     assert "where ·swam looks" in first
-    assert f"·swam → Tom  {weights[2, 1]:.4f}" in first
-    assert f"·the → ·the  {weights[4, 4]:.4f}" in second
+    assert f"·swam at Tom  {weights[2, 1]:.4f}" in first
+    assert f"·the at ·the  {weights[4, 4]:.4f}" in second
     assert (app.view.row, app.view.column) == (4, 4)
 
 
@@ -72,7 +72,7 @@ def test_scores_stand_beside_their_weights():
     assert score is not None
     before, after = watch(app, [], ["w"])
     assert f"score {score[1, 2, 5, 1]:+.3g}" in before
-    assert f"→ Tom  {score[1, 2, 5, 1]:+.4f}  weight {app.scene.record.weights[1, 2, 5, 1]:.4f}" in after
+    assert f"at Tom  {score[1, 2, 5, 1]:+.4f}  weight {app.scene.record.weights[1, 2, 5, 1]:.4f}" in after
     assert "score before the softmax" in after
 
 
@@ -117,10 +117,10 @@ def test_clicks_choose_heads_tokens_and_cells_and_pointing_at_a_cell_only_tells_
         await pilot.click("#heads", offset=(6, 3))  # in the frame, behind "L0", under the numbers of heads
 
     pointed, clicked, token, head = watch(app, point, click_cell, click_token, click_head)
-    assert "·swam → ·swam" in pointed
+    assert "·swam at ·swam" in pointed
     assert "where ·bank looks" in pointed, "the cursor is where it was"
     assert "where ·to looks" in clicked
-    assert "·to → ·swam" in clicked
+    assert "·to at ·swam" in clicked
     assert "where <s> looks" in token
     assert "<s> may not look at Tom: exactly 0" in token
     assert "layer 0 of 2 · head 0 of 3" in head

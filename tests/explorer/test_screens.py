@@ -27,7 +27,7 @@ SMALL = """\
 │largest        .75││  ·the .69 .05 .19 .01 .05  ·      ││                     │
 │first token    .10││▸·bank .01 .92 .00 .03 .01 .03     ││                     │
 │itself         .20││                                   ││                     │
-│previous token .60││·bank → Tom  0.9229  score +4.62   ││                     │
+│previous token .60││·bank at Tom  0.9229  score +4.62  ││                     │
 │induction      .00││0                  1               ││                     │
 │duplicate      .00││weight, each row sums to 1         ││                     │
 ╰──────────────────╯╰───────────────────────────────────╯╰─────────────────────╯
@@ -40,45 +40,45 @@ $ tfcli inspect attention runs/tiny-1 'Tom swam to the bank' --layer 1 \\
 
 LARGE = """\
  tfcli tiny-1  cross-attention · layer 1 of 2 · head 2 of 3                                                                 linear, cividis
-╭─ heads ──────────────────╮╭─ layer 1, head 2 · weights ───────────────────────────────────────────────╮╭─ where sleeps looks ────────────╮
-│    0      1      2       ││             O          gato       dorme        </s>                       ││     O █████████▉            .32 │
-│L0  ▀▀▀▀▀▀ ▀▀▀▀▀▀ ▀▀▀▀▀▀  ││                         ▾                                                 ││▸ gato ████████████████████  .65 │
+╭─ heads ──────────────────╮╭─ layer 1, head 2 · weights ───────────────────────────────────────────────╮╭─ where sleeps → .? looks ───────╮
+│    0      1      2       ││                   O          gato       dorme        </s>                 ││     O █████████▉            .32 │
+│L0  ▀▀▀▀▀▀ ▀▀▀▀▀▀ ▀▀▀▀▀▀  ││                               ▾                                           ││▸ gato ████████████████████  .65 │
 │    ▀▀▀▀▀▀ ▀▀▀▀▀▀ ▀▀▀▀▀▀  ││                                                                           ││ dorme ▌                     .02 │
 │    ▀▀▀▀▀▀ ▀▀▀▀▀▀ ▀▀▀▀▀▀  ││                                                                           ││  </s> ▎                     .01 │
-│                 ┏━━━━━━┓ ││    <s>     .61         .09         .09         .20                        ││                                 │
+│                 ┏━━━━━━┓ ││    <s> → The     .61         .09         .09         .20                  ││                                 │
 │L1  ▀▀▀▀▀▀ ▀▀▀▀▀▀┃▀▀▀▀▀▀┃ ││                                                                           ││                                 │
 │    ▀▀▀▀▀▀ ▀▀▀▀▀▀┃▀▀▀▀▀▀┃ ││                                                                           ││                                 │
 │    ▀▀▀▀▀▀ ▀▀▀▀▀▀┃▀▀▀▀▀▀┃ ││                                                                           ││                                 │
 │                 ┗━━━━━━┛ ││                                                                           ││                                 │
 │                          ││                                                                           ││                                 │
-│                          ││    The     .75         .10         .07         .07                        ││                                 │
+│                          ││    The → cat     .75         .10         .07         .07                  ││                                 │
 │                          ││                                                                           ││                                 │
 │                          ││                                                                           ││                                 │
 │                          ││                                                                           ││                                 │
 │                          ││                                                                           ││                                 │
 │                          ││                                                                           ││                                 │
-│                          ││    cat     .95         .00         .02         .03                        ││                                 │
+│                          ││ cat → sleeps     .95         .00         .02         .03                  ││                                 │
 │                          ││                                                                           ││                                 │
 │                          ││                                                                           ││                                 │
 │                          ││                                                                           ││                                 │
-│                          ││                    ┏━━━━━━━━━━┓                                           ││                                 │
-╰───────────── own scales ─╯│                    ┃          ┃                                           ││                                 │
-╭─ previous token ─────────╮│▸sleeps     .32     ┃   .65    ┃    .02         .01                        ││                                 │
-│entropy          0.50 nats││                    ┃          ┃                                           ││                                 │
-│distance               1.5││                    ┃          ┃                                           ││                                 │
-│largest                .75││                    ┗━━━━━━━━━━┛                                           ││                                 │
+│                          ││                          ┏━━━━━━━━━━┓                                     ││                                 │
+╰───────────── own scales ─╯│                          ┃          ┃                                     ││                                 │
+╭─ previous token ─────────╮│▸ sleeps → .?     .32     ┃   .65    ┃    .02         .01                  ││                                 │
+│entropy          0.50 nats││                          ┃          ┃                                     ││                                 │
+│distance               1.5││                          ┃          ┃                                     ││                                 │
+│largest                .75││                          ┗━━━━━━━━━━┛                                     ││                                 │
 │first token            .10││                                                                           ││                                 │
-│itself                 .20││sleeps → gato  0.6528  score +1.15                                         ││                                 │
-│previous token         .60││0                  0.946  weight, each row sums to 1                       ││                                 │
-│induction              .00││                                                                           ││                                 │
+│itself                 .20││sleeps → .? at gato  0.6528  score +1.15                                   ││                                 │
+│previous token         .60││0                  0.946                                                   ││                                 │
+│induction              .00││weight, each row sums to 1, ?: the model's likeliest                       ││                                 │
 │duplicate              .00││                                                                           ││                                 │
 │                          ││                                                                           ││                                 │
 │                          ││                                                                           ││                                 │
-╰──────────────────────────╯╰───────────────────────────────────────────────────────────────────────────╯╰─────────────────────────────────╯
+╰──────────────────────────╯╰──────────────────────────────────────────────── rows: input → next token ─╯╰─────────────────────────────────╯
 query  <s>  The  cat  sleeps
 keys   O  gato  dorme  </s>
 $ tfcli inspect attention runs/tiny-1 'O gato dorme' --layer 1 --head 2 --kind cross
-? help  q quit  ← ↑ ↓ → cursor  h l head  k j layer  t kind  w scores  r mean  s scale  c colours  b light  d difference  o order  z zoom
+? help  q quit  ← ↑ ↓ → cursor  h l head  k j layer  t kind  w scores  r mean  p words  s scale  c colours  b light  d difference  o order
 """
 
 

@@ -63,7 +63,6 @@ CASES = [
         r"--find.*'?river'?.*bank.*alignment",
     ),
     case("found on a text", f"{LOOK} --find bank", 2, r"--find.*; "),
-    case("found by its old spelling", "inspect attention decoder --find bank", 2, r"inspect heads .*--find bank"),
     case("no text", "inspect attention decoder", 2, r"(text|TEXT).*; "),
     case("a text of no letters", "inspect attention decoder ''", 0, "", prints="<s>|<1>|1 queries"),
     case(

@@ -12,12 +12,14 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from tests.support.consoles import printed
 from tests.support.runs import ARCHITECTURES, tiny_recipe, train_tiny
 from tfcli.errors import Remark, UsageError
 from tfcli.generation.beam_search import prompt_beams
 from tfcli.generation.generate import translate
 from tfcli.inspection.attention import AttentionRecord
 from tfcli.inspection.attention.compute import attention
+from tfcli.inspection.attention.matrix_view import weights_matrix
 from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.models.transformer import EncoderDecoder
 from tfcli.runs.load import LoadedRun, load_run
@@ -141,6 +143,30 @@ def test_rows_sum_to_one_and_nobody_sees_the_future(trained: Callable[[str], Pat
             assert (record.weights[..., 0, 0] == 1).all(), "the first token sees itself alone"
         else:
             assert (record.weights > 0).all(), "everything is seen"
+
+
+def test_a_decoder_gives_the_future_exactly_nothing(trained: Callable[[str], Path]):
+    """Weights of the future are 0 and not merely small, in every layer and head, and are drawn as masked; no gradient
+    of what stands at t reaches a later token, and another future changes no bit of it."""
+    run, text = load_run(trained("decoder")), "bread"
+    [record] = attention(run, text)
+    future = np.triu(np.ones(record.weights.shape[2:], dtype=bool), k=1)
+    assert (record.weights[..., future] == 0.0).all()
+    assert (record.weights[..., ~future] > 0.0).all()
+    rows = [line.split() for line in printed(weights_matrix(record), 80).splitlines() if line.endswith(" 1.00")]
+    assert [row.count("·") for row in rows] == [5, 4, 3, 2, 1, 0]
+
+    ids = run.tokenizer.encode(text)
+    assert len(set(ids)) == len(ids), "each token has its own row of the embedding"
+    for t in range(1, len(ids)):
+        run.model.zero_grad()
+        run.model.hidden(torch.tensor([ids]))[0, t - 1].sum().backward()
+        reached = run.model.embedding.weight.grad.abs().sum(dim=-1)
+        assert (reached[ids[:t]] > 0).all() and (reached[ids[t:]] == 0).all(), t
+        other = [*ids[:t], *reversed(ids[t:])]
+        with torch.no_grad():
+            same = [run.model.hidden(torch.tensor([one]))[0, :t] for one in (ids, other)]
+        assert torch.equal(*same), t
 
 
 def test_tokens_are_named_on_both_sides(trained: Callable[[str], Path]):

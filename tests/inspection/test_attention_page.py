@@ -147,7 +147,7 @@ def test_a_part_of_a_text_says_what_its_rows_sum_to_and_where_its_tokens_stand(c
     record = AttentionRecord("decoder_self", ("a", "b", "c"), ("a", "b", "c"), frozen(WEIGHTS), (0, 1), mask=mask)
     open_page(chrome, tmp_path, attention_html([cropped(record, "1:", "1:")]))
     body = chrome.find_element(By.TAG_NAME, "body").text
-    assert "columns are keys; rows sum to 0.50 … 0.75 in the columns shown." in body
+    assert "In the table, rows sum to 0.50 … 0.75 in the columns shown." in body
     point_at(chrome, "queries", 1)
     assert text(chrome, "hint") == "query 2 “c”: its weights over the keys, which sum to 0.75"
     keys = chrome.find_elements(By.CSS_SELECTOR, "#keys span")

@@ -60,7 +60,13 @@ def record(names: list[str], seed: int = 0) -> AttentionRecord:
     scores = np.random.default_rng(seed).normal(size=(1, 2, count, count)).astype(np.float32) * 8
     powers = np.where(np.tril(np.ones((count, count))) > 0, np.exp(scores), 0)
     weights = powers / powers.sum(axis=-1, keepdims=True)
-    return AttentionRecord("decoder_self", tuple(names), tuple(names), frozen(weights), scores=frozen(scores))
+    nexts = (*names[1:], names[0])
+    return AttentionRecord(
+        *("decoder_self", tuple(names), tuple(names), frozen(weights)),
+        scores=frozen(scores),
+        next_tokens=nexts,
+        next_predicted=True,
+    )
 
 
 def views(one: AttentionRecord) -> dict[str, object]:
@@ -76,7 +82,7 @@ def views(one: AttentionRecord) -> dict[str, object]:
         "edges": AttentionEdgeList(strongest_edges(one, 9)),
         "difference": AttentionDifferenceView(difference(one, one, ((0, 0), (0, 1)), ("layer 0, head 0", "head 1"))),
         "evolution": evolution_view(
-            AttentionEvolution(one.kind, 0, 0, one.query_tokens, one.key_tokens, weights, weights[0] > 0, (step, step))
+            AttentionEvolution(**one.sides(), layer=0, head=0, weights=weights, mask=weights[0] > 0, steps=(step, step))
         ),
     }
 

@@ -33,7 +33,7 @@ def causal(count: int) -> AttentionRecord:
 def test_numbers_under_whole_labels(width: int) -> None:
     assert printed(attention_view(replace(record(), focus=(0, 1))), width).splitlines() == [
         "Attention weights · decoder self-attention · layer 0, head 1",
-        "rows: queries, columns: keys, both the text so far; each row sums to 1",
+        "rows: queries, columns: keys, the text so far; each row sums to 1",
         "        Lucas ·will ·travel   sum",
         "  Lucas  1.0    ·      ·     1.00",
         "  ·will  .25   .75     ·     1.00",

@@ -60,8 +60,8 @@ def test_a_part_of_a_text_has_its_own_positions_and_the_first_keys_stand_apart()
     """Row 15 gives each of 16 keys 1/16: six of them are 0.375."""
     text = printed(attention_view(cropped(causal(20), "15:17", "8:12", 2), 2), 80)
     assert text.splitlines()[1:7] == [
-        "rows: queries, columns: keys, both the text so far; rows sum to 0.35 … 0.38 in",
-        "the columns shown",
+        "rows: queries, columns: keys, the text so far; rows sum to 0.35 … 0.38 in the",
+        "columns shown",
         "        ·w0 ·w1   ·w8 ·w9 ·w10 ·w11",
         "         0   1     8   9   10   11    sum",
         "·w15 15 .06 .06 │ .06 .06  .06  .06  0.38",
@@ -83,7 +83,7 @@ def test_a_long_text_keeps_its_peak_and_its_first_keys(count: int, color: str | 
         rf"{count} × {count} drawn as .*: a cell is the largest of (\d+) × \d+; the first 2 apart", words
     )
     assert pooled
-    assert f"see ·w{count - 10} ({count - 10}) → ·w{count // 3} ({count // 3}): .90" in words
+    assert f"see ·w{count - 10} ({count - 10}) look at ·w{count // 3} ({count // 3}): .90" in words
     if color is None:
         rows = [line.split("│") for line in lines if "│" in line]
         assert all(row[0][-2] in "▓█" for row in rows), "the first key, .6 of at most .9, is seen in every row"
@@ -109,7 +109,7 @@ def test_scores_stand_above_the_weights() -> None:
         "Attention scores and weights · decoder self-attention · layer 0, head 0",
         "scores = q · k / √Dh, √16 = 4",
         "weights = softmax of each row's scores, masked cells left out",
-        "rows: queries, columns: keys, both the text so far",
+        "rows: queries, columns: keys, the text so far",
         "Scores",
         "        Lucas ·will ·travel",
         "  Lucas  +0.5   ·      ·",
@@ -154,8 +154,8 @@ def test_a_difference_names_both_sides_and_lists_the_largest() -> None:
     assert printed(AttentionDifferenceView(DIFFERENCE), 80).splitlines() == [
         "Difference of attention weights · decoder self-attention",
         "layer 0, head 0 − layer 0, head 1",
-        "rows: queries, columns: keys, both the text so far; above 0: the first looks",
-        "more, below 0: the second does",
+        "rows: queries, columns: keys, the text so far",
+        "above 0: the first looks more, below 0: the second does",
         "        Lucas ·will ·travel",
         "  Lucas +0.00   ·      ·",
         "  ·will -0.25 +0.25    ·",
@@ -163,9 +163,9 @@ def test_a_difference_names_both_sides_and_lists_the_largest() -> None:
         "        difference of weights  ·: exactly 0 on both sides, masked",
         "",
         "Largest differences",
-        "query → key            first  second  difference",
-        "·will (1) → Lucas (0)    .25     .50       -0.25",
-        "·will (1) → ·will (1)    .75     .50       +0.25",
+        "query at key            first  second  difference",
+        "·will (1) at Lucas (0)    .25     .50       -0.25",
+        "·will (1) at ·will (1)    .75     .50       +0.25",
     ]
 
 
@@ -178,7 +178,7 @@ def test_tokens_of_two_texts_stand_side_by_side_where_they_differ() -> None:
 
 def test_what_to_see_is_never_called_nothing() -> None:
     """Every weight of row 999 is 0.001, which two decimals would make .00."""
-    assert "see ·w999 (999) → ·w1 (1): 0.001" in printed(attention_view(cropped(causal(1000), "999:")), 80)
+    assert "see ·w999 (999) look at ·w1 (1): 0.001" in printed(attention_view(cropped(causal(1000), "999:")), 80)
 
 
 def test_the_same_on_both_sides_is_said() -> None:
@@ -193,23 +193,23 @@ def test_the_strongest_weights_as_a_list() -> None:
         "0, head 0",
         "3 of 6 weights; they hold 75.0 % of all weight; 3 cells",
         "masked, and not counted",
-        "   query         key    weight",
-        "0  Lucas    → 0  Lucas   1.000  ████ only key",
-        "1  ·will    → 1  ·will   0.750  ███",
-        "2  ·travel  → 1  ·will   0.500  ██",
+        "   query          key    weight",
+        "0  Lucas    at 0  Lucas   1.000  ████ only key",
+        "1  ·will    at 1  ·will   0.750  ███",
+        "2  ·travel  at 1  ·will   0.500  ██",
     ]
 
 
 def test_steps_stand_side_by_side_in_order() -> None:
     steps = (AttentionStep(40, 1.5, 0.25, 2, 0), AttentionStep(1200, 0.25, 0.0, 0, 0))
-    one = AttentionEvolution("decoder_self", 1, 0, TOKENS, TOKENS, frozen([HEAD, OTHER]), CAUSAL, steps)
+    one = AttentionEvolution("decoder_self", TOKENS, TOKENS, 1, 0, frozen([HEAD, OTHER]), CAUSAL, steps)
     lines = printed(evolution_view(one), 80).splitlines()
     assert lines[0] == "Attention weights by step · decoder self-attention · layer 1, head 0"
     assert lines[3].split() == ["step", "40", "step", "1,200"]
     assert lines[4].split() == ["████········", "████········"]
     figures = [line.split() for line in lines[-6:]]
-    assert ["step", "entropy,", "nats", "strongest", "query", "→", "key"] in [line.split() for line in lines]
-    assert ["40", "1.50", ".25", "·travel", "(2)", "→", "Lucas", "(0)"] in figures
+    assert ["step", "entropy,", "nats", "strongest", "query", "at", "key"] in [line.split() for line in lines]
+    assert ["40", "1.50", ".25", "·travel", "(2)", "at", "Lucas", "(0)"] in figures
     assert ["1,200", "0.25", ".00", "none"] in figures
 
 
@@ -233,11 +233,11 @@ def test_csv_of_differences_strongest_weights_and_steps() -> None:
         "decoder_self,1,0, will,Lucas, will,Lucas,0.25,0.5,-0.25"
     )
     assert to_csv(edges_table(strongest_edges(RECORD, 1))).splitlines() == [
-        "kind,place,query,key,query_token,key_token,weight",
-        'decoder_self,"layer 0, head 0",0,0,Lucas,Lucas,1.0',
+        "kind,place,query,key,query_token,key_token,weight,row_label",
+        'decoder_self,"layer 0, head 0",0,0,Lucas,Lucas,1.0,Lucas',
     ]
     sees = frozen([[1]], np.bool_)
-    one = AttentionEvolution("cross", 1, 0, ("a",), ("b",), frozen([[[0.5]]]), sees, (AttentionStep(40, 0, 0.5, 0, 0),))
+    one = AttentionEvolution("cross", ("a",), ("b",), 1, 0, frozen([[[0.5]]]), sees, (AttentionStep(40, 0, 0.5, 0, 0),))
     assert to_csv(evolution_table(one)).splitlines()[1] == "cross,1,0,40,0,0,a,b,0.5"
 
 

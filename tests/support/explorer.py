@@ -12,16 +12,29 @@ from textual.pilot import Pilot
 from tfcli.explorer.app import Explorer, Read
 from tfcli.explorer.scene import ReadText
 from tfcli.inspection.attention import AttentionKind, AttentionRecord
+from tfcli.inspection.embeddings import Word
 from tfcli.inspection.heads import HeadExample, HeadStatistics, RoleShare
 
 
-def record(kind: AttentionKind, queries: tuple[str, ...], keys: tuple[str, ...], seed: int = 0) -> AttentionRecord:
-    """Two layers of three heads with random weights; those of a decoder are masked."""
+def record(
+    kind: AttentionKind, queries: tuple[str, ...], keys: tuple[str, ...], seed: int = 0, nexts: tuple[str, ...] = ()
+) -> AttentionRecord:
+    """Two layers of three heads with random weights; those of a decoder are masked. The last of `nexts` is a guess."""
     scores = np.random.default_rng(seed).normal(0, 2, (2, 3, len(queries), len(keys))).astype(np.float32)
     shown = np.where(np.tri(len(queries), len(keys), dtype=bool) | (kind != "decoder_self"), scores, -np.inf)
     weights = np.exp(shown - shown.max(-1, keepdims=True))
     weights = (weights / weights.sum(-1, keepdims=True)).astype(np.float32)
-    return AttentionRecord(kind, queries, keys, weights, focus=(1, 2), scores=scores)
+    told = {"next_tokens": nexts, "next_predicted": bool(nexts)}
+    words = (tuple(Word(token.strip(), (at,)) for at, token in enumerate(side)) for side in (queries, keys))
+    query_words, key_words = words
+    return AttentionRecord(
+        *(kind, queries, keys, weights),
+        focus=(1, 2),
+        scores=scores,
+        query_words=query_words,
+        key_words=key_words,
+        **told,
+    )
 
 
 def statistics(kind: AttentionKind) -> tuple[HeadStatistics, ...]:
@@ -49,8 +62,8 @@ def translation_reading() -> ReadText:
     source, target = ("O", "gato", "dorme", "</s>"), ("<s>", "The", "cat", "sleeps")
     records = (
         record("encoder_self", source, source, 1),
-        record("decoder_self", target, target, 2),
-        record("cross", target, source, 3),
+        record("decoder_self", target, target, 2, (*target[1:], ".")),
+        record("cross", target, source, 3, (*target[1:], ".")),
     )
     return ReadText("O gato dorme", None, records, statistics("cross"))
 

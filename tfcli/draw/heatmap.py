@@ -278,7 +278,8 @@ class HeatMap:
 
     def _layout(self, width: int, in_color: bool) -> Layout:
         columns = self.values.shape[1]
-        gutter = min(widest(self.row_labels), max(8, width // 5)) + 1 if self.row_labels else 0
+        # Labels have a fifth of the width, or what cells of two columns leave.
+        gutter = min(widest(self.row_labels), max(8, width // 5, width - 2 * columns - 2)) + 1 if self.row_labels else 0
         room = max(1, width - gutter - (len(_GAP) if self.kept else 0))
         if self.wide and columns * 2 <= room:
             return Layout(gutter, 2, 1, 1, 1)

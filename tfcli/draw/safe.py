@@ -71,6 +71,34 @@ def shortened(label: str, longest: int) -> str:
     return fit(label, min(cell_len(label), longest))
 
 
+ARROW = " → "
+"""Between what a row reads and what comes next; no label holds it, for a label has no blanks."""
+_SIDE = 4
+
+
+def in_room(labels: tuple[str, ...], width: int) -> tuple[str, ...]:
+    """Labels in at most `width` cells each. Of an "input → next" that does not fit, each side gets half of the room and
+    what the other leaves, and a "?" at its end stays; where no four cells a side are left, all are the inputs alone.
+
+    >>> in_room(("travelling → December", ". → December?"), 15)
+    ('trave… → Decem…', '. → December?')
+    >>> in_room(("travelling → December", "a → b"), 9)
+    ('travelli…', 'a')
+    """
+    room = width - len(ARROW)
+    if room < 2 * _SIDE and widest(labels) > width:
+        return tuple(shortened(label.partition(ARROW)[0], width) for label in labels)
+
+    def one(label: str) -> str:
+        before, arrow, after = label.partition(ARROW)
+        if not arrow or cell_len(label) <= width:
+            return shortened(label, width)
+        before, mark = shortened(before, max(room // 2, room - cell_len(after))), "?" * after.endswith("?")
+        return before + arrow + shortened(after.removesuffix("?"), room - cell_len(before) - len(mark)) + mark
+
+    return tuple(map(one, labels))
+
+
 def broken(items: Iterable[T], width: int, cells: Callable[[T], int], ends_line: Callable[[T], bool]) -> list[list[T]]:
     """Items in lines of at most `width` cells, one cell behind each; one that ends its line is the last there."""
     lines: list[list[T]] = []

@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.worker import get_current_worker
 
 from tfcli.errors import TfcliError
-from tfcli.explorer.panels import CSS, KEYS, THEMES, HelpScreen, Panels, Prompt
+from tfcli.explorer.panels import KEYS, THEMES, HelpScreen, Panels, Prompt
 from tfcli.explorer.scene import Look, ReadText, Scene, export, plain_command
 from tfcli.explorer.state import View, following
 
@@ -24,7 +24,7 @@ _AT_ONCE = {"tab", "ctrl+c"}  # Textual has uses of its own for them
 class Explorer(App[str]):
     """Shows a reading, as `Scene` says of the arguments; what it returns is the plain command of the last view."""
 
-    CSS = CSS
+    CSS_PATH = "explorer.tcss"
     TITLE = "tfcli explore"
     ENABLE_COMMAND_PALETTE = False
     AUTO_FOCUS = None
@@ -53,6 +53,8 @@ class Explorer(App[str]):
         return self.scene.view
 
     def _look(self, view: View) -> None:
+        if view.words != self.view.words:
+            view = self.scene.reading.reworded(view)
         self._show(replace(self.scene, view=view))
 
     def _show(self, scene: Scene) -> None:
@@ -61,7 +63,7 @@ class Explorer(App[str]):
         self._panels.say("")
         self._panels.show(scene)
 
-    # Keys, in the order of `keys.KEYS`.
+    # Keys, in the order of `explorer.toml`.
 
     def action_move(self, rows: int, columns: int) -> None:
         self._look(self.view.moved(self.scene.record, rows, columns))
@@ -81,7 +83,8 @@ class Explorer(App[str]):
         elif len(reading.records) == 1:
             self._panels.say("This model has one kind of attention.")
         else:
-            self._look(self.view.to_kind(reading.record(following(reading.kinds(), self.view.place.kind))))
+            kind = following(reading.kinds(), self.view.place.kind)
+            self._look(self.view.to_kind(reading.record(kind, words=self.view.words)))
 
     def action_change(self, how: str) -> None:
         self._look(getattr(self.view, how)())

@@ -4,6 +4,7 @@ Cells are as large as fit, else half blocks, else pooled or cropped.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,7 @@ from tfcli.draw.heatmap import (
     vertical,
 )
 from tfcli.draw.numbers import weight
-from tfcli.draw.safe import fit, shortened, widest
+from tfcli.draw.safe import fit, in_room, widest
 from tfcli.explorer.scene import BOLD, DIM, Drawn, Map, Scene, cursor_style, map_brush, mark_style
 from tfcli.explorer.state import View, around
 from tfcli.inspection.attention import AttentionRecord
@@ -83,7 +84,9 @@ def lay_out(
 ) -> Grid:
     """The grid of a map with these labels in an area of so many columns and lines of the screen."""
     width, height = area
-    gutter = min(widest(rows), max(6, width // 5)) + _MARKS
+    # Labels of rows have a fifth of the width, or what narrow cells with numbers leave of a third.
+    left = min(width // 3, width - _ZOOMED[0] * len(columns) - _MARKS)
+    gutter = min(widest(rows), max(6, width // 5, left)) + _MARKS
     header = min(widest(columns), TALLEST, max(2, height // 4)) + 1
     room = max(1, width - gutter)
     whole = Grid(gutter, header, 1, cell_height=1, rows=len(rows), columns=len(columns))
@@ -110,7 +113,7 @@ def lay_out(
 
 
 _FOOTER = 4  # an empty line, the cursor's cell, the scale, and its words where they do not stand beside it
-_LONGEST = 16
+_LONGEST = 20
 _SCALES = {"linear": "", "log": "logarithmic", "row": "each row by itself"}
 
 
@@ -154,12 +157,12 @@ class AttentionMap(Drawn):
 
     def _readout(self, scene: Scene) -> Line:
         row, column = self._pointed or scene.cursor
-        query, key = (shortened(label, _LONGEST) for label in (scene.queries[row], scene.keys[column]))
+        [query], [key] = in_room((scene.queries[row],), _LONGEST), in_room((scene.keys[column],), _LONGEST)
         value = float(scene.values.numbers[row, column])
         if np.isnan(value):
             return [Segment(f"{query} may not look at {key}: exactly 0", BOLD)]
         number = f"{value:+.4f}" if scene.values.signed else f"{value:.4f}"
-        line = [Segment(f"{query} → {key}  {number}", BOLD)]
+        line = [Segment(f"{query} at {key}  {number}", BOLD)]
         view, scores = scene.view, scene.record.scores
         if view.quantity == "scores":
             line.append(Segment(f"  weight {scene.weights[row, column]:.4f}", DIM))
@@ -174,6 +177,8 @@ class AttentionMap(Drawn):
         elif grid.rows < len(scene.queries) or grid.columns < len(scene.keys):
             rows = f"rows {grid.first_row}–{grid.first_row + grid.rows - 1}"
             words.insert(0, f"{rows}, columns {grid.first_column}–{grid.first_column + grid.columns - 1}")
+        if scene.record.next_predicted and scene.view.row == len(scene.queries) - 1:
+            words.append("?: the model's likeliest")
         return ", ".join(word for word in words if word)
 
 
@@ -220,9 +225,13 @@ class MapPicture:
         lines = ([Segment(fit(text, grid.columns * width))] for text in above)
         return [*([pad, *changed(line, at, width, style)] for line in lines), mark]
 
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        return in_room(self.scene.queries, self.grid.gutter - _MARKS)
+
     def _label(self, line: int) -> Line:
         """What stands before a line of cells."""
-        grid, width, queries = self.grid, self.grid.gutter - 2, self.scene.queries
+        grid, width, queries = self.grid, self.grid.gutter - _MARKS, self._names
         point = self._point[0]
         if grid.halves:
             own, row = point // 2 == line, line * 2 * grid.factor

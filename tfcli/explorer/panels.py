@@ -32,6 +32,7 @@ from tfcli.explorer.scene import (
     BOLD,
     CURSOR,
     DIM,
+    SAID,
     Drawn,
     Scene,
     cursor_style,
@@ -41,7 +42,7 @@ from tfcli.explorer.scene import (
     plain_words,
 )
 from tfcli.explorer.state import View, around
-from tfcli.inspection.attention.matrix_view import KIND_NAMES
+from tfcli.inspection.attention.matrix_view import KIND_NAMES, labels
 
 
 @dataclass(frozen=True)
@@ -51,43 +52,11 @@ class Key:
     keys: str
     written: str
     action: str
-    words: str
+    words: str = ""
     hint: str = ""
 
 
-KEYS = (
-    Key("up", "← ↑ ↓ →", "move(-1, 0)", "move the cursor: a query and a key", "cursor"),
-    Key("down", "", "move(1, 0)", ""),
-    Key("left", "", "move(0, -1)", ""),
-    Key("right", "", "move(0, 1)", ""),
-    Key("home", "home end", "move(0, -1000000)", "to the first or the last key"),
-    Key("end", "", "move(0, 1000000)", ""),
-    Key("pageup", "pgup pgdn", "move(-10, 0)", "ten queries up or down"),
-    Key("pagedown", "", "move(10, 0)", ""),
-    Key("l,full_stop", "h l  or  , .", "head(1)", "the head before or behind", "head"),
-    Key("h,comma", "", "head(-1)", ""),
-    Key("j,right_square_bracket", "k j  or  [ ]", "layer(1)", "the layer below or above", "layer"),
-    Key("k,left_square_bracket", "", "layer(-1)", ""),
-    Key("t,tab", "t  or  tab", "kind", "the kind of attention: encoder's, decoder's, cross", "kind"),
-    Key("w", "w", "change('requantified')", "scores before the softmax, or weights behind it", "scores"),
-    Key("r", "r", "change('recombined')", "the mean of the layer's heads, the rollout, one head", "mean"),
-    Key("s", "s", "change('rescaled')", "colours on a linear or logarithmic scale, or row by row", "scale"),
-    Key("a", "a", "switch('one_scale')", "small maps on their own colour scales, or all on one"),
-    Key("c", "c", "change('recolored')", "the colour map: cividis, viridis", "colours"),
-    Key("b", "b", "background", "a light or a dark background", "light"),
-    Key("d", "d", "difference", "mark this head; then, on another one, the difference", "difference"),
-    Key("o", "o", "switch('sorted')", "bars with the largest first, or in the order of the keys", "order"),
-    Key("z", "z", "switch('zoomed')", "a large map cropped around the cursor, or whole", "zoom"),
-    Key("e", "e", "edit", "another text", "edit"),
-    Key("E", "E", "edit_target", "another target; an empty one is the model's translation"),
-    Key("slash", "/  n", "search", "find a token, and the next one that is found", "search"),
-    Key("n", "", "search_on", ""),
-    Key("x", "x", "export", "write this head as .svg, .html, .csv or .json", "export"),
-    Key("question_mark", "?", "help", "these keys", "help"),
-    Key("q,ctrl+c", "q", "quit", "leave; the plain command of the last view is printed", "quit"),
-)
-
-
+KEYS = tuple(Key(*one) for one in SAID["keys"])
 _HINTS = [(key.written.split("  ")[0], key.hint) for key in KEYS if key.hint]
 
 
@@ -249,13 +218,14 @@ class TokenStrip(Drawn):
         brush = map_brush(scene.view, scene.color_system)
         shades = levels(scene.values.shades[scene.view.row], scene.values.low, scene.values.high).tolist()
         mark = cursor_style(scene.color_system)
-        queries = [mark if row == scene.view.row else DIM for row in range(len(scene.queries))]
+        inputs = labels(scene.record.query_tokens)
+        queries = [mark if row == scene.view.row else DIM for row in range(len(inputs))]
         keys = [
             DIM if level == NO_VALUE else brush.readable(level) if brush.in_color else Style.null() for level in shades
         ]
         keys[scene.view.column] += Style(underline=True, bold=True)
         name = mark_style(scene.color_system)
-        above, of_queries = _strip(Segment("query ", name), scene.queries, queries, scene.view.row, width)
+        above, of_queries = _strip(Segment("query ", name), inputs, queries, scene.view.row, width)
         below, of_keys = _strip(Segment("keys  ", name), scene.keys, keys, scene.view.column, width)
         self._spans = of_queries, of_keys
         return [above, below]
@@ -288,41 +258,7 @@ def _strip(
     return line, spans
 
 
-THEMES = tuple(
-    Theme(
-        name,
-        primary=map_frame,
-        background=background,
-        foreground=text,
-        surface=line,
-        dark=name == "dark",
-        variables={"frame": frame, "quiet": quiet, "mark": hexadecimal(CURSOR)},
-    )
-    for name, background, line, text, frame, quiet, map_frame in (
-        ("dark", "#0d1117", "#161b22", "#e6edf3", "#30363d", "#8b949e", "#58a6ff"),
-        ("light", "#ffffff", "#eef1f4", "#1f2328", "#c4cad1", "#59636e", "#0969da"),
-    )
-)
-
-CSS = """
-Screen { background: $background; color: $foreground; }
-#panels { height: 1fr; }
-#header { height: 1; background: $surface; }
-#body { height: 1fr; }
-#heads, #map, #row, #facts { border: round $frame; border-title-color: $quiet; border-subtitle-color: $quiet; }
-#map { width: 1fr; border: round $primary 60%; border-title-color: $foreground; }
-#side { width: 30; }
-#heads { height: 1fr; }
-#facts { height: 8; }
-#row { width: 34; }
-#tokens { height: 2; }
-#command { height: 1; background: $surface; }
-#prompt { height: 3; border: round $mark; background: $background; padding: 0 1; }
-#prompt:focus { border: round $mark; }
-#hints { height: 1; }
-HelpScreen { align: center middle; }
-#help { width: auto; max-width: 78; height: auto; border: round $mark; background: $surface; padding: 0 2; }
-"""
+THEMES = tuple(Theme(**one | {"variables": one["variables"] | {"mark": hexadecimal(CURSOR)}}) for one in SAID["themes"])
 
 _SMALL = 60
 _ROOMY = 110
@@ -330,13 +266,6 @@ _NARROWEST = 20
 _LINES = 4  # the header, the two token lines and the hints
 
 Purpose = Literal["text", "target", "search", "export"]
-
-_TITLES: dict[Purpose, str] = {
-    "text": "text",
-    "target": "target; empty: the model's own translation",
-    "search": "find a token",
-    "export": "write this head to a file: .svg .html .csv .json",
-}
 # A line holds no line breaks: they are shown, and typed, as signs.
 _SIGNS = str.maketrans("⏎⇥", "\n\t")
 
@@ -362,7 +291,7 @@ class Prompt(Input):
     def ask(self, purpose: Purpose, text: str) -> None:
         """Open, with a text to begin from."""
         self.purpose = purpose
-        self.border_title = f"{_TITLES[purpose]} · enter, or escape"
+        self.border_title = f"{SAID['prompts'][purpose]} · enter, or escape"
         self.value = printable(text)
         self.cursor_position = len(self.value)
         self.display = True
@@ -411,6 +340,7 @@ class Panels(Vertical):
             # As rich's text, for Textual takes brackets in a string for markup, and a token may be "[MASK]".
             self.query_one(f"#{name}").border_title = Text(title)
         self.query_one("#heads").border_subtitle = "one scale" if scene.view.one_scale else "own scales"
+        self.query_one("#map").border_subtitle = "rows: input → next token" if scene.record.next_tokens else ""
         self._arrange(self.size.width, self.size.height)
 
     def say(self, message: str, *, is_error: bool = False) -> None:

@@ -1,7 +1,8 @@
 """What the explorer computes for a text, and the files that it writes of it."""
 
 import shlex
-from dataclasses import dataclass
+import tomllib
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 
@@ -24,7 +25,6 @@ from tfcli.errors import TfcliError, UsageError
 from tfcli.explorer.state import View
 from tfcli.inspection.attention import (
     AttentionDifference,
-    AttentionEdges,
     AttentionHeads,
     AttentionKind,
     AttentionRecord,
@@ -38,14 +38,12 @@ from tfcli.inspection.heads.find import Material
 from tfcli.inspection.heads.roles import heads_on
 from tfcli.inspection.heads.statistics import Copies, copies
 from tfcli.inspection.passes import KINDS, read_text, record_model
+from tfcli.inspection.words import attention_in_words
 from tfcli.outputs import require_output, with_tilde, write_output
 from tfcli.runs.load import LoadedRun
 
-FIRST_TEXTS = {
-    "decoder": "Tom swam to the bank",
-    "encoder": "Tom swam to the bank",
-    "encoder-decoder": "O livro está em cima da mesa.",
-}
+SAID = tomllib.loads(Path(__file__).with_name("explorer.toml").read_text("utf-8"))
+FIRST_TEXTS: dict[str, str] = SAID["first_texts"]
 """What is shown before anybody has typed a text, by architecture."""
 
 
@@ -59,16 +57,20 @@ class ReadText:
     records: tuple[AttentionRecord, ...]
     statistics: tuple[HeadStatistics, ...]
 
-    def record(self, kind: AttentionKind) -> AttentionRecord:
-        [found] = [record for record in self.records if record.kind == kind]
+    def record(self, kind: AttentionKind, *, words: bool = False) -> AttentionRecord:
+        [found] = [record for record in (self._in_words if words else self.records) if record.kind == kind]
         return found
+
+    @cached_property
+    def _in_words(self) -> tuple[AttentionRecord, ...]:
+        return tuple(map(attention_in_words, self.records))
 
     def found(self, view: View) -> AttentionHeads | AttentionDifference:
         """What a view looks at: a head, a mean, a rollout or a difference. The last one is kept."""
         asked = view.place.kind, view.choice
         if asked not in self._found:
             found = chosen_attention([self.record(view.place.kind)], view.choice)
-            assert not isinstance(found, AttentionEdges)
+            assert isinstance(found, AttentionHeads | AttentionDifference)
             self._found.clear()
             self._found[asked] = found
         return self._found[asked]
@@ -92,7 +94,17 @@ class ReadText:
 
     def kept_view(self, view: View) -> View:
         """A view of another text, moved to where this one has something to show."""
-        return view.at(self.record(view.place.kind), view.row, view.column)
+        return view.at(self.record(view.place.kind, words=view.words), view.row, view.column)
+
+    def reworded(self, view: View) -> View:
+        """A view of words that was one of pieces: the cursor on the word of its piece; the other way, on the last."""
+        whole = self.record(view.place.kind)
+        sides = (view.row, whole.query_words), (view.column, whole.key_words)
+        row, column = (
+            next(n for n, word in enumerate(words) if at in word.places) if view.words else words[at].places[-1]
+            for at, words in sides
+        )
+        return replace(view, row=row, column=column)
 
 
 @dataclass(frozen=True)
@@ -152,11 +164,11 @@ class Scene:
 
     @cached_property
     def record(self) -> AttentionRecord:
-        return self.reading.record(self.view.place.kind)
+        return self.reading.record(self.view.place.kind, words=self.view.words)
 
     @cached_property
     def queries(self) -> tuple[str, ...]:
-        return labels(self.record.query_tokens)
+        return labels(self.record.asking)
 
     @cached_property
     def keys(self) -> tuple[str, ...]:

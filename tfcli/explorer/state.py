@@ -22,7 +22,7 @@ class View:
     """What is looked at and how; the cursor is on a `row`, a query, and a `column`, a key.
 
     The `marked` head is what others are `compared` with; a `zoomed` map is cropped around the cursor, not pooled; small
-    maps share `one_scale` or have their own; `sorted` bars come with the largest first.
+    maps share `one_scale` or have their own; `sorted` bars come with the largest first. Of `words`, pieces are merged.
     """
 
     place: Head
@@ -37,6 +37,7 @@ class View:
     one_scale: bool = False
     zoomed: bool = False
     sorted: bool = False
+    words: bool = False
 
     @property
     def against(self) -> Head | None:
@@ -51,14 +52,15 @@ class View:
     @property
     def choice(self) -> AttentionChoice:
         """What is looked at, as `tfcli inspect attention` is asked for it."""
-        layer, head = self.place.layer, self.place.head
+        shown = AttentionChoice(layer=self.place.layer, words=self.words)
         if self.combined == "mean":
-            return AttentionChoice(layer=layer, average="layer")
+            return replace(shown, average="layer")
         if self.combined == "rollout":
-            return AttentionChoice(layer=layer, rollout=True)
+            return replace(shown, rollout=True)
         if self.against is not None:
-            return AttentionChoice(layer=layer, head=head, against_head=f"{self.against.layer}.{self.against.head}")
-        return AttentionChoice(layer=layer, head=head, scores=self.quantity == "scores")
+            against = f"{self.against.layer}.{self.against.head}"
+            return replace(shown, head=self.place.head, against_head=against)
+        return replace(shown, head=self.place.head, scores=self.quantity == "scores")
 
     def at(self, record: AttentionRecord, row: int, column: int) -> "View":
         """The cursor on a cell; outside of the map, on the nearest one."""
@@ -94,9 +96,13 @@ class View:
         return replace(self, palette=following(get_args(Palette), self.palette))
 
     def requantified(self) -> "View":
-        """Scores in the place of weights, and back; of this head, for scores are not compared."""
+        """Scores in the place of weights, and back; of this head and of pieces, for scores neither compare nor add."""
         quantity: Quantity = "weights" if self.quantity == "scores" else "scores"
-        return replace(self, quantity=quantity, combined="head", compared=False)._scaled()
+        return replace(self, quantity=quantity, combined="head", compared=False, words=False)._scaled()
+
+    def reworded(self) -> "View":
+        """Words in the place of their pieces, and back."""
+        return replace(self, words=not self.words, quantity="weights")
 
     def recombined(self) -> "View":
         """The mean of the layer's heads, then the rollout, then the head again."""

@@ -39,6 +39,8 @@ def attention_in_words(record: AttentionRecord) -> AttentionRecord:
         record,
         query_tokens=tuple(word.text for word in queries),
         key_tokens=tuple(word.text for word in keys),
+        next_tokens=(*(word.text for word in queries[1:]), record.next_tokens[-1]) if record.next_tokens else (),
+        words=True,
         weights=frozen(merged(on_words, queries, -2, np.mean)),
         scores=None,
         bias=None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from tfcli.inspection.embeddings import Word
@@ -18,7 +18,38 @@ AttentionKind = Literal["encoder_self", "decoder_self", "cross"]
 
 
 @dataclass(frozen=True)
-class AttentionRecord:
+class AttentionTokens:
+    """The queries and the keys of a kind of attention, as tokens or, of `words`, merged into these.
+
+    The next token of a row is what its query looks for in a decoder: `next_tokens` has it for each query; () where none
+    predicts. `next_predicted`: the text ends at the last query, and what is behind it is the model's likeliest.
+    """
+
+    kind: AttentionKind
+    query_tokens: tuple[str, ...]
+    key_tokens: tuple[str, ...]
+    next_tokens: tuple[str, ...] = field(default=(), kw_only=True)
+    next_predicted: bool = field(default=False, kw_only=True)
+    words: bool = field(default=False, kw_only=True)
+
+    @property
+    def asking(self) -> tuple[str, ...]:
+        """What each row reads: a query; of those that predict, "query → next token", "?" behind the model's own."""
+        return asking(self.query_tokens, self.next_tokens, predicted=self.next_predicted)
+
+    def sides(self) -> dict[str, Any]:
+        """The same for another record of these queries and keys."""
+        return {one.name: getattr(self, one.name) for one in fields(AttentionTokens)}
+
+
+def asking(queries: tuple[str, ...], nexts: tuple[str, ...], *, predicted: bool) -> tuple[str, ...]:
+    """As `AttentionTokens.asking`."""
+    marks = [*[""] * (len(nexts) - 1), "?" * predicted]
+    return tuple(f"{own} → {after}{mark}" for own, after, mark in zip(queries, nexts, marks, strict=False)) or queries
+
+
+@dataclass(frozen=True)
+class AttentionRecord(AttentionTokens):
     """One kind of attention of one text: `weights` after the softmax, of which each row over the keys sums to 1.
 
     Attributes:
@@ -37,9 +68,6 @@ class AttentionRecord:
     """
 
     json_list: ClassVar = "records"
-    kind: AttentionKind
-    query_tokens: tuple[str, ...]
-    key_tokens: tuple[str, ...]
     weights: NDArray[np.float32]
     focus: tuple[int, int] = (0, 0)
     scores: NDArray[np.float32] | None = None
@@ -70,7 +98,8 @@ class AttentionRecord:
         """What its JSON says: of what is not always there, what is."""
         extra = ("scores", "names", "query_positions", "key_positions")
         there = [name for name in extra if getattr(self, name) is not None and len(getattr(self, name))]
-        return ("kind", "query_tokens", "key_tokens", "weights", *there)
+        nexts = ("next_tokens", "next_predicted") if self.next_tokens else ()
+        return ("kind", "query_tokens", *nexts, "key_tokens", "weights", *there)
 
     def hidden(self, layer: int, head: int) -> NDArray[np.bool_]:
         """Where a query may not look: as the mask has it; without one, where the weight is exactly 0. Shape: (T, S)."""
@@ -123,12 +152,13 @@ def _are_words(
 
 @dataclass(frozen=True)
 class AttentionEdge:
-    """One query looking at one key; `only`: it may look at no other."""
+    """One query looking at one key; `only`: it may look at no other. its row is labelled as in `asking`."""
 
     query: int
     key: int
     query_token: str
     key_token: str
+    row_label: str
     weight: float
     only: bool = False
 
@@ -146,19 +176,44 @@ class AttentionEdges:
     share: float
 
 
+@dataclass(frozen=True, kw_only=True)
+class AttentionPair(AttentionEdge):
+    """A word looking at another over all layers and heads: `weights` (L, H), of which `weight` is the mean, `layer` and
+    `head` the place of the largest. `chance` is what the word gives when it looks alike at all that it may look at; 0:
+    it may not look. `rank` is the mean's among the `others`: the words that it may look at, but for itself."""
+
+    weights: NDArray[np.float32]
+    layer: int
+    head: int
+    chance: float
+    rank: int
+    others: int
+
+    @property
+    def largest(self) -> float:
+        """The largest of all weights."""
+        return float(self.weights[self.layer, self.head])
+
+
 @dataclass(frozen=True)
-class AttentionDifference:
+class AttentionPairs:
+    """Pairs of words as they were named, in self-attention both ways; `heads` of all layers together."""
+
+    kind: AttentionKind
+    heads: int
+    pairs: tuple[AttentionPair, ...]
+
+
+@dataclass(frozen=True)
+class AttentionDifference(AttentionTokens):
     """One attention against another: `weights` − `other_weights`, query by query and key by key, each (T, S).
 
     `place` is what both are, "layer 1, head 0"; "" where the names say it. `mask` (T, S) is True where a query may look
     on at least one side. `largest` are (row, column) of the differences furthest from 0, the first first.
     """
 
-    kind: AttentionKind
     names: tuple[str, str]
     place: str
-    query_tokens: tuple[str, ...]
-    key_tokens: tuple[str, ...]
     other_query_tokens: tuple[str, ...]
     other_key_tokens: tuple[str, ...]
     weights: NDArray[np.float32]
@@ -167,6 +222,12 @@ class AttentionDifference:
     largest: tuple[tuple[int, int], ...]
     query_positions: tuple[int, ...]
     key_positions: tuple[int, ...]
+    other_next_tokens: tuple[str, ...] = ()
+
+    @property
+    def other_asking(self) -> tuple[str, ...]:
+        """What each row of the second side reads."""
+        return asking(self.other_query_tokens, self.other_next_tokens, predicted=self.next_predicted)
 
     @property
     def differences(self) -> NDArray[np.float32]:
@@ -198,15 +259,12 @@ class AttentionStep:
 
 
 @dataclass(frozen=True)
-class AttentionEvolution:
+class AttentionEvolution(AttentionTokens):
     """One head on one text, at every checkpoint that the run keeps: `weights` (steps, T, S); `mask` (T, S) is True
     where a query may look."""
 
-    kind: AttentionKind
     layer: int
     head: int
-    query_tokens: tuple[str, ...]
-    key_tokens: tuple[str, ...]
     weights: NDArray[np.float32]
     mask: NDArray[np.bool_]
     steps: tuple[AttentionStep, ...]
@@ -236,5 +294,5 @@ class AttentionQuery(AttentionHeads):
     predicted: tuple[Candidate, ...] = ()
 
 
-AttentionFound = AttentionHeads | AttentionEdges | AttentionDifference | AttentionEvolution
+AttentionFound = AttentionHeads | AttentionEdges | AttentionPairs | AttentionDifference | AttentionEvolution
 """What can be asked of a text's attention."""

@@ -13,7 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfcli.errors import UsageError, shortened
-from tfcli.inspection.attention import AttentionEdge, AttentionEdges, AttentionKind, AttentionRecord
+from tfcli.inspection.attention import (
+    AttentionEdge,
+    AttentionEdges,
+    AttentionKind,
+    AttentionPair,
+    AttentionPairs,
+    AttentionRecord,
+)
 from tfcli.inspection.words import attention_in_words
 from tfcli.records.arrays import frozen
 from tfcli.records.roles import MASK_NAMES
@@ -65,10 +72,12 @@ def cropped(
         mask=None if record.mask is None else frozen(record.mask[cells], np.bool_),
         query_positions=_at(record.rows, of_rows) if len(of_rows) < queries else record.query_positions,
         key_positions=_at(record.columns, kept) if len(kept) < keys else record.key_positions,
+        next_tokens=_at(record.next_tokens, of_rows) if record.next_tokens else (),
+        next_predicted=record.next_predicted and of_rows[-1] == queries - 1,
     )
 
 
-def row_of(record: AttentionRecord, name: str) -> int:
+def row_of(record: AttentionRecord, name: str, option: str = "--query") -> int:
     """The query that is spelled so ("bank", or "bank:2" for the second of them): a token as tables label it, else a
     word, which is its last token. A UsageError where there is none, or there are several, whose names it lists."""
     places = _named(record, name)
@@ -80,11 +89,11 @@ def row_of(record: AttentionRecord, name: str) -> int:
             )
         return of_word[int(number) - 1]
     if len(places) > 1:
-        raise UsageError(f"--query {name!r} is there {len(places)} times", f"choose {_choices(name, places)}")
+        raise UsageError(f"{option} {name!r} is there {len(places)} times", f"choose {_choices(name, places)}")
     if not places:
         words = [word.text for word in record.query_words] or [token.strip() for token in record.query_tokens]
         listed = ", ".join(dict.fromkeys(word for word in words if word.strip()))
-        raise UsageError(f"--query {shortened(name)!r} is no word of the text", f"choose one of {listed}")
+        raise UsageError(f"{option} {shortened(name)!r} is no word of the text", f"choose one of {listed}")
     return places[0]
 
 
@@ -178,6 +187,8 @@ _REFUSED = (
     ("scores", ("words",), "is before the softmax, where the pieces of a word do not add up"),
     ("query", ("rows", "scores", "top_k", *_COMPARISONS, "evolution"), "shows one row of weights"),
     ("scores", ("top_k", *_COMPARISONS, "evolution"), _ONE_HEAD),
+    ("pairs", ("layer", "head", "average", "rollout", "rows", "columns", "query"), "is of whole words over all heads"),
+    ("pairs", ("scores", "top_k", *_COMPARISONS, "evolution"), "lists the mean and the largest weight"),
     ("evolution", ("average", "rollout", "top_k", *_COMPARISONS), "shows one head at every checkpoint"),
     ("evolution", ("rows", "columns", "first"), "shows the whole text, small"),
     ("against_head", ("average", "rollout"), "is one head less another"),
@@ -199,6 +210,7 @@ class AttentionChoice:
     columns: str | None = None
     first: int = 0
     query: str | None = None
+    pairs: str | None = None
     words: bool = False
     against_head: str | None = None
     against_text: str | None = None
@@ -287,6 +299,40 @@ def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
+def named_pairs(record: AttentionRecord, names: str) -> AttentionPairs:
+    """The weights of pairs of words, "fox jumps, brown fox": the first on the second and, in self-attention, the second
+    on the first. Each is named as `row_of` says; a UsageError where one is not, or a pair is not two words."""
+    seen = ~record.hidden(0, 0)
+    alike = replace(record, weights=frozen((seen / np.maximum(seen.sum(axis=1, keepdims=True), 1))[None, None]))
+    words, chance = attention_in_words(record), attention_in_words(alike).weights[0, 0]
+    turned = replace(words, query_tokens=words.key_tokens, query_words=words.key_words)
+    means, found, across = words.weights.mean(axis=(0, 1), dtype=np.float64), [], words.kind == "cross"
+    others = (chance > 0) & np.array([word.kind == "word" for word in words.key_words])
+    if not across:
+        np.fill_diagonal(others, val=False)
+    for pair in names.split(","):
+        if len(two := pair.split()) != 2:
+            problem = f"--pairs {shortened(pair.strip())!r} is not two words"
+            raise UsageError(problem, "write two words a pair and a comma between pairs: 'fox jumps, brown fox'")
+        row, column = (row_of(side, name, "--pairs") for side, name in zip((words, turned), two, strict=True))
+        for at in [(row, column)] if across else [(row, column), (column, row)]:
+            weights = words.weights[:, :, *at]
+            layer, head = np.unravel_index(int(weights.argmax()), weights.shape)
+            named = words.query_tokens[at[0]], words.key_tokens[at[1]], words.asking[at[0]]
+            found.append(
+                AttentionPair(
+                    *(*at, *named, float(means[at])),
+                    weights=weights,
+                    layer=int(layer),
+                    head=int(head),
+                    chance=float(chance[at]),
+                    rank=1 + int((others[at[0]] & (means[at[0]] > means[at])).sum()),
+                    others=int(others[at[0]].sum()),
+                )
+            )
+    return AttentionPairs(record.kind, words.weights[..., 0, 0].size, tuple(found))
+
+
 def strongest_edges(record: AttentionRecord, count: int) -> AttentionEdges:
     """The `count` largest weights of the head in focus; of equal ones, the earlier query and key first.
 
@@ -300,6 +346,7 @@ def strongest_edges(record: AttentionRecord, count: int) -> AttentionEdges:
     edges = tuple(
         AttentionEdge(
             *(record.rows[row], record.columns[column], record.query_tokens[row], record.key_tokens[column]),
+            record.asking[row],
             weight=float(weights[row, column]),
             only=bool(alone[row]) and len(record.columns) > 1,
         )

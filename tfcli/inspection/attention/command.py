@@ -1,6 +1,5 @@
 """``tfcli inspect attention``: which tokens look at which; its options in the panels of its help."""
 
-import shlex
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +22,7 @@ _output = partial(typer.Option, rich_help_panel=OUTPUT)
 _EVERY = "all; cross for pictures of an encoder-decoder"
 _FOLLOWED = "Follow the best text of so many beams: as the target, or behind a decoder's text."
 _LOOKS = "Where one word or token looks, and what is predicted behind it; WORD:2 is its second."
+_PAIRS = "The weights between named words, over all layers and heads, beside chance."
 _LISTED = "A list of the N strongest weights, or of the N largest differences."
 
 
@@ -44,6 +44,7 @@ def attention(
     columns: Annotated[str | None, _what(metavar="A:B", help="Keys from A up to B.", show_default="all")] = None,
     first: Annotated[int, _what(min=0, help="Keep the first N keys in sight, whatever is left out.")] = 0,
     query: Annotated[str | None, _what(metavar="WORD", help=_LOOKS, show_default=False)] = None,
+    pairs: Annotated[str | None, _what(metavar="'A B, …'", help=_PAIRS, show_default=False)] = None,
     words: Annotated[bool, _what("--words", help="Merge the pieces of each word into one.")] = False,
     kind: Annotated[
         Kind | None, _which(metavar="KIND", help="encoder_self, decoder_self or cross.", show_default=_EVERY)
@@ -77,7 +78,6 @@ def attention(
     npz: Annotated[
         Path | None, _output(metavar="F", help="Write all weights as a NumPy archive.", show_default=False)
     ] = None,
-    find: Annotated[Literal["bank", "alignment"] | None, typer.Option("--find", hidden=True)] = None,
     weights: Weights,
 ) -> None:
     """Show which tokens attend to which.
@@ -94,6 +94,7 @@ def attention(
       tfcli inspect attention runs/decoder-1 "Tom swam" --scores --head 0
       tfcli inspect attention runs/encoder-1 "Tom swam" --rollout
       tfcli inspect attention runs/decoder-1 "Tom swam" --words --query swam
+      tfcli inspect attention runs/decoder-1 "Tom swam" --pairs "Tom swam"
       tfcli inspect attention runs/decoder-1 "Tom swam" --rows -4: --top-k 9
       tfcli inspect attention runs/decoder-1 "Tom" --head 0 --against-head 0.1
       tfcli inspect attention runs/decoder-1 "Tom ran" --against-text "Tom sat"
@@ -104,14 +105,11 @@ def attention(
     from tfcli.inspection.attention.choice import AttentionChoice
     from tfcli.outputs import require_output
 
-    if find is not None:
-        place = {"--layer": layer, "--head": None if layer is None else head}
-        _moved(run, find, terminal, outputs, place | {f"--{name}": value for name, value in vars(weights).items()})
     if npz is not None:
         require_output(npz, "--npz")
     choice = AttentionChoice(**{field.name: typed[field.name] for field in fields(AttentionChoice)})
-    if npz is not None and (choice.compared or evolution):
-        raise UsageError("--npz writes one text's weights as they are", "leave --npz or the comparison out")
+    if npz is not None and (choice.compared or evolution or pairs):
+        raise UsageError("--npz writes one text's weights as they are", "leave --npz or the other one out")
     if text is None:
         raise UsageError("There is no TEXT to read", "give one, or - for stdin")
     text = read_text(text)
@@ -136,20 +134,6 @@ def attention(
     present(terminal, outputs, forms.view(), forms, AttentionForms.table, json=as_json, svg=forms.svg, html=forms.html)
 
 
-def _moved(run: Path, find: str, terminal: Terminal, outputs: Outputs, typed: dict[str, object]) -> None:
-    """Refuse --find, which was an option of this command, with the command that has it."""
-    from tfcli.errors import UsageError
-
-    defaults = {"--checkpoint": "best", "--device": "auto", "--threads": 0, "--color": "auto"}
-    typed |= {"--csv": outputs.csv, "--svg": outputs.svg, "--html": outputs.html, "--json": outputs.json}
-    typed |= {"--color": terminal.color, "--quiet": terminal.quiet, "--verbose": terminal.verbose}
-    words = [str(run), "--find", find]
-    for option, value in typed.items():
-        if value is not None and value is not False and value != defaults.get(option):
-            words += [option] if value is True else [option, str(value)]
-    raise UsageError("--find is an option of inspect heads", f"write `tfcli inspect heads {shlex.join(words)}`")
-
-
 def _require_few(found: "AttentionFound", forms: dict[str, bool]) -> None:
     """Refuse to print more numbers than anything could read."""
     from tfcli.errors import UsageError
@@ -172,8 +156,8 @@ def _write_npz(path: Path, records: "tuple[AttentionRecord, ...]") -> dict[str, 
 
     arrays: dict[str, Any] = {}
     for record in records:
-        for name in ("weights", "query_tokens", "key_tokens", "scores"):
-            if (values := getattr(record, name)) is not None:
+        for name in ("weights", "query_tokens", "next_tokens", "key_tokens", "scores"):
+            if (values := getattr(record, name)) is not None and len(values):
                 arrays[f"{record.kind}.{name}"] = np.asarray(values)
     path.parent.mkdir(parents=True, exist_ok=True)
     with writing(path, "--npz") as temporary, temporary.open("wb") as file:

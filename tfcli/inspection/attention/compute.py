@@ -16,11 +16,19 @@ from tfcli.inspection.attention import (
     AttentionFound,
     AttentionHeads,
     AttentionKind,
+    AttentionPairs,
     AttentionQuery,
     AttentionRecord,
     AttentionStep,
 )
-from tfcli.inspection.attention.choice import AttentionChoice, focused, head_place, require_head, strongest_edges
+from tfcli.inspection.attention.choice import (
+    AttentionChoice,
+    focused,
+    head_place,
+    named_pairs,
+    require_head,
+    strongest_edges,
+)
 from tfcli.inspection.heads.statistics import entropy
 from tfcli.inspection.passes import (
     Inputs,
@@ -32,7 +40,7 @@ from tfcli.inspection.passes import (
     record_model,
     require_room,
 )
-from tfcli.inspection.predictions.compute import candidates_at
+from tfcli.inspection.predictions.compute import candidates_at, likeliest_behind
 from tfcli.inspection.words import attention_in_words
 from tfcli.recipe.model import ModelSection
 from tfcli.records.arrays import frozen
@@ -68,10 +76,11 @@ def attention_record(run: LoadedRun, kind: AttentionKind, inputs: Inputs, passed
     """One kind of attention of a pass that has been made: of `inputs`, by the run's model."""
     layers, tokenizer = passed.attentions(kind), run.tokenizer
     queries, keys = query_ids(kind, inputs), key_ids(kind, inputs)
-    bias = [layer.bias for layer in layers if layer.bias is not None]
+    bias, tokens = [layer.bias for layer in layers if layer.bias is not None], tuple(tokenizer.labels(queries))
+    predicts = kind != "encoder_self" and run.config.model.predicts_tokens
     record = AttentionRecord(
         kind,
-        tuple(tokenizer.labels(queries)),
+        tokens,
         tuple(tokenizer.labels(keys)),
         weights=_stacked([layer.weights for layer in layers]),
         scores=_stacked([layer.scores for layer in layers]),
@@ -81,6 +90,8 @@ def attention_record(run: LoadedRun, kind: AttentionKind, inputs: Inputs, passed
         query_words=tokenizer.words(queries),
         key_words=tokenizer.words(keys),
         residuals=run.config.model.residuals,
+        next_tokens=(*tokens[1:], likeliest_behind(run, passed.last.hidden)) if predicts else (),
+        next_predicted=predicts,
     )
     return focused(record)
 
@@ -136,13 +147,12 @@ def difference(
     order = np.argsort(-size, axis=None, kind="stable")[: min(largest, int((size > 0).sum()))]
     rows, columns = np.unravel_index(order, size.shape)
     return AttentionDifference(
-        kind=record.kind,
+        **record.sides(),
         names=names,
         place=record.place(*places[0]) if places[0] == places[1] else "",
-        query_tokens=record.query_tokens,
-        key_tokens=record.key_tokens,
         other_query_tokens=other.query_tokens,
         other_key_tokens=other.key_tokens,
+        other_next_tokens=other.next_tokens,
         weights=frozen(weights),
         other_weights=frozen(other_weights),
         mask=frozen(~(record.hidden(*places[0]) & other.hidden(*places[1])), np.bool_),
@@ -194,11 +204,9 @@ def evolution(
     layer, head = focused(record, layer, head).focus
     maps = [read(load_run(run.directory.path, str(step), run.device)).weights[layer, head] for step in kept]
     return AttentionEvolution(
-        kind=kind,
+        **record.sides(),
         layer=layer,
         head=head,
-        query_tokens=record.query_tokens,
-        key_tokens=record.key_tokens,
         weights=frozen(np.stack(maps)),
         mask=frozen(~record.hidden(layer, head), np.bool_),
         steps=tuple(_step(step, weights, record.telling) for step, weights in zip(kept, maps, strict=True)),
@@ -233,15 +241,17 @@ def inspect_attention(run: LoadedRun, text: str, choice: AttentionChoice, checkp
         return found
     whole, [row] = records[-1], found.records
     at = whole.query_words[row.rows[0]].places[-1] if choice.words else row.rows[0]
-    predicts = whole.kind != "encoder_self" and run.config.model.predicts_tokens
-    predicted = tuple(candidates_at(run, inputs, at)) if predicts else ()
+    predicted = tuple(candidates_at(run, inputs, at)) if whole.next_tokens else ()
     return AttentionQuery(found.records, choice.layer, choice.head, predicted=predicted)
 
 
 def chosen_attention(
     records: Sequence[AttentionRecord], choice: AttentionChoice
-) -> AttentionHeads | AttentionEdges | AttentionDifference:
-    """As `inspect_attention`, of weights that are there: heads, the strongest weights, or a head less another one."""
+) -> AttentionHeads | AttentionEdges | AttentionPairs | AttentionDifference:
+    """As `inspect_attention`, of weights that are there: heads, the strongest weights, pairs, or a head less another
+    one."""
+    if choice.pairs is not None:
+        return named_pairs(records[-1], choice.pairs)
     whole = (choice.rows, choice.columns, choice.query) == (None, None, None)
     if not whole or choice.top_k is not None or choice.against_head is not None:
         records = records[-1:]  # the sides of an encoder-decoder are of different lengths

@@ -1,6 +1,6 @@
 """Attention maps: one matrix, in the terminal and as SVG, and thumbnails of every head."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -27,9 +27,9 @@ from tfcli.draw.heatmap import (
     whole_cell_lines,
 )
 from tfcli.draw.numbers import plural, weight
-from tfcli.draw.safe import fit, printable, shortened, token_label, widest
+from tfcli.draw.safe import ARROW, fit, in_room, printable, token_label, widest
 from tfcli.draw.tables import dim, heading
-from tfcli.inspection.attention import AttentionDifference, AttentionKind, AttentionRecord
+from tfcli.inspection.attention import AttentionDifference, AttentionKind, AttentionRecord, AttentionTokens
 
 _LONGEST = 24
 
@@ -39,11 +39,20 @@ KIND_NAMES: dict[AttentionKind, str] = {
     "cross": "cross-attention",
 }
 
-SIDES: dict[AttentionKind, str] = {
-    "encoder_self": "rows: queries, columns: keys, both the text",
-    "decoder_self": "rows: queries, columns: keys, both the text so far",
-    "cross": "rows: queries (target), columns: keys (source)",
+_KEYS: dict[AttentionKind, str] = {
+    "encoder_self": "columns: keys, both the text",
+    "decoder_self": "columns: keys, the text so far",
+    "cross": "columns: keys (source)",
 }
+
+
+def sides(one: AttentionTokens) -> str:
+    """What rows and columns are; on a line of their own, what stands for a next token, and what words are made of."""
+    rows = f"rows: input{ARROW}next token" if one.next_tokens else "rows: queries"
+    rows += " (target), " if one.kind == "cross" else ", "
+    more = ["“?”: the model's likeliest next token, where the text ends"] * one.next_predicted
+    more += ["a word's column is the sum over its pieces, its row their mean"] * one.words
+    return rows + _KEYS[one.kind] + "".join(f"\n{line}" for line in more)
 
 
 def title(record: AttentionRecord, what: str = "weights") -> str:
@@ -52,8 +61,8 @@ def title(record: AttentionRecord, what: str = "weights") -> str:
 
 
 def labels(tokens: tuple[str, ...]) -> tuple[str, ...]:
-    """Tokens that are safe to print on one line."""
-    return tuple(token_label(token) for token in tokens)
+    """Tokens that are safe to print on one line, alone or as "query → next token"."""
+    return tuple(ARROW.join(map(token_label, token.split(ARROW))) for token in tokens)
 
 
 def head_sums(record: AttentionRecord, layer: int, head: int) -> str:
@@ -82,15 +91,16 @@ def look_at(record: AttentionRecord) -> str:
     if (found := strongest(record)) is None:
         return ""
     row, column = found
-    edge = f"{token_at(record.query_tokens, record.rows, row)} → {token_at(record.key_tokens, record.columns, column)}"
+    query = placed(labels(record.asking)[row], record.rows[row])
+    key = placed(labels(record.key_tokens)[column], record.columns[column])
     where = "" if record.kind == "cross" else f", the strongest {HABITS}"
     value = float(record.weights[record.focus][row, column])
-    return f"see {edge}: {weight(value) if value >= 0.005 else f'{value:.1g}'}{where}"
+    return f"see {query} look at {key}: {weight(value) if value >= 0.005 else f'{value:.1g}'}{where}"
 
 
-def token_at(tokens: tuple[str, ...], positions: Sequence[int], index: int) -> str:
-    """A token's label, at most 24 cells wide, with its position."""
-    return f"{shortened(token_label(tokens[index]), _LONGEST)} ({positions[index]})"
+def placed(label: str, position: int) -> str:
+    """A label, at most 24 cells wide, with its position."""
+    return f"{in_room((label,), _LONGEST)[0]} ({position})"
 
 
 _SUM = 5  # cells of a row's sum
@@ -105,7 +115,8 @@ class Matrix:
     Args:
         note: the lines under the title.
         values: (T, S); NaN is no value, which `empty` explains.
-        queries, keys: labels, safe to print. rows, columns: their positions in the text.
+        queries, keys: labels, safe to print, of queries those of `asking`. rows, columns: their positions in the
+            text.
         sums: one a row; () for none.
         kept: so many first keys stand apart and are never made smaller.
         one_text: whether queries and keys are tokens of the same text.
@@ -127,10 +138,16 @@ class Matrix:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield from [Text(words, style) for words, style in ((self.title, "bold"), (self.note, "dim")) if words]
-        if header := self._header(options.max_width):
-            yield from self._numbers(*header, brush_for(console, self.colormap), options.max_width)
+        width = options.max_width
+        header, room = self._header(width), max(8, width // 5, width - 2 * len(self.keys) - 2)
+        names = header[0] if header else self._row_labels(room, numbered=True)
+        if any(ARROW in query for query in self.queries) and not any(ARROW in name for name in names):
+            last = self.queries[-1].partition(ARROW)[2]
+            yield Text(f"the next token of a row stands in the row below it; that of the last: {last}", "dim")
+        if header:
+            yield from self._numbers(*header, brush_for(console, self.colormap), width)
         else:
-            yield from self._map(options.max_width)
+            yield from self._map(names, width)
 
     @property
     def colormap(self) -> Colormap:
@@ -160,35 +177,35 @@ class Matrix:
         """What stands before the colour scale."""
         return self.text(self.scale[0]) if self.signed else "0"
 
-    def _header(self, width: int) -> tuple[list[int], list[str]] | None:
-        """The width of each column, and the lines above them: wide enough for every label; else narrow, with labels
-        downwards; None when numbers do not fit."""
+    def _header(self, width: int) -> tuple[tuple[str, ...], list[int], list[str]] | None:
+        """Labels of rows, which have what the columns leave, or a fifth of the width; the width of each column, and the
+        lines above them: wide enough for every label; else narrow, with labels downwards; None when numbers do not
+        fit."""
         keys, kept, narrowest = self.keys, self.kept, 6 if self.signed else 4  # "+.25 " and ".87 "
-        room = width - self._gutter(width) - (_SUM if self.sums else 0) - (len(_GAP) if kept else 0)
         if self.cropped:
             narrowest = max(narrowest, len(str(max(self.columns, default=0))) + 1)
-        if narrowest * len(keys) > room:
+        room = width - (_SUM if self.sums else 0) - (len(_GAP) if kept else 0) - 1
+        for widths in ([max(narrowest, cell_len(key) + 1) for key in keys], [narrowest] * len(keys)):
+            names = self._row_labels(max(8, width // 5, room - sum(widths)), numbered=self.cropped)
+            if widest(names) + sum(widths) <= room:
+                break
+        else:
             return None
-        widths = [max(narrowest, cell_len(key) + 1) for key in keys]
-        if sum(widths) <= room:
+        if all(cell_len(key) < cells for key, cells in zip(keys, widths, strict=True)):
             lines = [self._joined(keys, widths)]
         else:
-            widths = [narrowest] * len(keys)
             lines = vertical(keys[kept:], narrowest)
             if kept:
                 lines = beside(vertical(keys[:kept], narrowest), lines, narrowest * kept, len(_GAP))
-        return widths, [*lines, self._joined(map(str, self.columns), widths)] if self.cropped else lines
+        return names, widths, [*lines, self._joined(map(str, self.columns), widths)] if self.cropped else lines
 
-    def _row_labels(self, width: int, *, numbered: bool) -> tuple[str, ...]:
-        """Labels of queries, cut where they take more than a fifth of the width, with their positions."""
-        if not numbered:
-            return self.queries
-        digits = len(str(max(self.rows, default=0)))
-        room = min(widest(self.queries), max(8, width // 5) - digits - 1)
-        return tuple(f"{fit(label, room)} {n:>{digits}}" for n, label in zip(self.rows, self.queries, strict=True))
-
-    def _gutter(self, width: int) -> int:
-        return min(widest(self._row_labels(width, numbered=self.cropped)), max(8, width // 5)) + 1
+    def _row_labels(self, room: int, *, numbered: bool) -> tuple[str, ...]:
+        """Labels of queries in so many cells, with their positions if `numbered`."""
+        digits = len(str(max(self.rows, default=0))) if numbered else -1
+        names = in_room(self.queries, room - digits - 1)
+        longest = widest(names)
+        pairs = zip(self.rows, names, strict=True)
+        return tuple(f"{fit(name, longest)} {n:>{digits}}" for n, name in pairs) if numbered else names
 
     def _joined(self, words: Iterable[str], widths: list[int]) -> str:
         cells = [fit(word, width, "center") for word, width in zip(words, widths, strict=True)]
@@ -196,13 +213,15 @@ class Matrix:
             cells.insert(self.kept, " " * len(_GAP))
         return "".join(cells)
 
-    def _numbers(self, widths: list[int], header: list[str], brush: Brush, width: int) -> RenderResult:
-        grid, gutter = levels(self.values, *self.scale).tolist(), self._gutter(width)
+    def _numbers(
+        self, names: tuple[str, ...], widths: list[int], header: list[str], brush: Brush, width: int
+    ) -> RenderResult:
+        grid, gutter = levels(self.values, *self.scale).tolist(), widest(names) + 1
         header[-1] += "sum".rjust(_SUM) if self.sums else ""
         for line in header:
             yield Text(" " * gutter + line, no_wrap=True, overflow="crop")
         gaps = {self.kept: _GAP} if self.kept else {}
-        for row, label in enumerate(self._row_labels(width, numbered=self.cropped)):
+        for row, label in enumerate(names):
             name = fit(label, gutter - 1, "right") + " "
             texts = ["·" if np.isnan(value) else self.text(value) for value in self.values[row].tolist()]
             yield from labelled_row(name, texts, grid[row], widths, brush, align="center", faint="·", gaps=gaps)
@@ -213,12 +232,12 @@ class Matrix:
         empty = f"  ·: {self.empty}" if np.isnan(self.values).any() else ""
         yield from legend(bar, self.meaning + empty, gutter, width)
 
-    def _map(self, width: int) -> RenderResult:
+    def _map(self, names: tuple[str, ...], width: int) -> RenderResult:
         heat_map = HeatMap(
             self.values,
             self.meaning,
             empty=self.empty,
-            row_labels=self._row_labels(width, numbered=True),
+            row_labels=names,
             column_labels=self.keys,
             column_numbers=self.columns,
             signed=self.signed,
@@ -229,14 +248,15 @@ class Matrix:
         # Where both are of one text, keys stand at the rows already.
         labelled = set(self.rows) if self.one_text else set()
         if heat_map.columns_are_numbered(width) and not set(self.columns) <= labelled:
-            names = "  ".join(f"{number} {label}" for number, label in zip(self.columns, self.keys, strict=True))
+            every = "  ".join(f"{number} {label}" for number, label in zip(self.columns, self.keys, strict=True))
             many = f"{len(self.keys)} keys; --columns A:B shows a part of them with their labels"
-            yield Text(many if len(self.keys) > _MOST_NAMES else f"keys: {names}", style="dim")
+            yield Text(many if len(self.keys) > _MOST_NAMES else f"keys: {every}", style="dim")
 
 
 def weights_matrix(record: AttentionRecord, kept: int = 0) -> Matrix:
     """The weights of the head in focus."""
-    note = f"{SIDES[record.kind]}; {head_sums(record, *record.focus)}"
+    rows, *more = sides(record).split("\n")
+    note = "\n".join((f"{rows}; {head_sums(record, *record.focus)}", *more))
     return _matrix(
         record,
         record.visible_weights(*record.focus),
@@ -260,7 +280,7 @@ def scores_matrix(record: AttentionRecord, kept: int, values: NDArray[np.float32
 def _matrix(record: AttentionRecord, values: NDArray[np.float32], kept: int, **words: Any) -> Matrix:
     return Matrix(
         values=values,
-        queries=labels(record.query_tokens),
+        queries=labels(record.asking),
         keys=labels(record.key_tokens),
         rows=record.rows,
         columns=record.columns,
@@ -276,9 +296,9 @@ def difference_matrix(difference: AttentionDifference, kept: int = 0) -> Matrix:
     where = f" · {difference.place}" if difference.place else ""
     return Matrix(
         f"Difference of attention weights · {KIND_NAMES[difference.kind]}{where}",
-        f"{first} − {second}\n{SIDES[difference.kind]}; above 0: the first looks more, below 0: the second does",
+        f"{first} − {second}\n{sides(difference)}\nabove 0: the first looks more, below 0: the second does",
         difference.visible_differences,
-        queries=paired(difference.query_tokens, difference.other_query_tokens),
+        queries=paired(difference.asking, difference.other_asking),
         keys=paired(difference.key_tokens, difference.other_key_tokens),
         rows=difference.query_positions,
         columns=difference.key_positions,
@@ -293,7 +313,8 @@ def difference_matrix(difference: AttentionDifference, kept: int = 0) -> Matrix:
 def paired(tokens: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
     """A label a place, with both tokens where they differ."""
     both = zip(labels(tokens), labels(others), strict=True)
-    return tuple(one if one == other else f"{one}|{other}" for one, other in both)
+    sides = (zip(one.split(ARROW), other.split(ARROW), strict=True) for one, other in both)
+    return tuple(ARROW.join(a if a == b else f"{a}|{b}" for a, b in pairs) for pairs in sides)
 
 
 def _kept(kept: int, columns: tuple[int, ...]) -> int:

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfcli.draw.colors import NO_VALUE, VIRIDIS, WEIGHTS, hexadecimal, levels, readable_on
-from tfcli.draw.safe import shortened, widest
+from tfcli.draw.safe import in_room, widest
 from tfcli.draw.svg import rectangle, svg_document
 from tfcli.inspection.attention import AttentionRecord
-from tfcli.inspection.attention.matrix_view import KIND_NAMES, Matrix, head_sums, labels, pooled
+from tfcli.inspection.attention.matrix_view import KIND_NAMES, Matrix, head_sums, labels, pooled, sides
 
 _CELL = 34
 _SIGNED_CELL = 48
@@ -55,7 +55,7 @@ class _Panel:
             self.cell = max(2, _MAP_SIDE // len(matrix.keys))
         self.matrix = matrix
         self.words = [line for line in (matrix.title, *matrix.note.split("\n")) if line]
-        self.queries = self._labels(matrix.queries, matrix.rows)
+        self.queries = self._labels(matrix.queries, matrix.rows, 2 * _LONGEST)
         self.keys = self._labels(matrix.keys, matrix.columns)
         # Where the cells begin.
         self.left = 16 + _LETTER * max(widest(self.queries), 4)
@@ -124,10 +124,10 @@ class _Panel:
         kept = self.matrix.kept
         return self.left + self.cell * column + (_GAP if kept and column >= kept else 0)
 
-    def _labels(self, labels: tuple[str, ...], positions: tuple[int, ...]) -> tuple[str, ...]:
-        short = [shortened(label, _LONGEST) for label in labels]
+    def _labels(self, labels: tuple[str, ...], positions: tuple[int, ...], longest: int = _LONGEST) -> tuple[str, ...]:
+        short = in_room(labels, longest)
         if self.numbered and not self.matrix.cropped:
-            return tuple(short)
+            return short
         return tuple(f"{label} {position}" for label, position in zip(short, positions, strict=True))
 
 
@@ -167,6 +167,8 @@ def _record(record: AttentionRecord) -> dict[str, Any]:
     return {
         "kind": KIND_NAMES[record.kind],
         "queries": labels(record.query_tokens),
+        "asking": labels(record.asking),
+        "sides": sides(record),
         "keys": labels(record.key_tokens),
         "names": record.names,
         "rows": record.rows,

@@ -1,7 +1,7 @@
 """Attention in all its forms: for the terminal, as SVG, as a page, as CSV and as JSON."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from rich.text import Text
 
 from tfcli.draw import View
 from tfcli.draw.numbers import exact, percent, plural, weight
-from tfcli.draw.safe import fit, shortened, widest
+from tfcli.draw.safe import fit, in_room, shortened, widest
 from tfcli.draw.svg import picture_html, picture_svg
 from tfcli.draw.tables import CsvTable, bar, columns, dim, heading, to_csv, to_json
 from tfcli.inspection.attention import (
@@ -20,13 +20,13 @@ from tfcli.inspection.attention import (
     AttentionEvolution,
     AttentionFound,
     AttentionHeads,
+    AttentionPairs,
     AttentionQuery,
     AttentionRecord,
 )
 from tfcli.inspection.attention.matrix_view import (
     HABITS,
     KIND_NAMES,
-    SIDES,
     Matrix,
     Scale,
     Thumbnails,
@@ -34,10 +34,11 @@ from tfcli.inspection.attention.matrix_view import (
     difference_matrix,
     labels,
     look_at,
+    placed,
     scores_matrix,
+    sides,
     strongest,
     title,
-    token_at,
     weights_matrix,
 )
 from tfcli.inspection.attention.page_view import attention_html, matrices_svg
@@ -68,11 +69,14 @@ class AttentionRow:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record = self.record
-        query = token_at(record.query_tokens, record.rows, self.row)
+        asking, at = labels(record.asking)[self.row], record.rows[self.row]
+        own = placed(labels(record.query_tokens)[self.row], at)
         weights = record.weights[record.focus][self.row]
         seen = np.flatnonzero(~record.hidden(*record.focus)[self.row])
         shown = np.sort(seen[np.argsort(-weights[seen], kind="stable")[: self.most]])
-        yield from heading(title(record), f"where {query} looks, of {plural(len(seen), 'key')}; all weights sum to 1")
+        yield from heading(
+            title(record), f"where {placed(asking, at)} looks, of {plural(len(seen), 'key')}; all weights sum to 1"
+        )
         names = tuple(shortened(label, _LONGEST) for label in labels(record.key_tokens))
         width = widest(tuple(names[key] for key in shown))
         room = max(4, min(_ROW_BAR, options.max_width - width - 17))
@@ -86,7 +90,7 @@ class AttentionRow:
         if len(record.rows) == 1 and (found := look_at(record)):
             yield Text(found)
         if self.predicted:
-            yield Text(f"\nPredicted behind {query}", style="bold")
+            yield Text(f"\nPredicted behind {own}", style="bold")
             yield from candidate_bars(self.predicted, None, options.max_width, ascii_only=options.ascii_only)
 
 
@@ -124,15 +128,40 @@ class AttentionEdgeList(View[AttentionEdges]):
         room = min(_EDGE_BAR, max(4, options.max_width - 2 * longest - 36))
         for edge in one.edges:
             drawn = bar(edge.weight, room, ascii_only=options.ascii_only) + " only key" * edge.only
-            query, key = (Text(shortened(label, longest)) for label in labels((edge.query_token, edge.key_token)))
-            at, to = Text(str(edge.query), "dim"), Text(f"→ {edge.key}", "dim")
+            at, to = Text(str(edge.query), "dim"), Text(f"at {edge.key}", "dim")
+            query, key = (Text(*in_room(labels((name,)), longest)) for name in (edge.row_label, edge.key_token))
             table.add_row(at, query, to, key, f"{edge.weight:.3f}", drawn)
         yield table
 
 
+class AttentionPairList(View[AttentionPairs]):
+    """A line a pair: the mean over all heads beside chance, its rank among the row's words, and the largest weight."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        one, heads = self.record, plural(self.record.heads, "head")
+        yield from heading(
+            f"Attention between words · {KIND_NAMES[one.kind]} · all layers",
+            f"mean: over {heads}; rank: among the words that the query may look at, without itself",
+            "chance: of a query that looks alike at all that it may look at",
+            f"largest: the strongest of {heads}, which is above chance in any model",
+        )
+        table = columns("llrrrrl", "query", "looks at", "mean", "chance", "rank", "largest", "layer, head")
+        for pair in one.pairs:
+            shares = weight(pair.weight), weight(pair.chance), f"{pair.rank} of {pair.others}", weight(pair.largest)
+            told = (*shares, f"{pair.layer}, {pair.head}") if pair.chance else (*"····", "masked: exactly 0")
+            table.add_row(*map(Text, labels((pair.row_label, pair.key_token))), *told)
+        yield table
+
+
+def pairs_table(found: AttentionPairs) -> CsvTable:
+    """A row a pair and direction."""
+    names = "query key query_token key_token row_label weight chance rank others largest layer head"
+    return CsvTable.of(found.pairs, *names.split())
+
+
 def edges_table(edges: AttentionEdges) -> CsvTable:
     """A row an edge, strongest first."""
-    table = CsvTable.of(edges.edges, "query", "key", "query_token", "key_token", "weight")
+    table = CsvTable.of(edges.edges, "query", "key", "query_token", "key_token", "weight", "row_label")
     return CsvTable(("kind", "place", *table.columns), ((edges.kind, edges.place, *row) for row in table.rows))
 
 
@@ -147,15 +176,15 @@ class AttentionDifferenceView:
         one, matrix = self.difference, difference_matrix(self.difference, self.kept)
         yield matrix
         yield Text("")
-        table = columns("lrrr", "query → key", "first", "second", "difference")
+        table = columns("lrrr", "query at key", "first", "second", "difference")
         table.title, table.title_justify, table.title_style = "Largest differences", "left", "bold"
         longest = min(_LONGEST, (options.max_width - 46) // 2)
         for row, column in one.largest:
             first, second = float(one.weights[row, column]), float(one.other_weights[row, column])
-            query = f"{shortened(matrix.queries[row], longest)} ({matrix.rows[row]})"
+            query = f"{in_room(matrix.queries[row : row + 1], longest)[0]} ({matrix.rows[row]})"
             key = f"{shortened(matrix.keys[column], longest)} ({matrix.columns[column]})"
             less = Text(f"{first - second:+.2f}", "bold")
-            table.add_row(Text(f"{query} → {key}"), weight(first), weight(second), less)
+            table.add_row(Text(f"{query} at {key}"), weight(first), weight(second), less)
         yield table if one.largest else Text("No difference: both sides are the same, cell by cell.")
 
 
@@ -181,16 +210,17 @@ def evolution_view(one: AttentionEvolution) -> Group:
     count, queries, keys = one.weights.shape
     names = [f"step {exact(step.step)}" for step in one.steps]
     visible = np.where(one.mask, one.weights, np.float32(np.nan))
-    table = columns("rrrl", "step", "entropy, nats", "strongest", "query → key")
+    table = columns("rrrl", "step", "entropy, nats", "strongest", "query at key")
     for step in one.steps:
-        query = token_at(one.query_tokens, range(queries), step.row)
-        key = token_at(one.key_tokens, range(keys), step.column)
-        edge = Text(f"{query} → {key}" if step.strongest else "none")
+        query = placed(labels(one.asking)[step.row], step.row)
+        edge = Text(
+            f"{query} at {placed(labels(one.key_tokens)[step.column], step.column)}" if step.strongest else "none"
+        )
         table.add_row(exact(step.step), f"{step.entropy:.2f}", weight(step.strongest), edge)
     return Group(
         *heading(
             f"Attention weights by step · {KIND_NAMES[one.kind]} · layer {one.layer}, head {one.head}",
-            f"{count} checkpoints; {queries} queries down, {keys} keys across; {SIDES[one.kind]}",
+            f"{count} checkpoints; {queries} queries down, {keys} keys across; {sides(one)}",
         ),
         Thumbnails([list(zip(names, visible, strict=True))]),
         Text(""),
@@ -232,7 +262,7 @@ class AttentionScores:
     def _about(self) -> tuple[str, str]:
         """What is shown, the two formulas, and which side is which."""
         record = self.record
-        return title(record, "scores and weights"), f"{record.formula}\n{SOFTMAX}\n{SIDES[record.kind]}"
+        return title(record, "scores and weights"), f"{record.formula}\n{SOFTMAX}\n{sides(record)}"
 
     def _matrices(self) -> list[Matrix]:
         record, kept = self.record, self.kept
@@ -252,14 +282,26 @@ def attention_table(records: Sequence[AttentionRecord], first: tuple[int, int] =
                 names = (record.query_tokens[query], record.key_tokens[key])
                 # As text, a float32 has as many digits as name it exactly.
                 score = () if record.scores is None else (str(record.scores[layer, head, query, key]),)
-                yield (record.kind, *where, queries[query], keys[key], *names, str(value), *score)
+                last = record.next_predicted and query == len(queries) - 1
+                behind = (record.next_tokens[query], last) if record.next_tokens else (None,) * 2
+                yield (record.kind, *where, queries[query], keys[key], *names, str(value), *score, *behind[:nexts])
 
+    nexts = 2 * any(record.next_tokens for record in records)
     columns = ["kind", "layer", "head", "query", "key", "query_token", "key_token", "weight"]
-    return CsvTable([*columns, "score"] if records[0].scores is not None else columns, rows())
+    columns += ["score"] * (records[0].scores is not None) + ["next_token", "next_predicted"][:nexts]
+    return CsvTable(columns, rows())
 
 
 MOST_NUMBERS = 2_000_000
 """Weights in a page or in JSON; a longer text's page has the chosen heads alone."""
+
+
+_LISTS: dict[type, tuple[Callable[[Any], Any], Callable[[Any], CsvTable]]] = {
+    AttentionEdges: (AttentionEdgeList, edges_table),
+    AttentionPairs: (AttentionPairList, pairs_table),
+    AttentionDifference: (AttentionDifferenceView, difference_table),
+    AttentionEvolution: (evolution_view, evolution_table),
+}
 
 
 @dataclass(frozen=True)
@@ -273,12 +315,10 @@ class AttentionForms:
     def view(self) -> Any:
         """For the terminal: of several heads all of them small, and one as a table."""
         found, kept = self.found, self.kept
-        if isinstance(found, AttentionEdges):
-            return AttentionEdgeList(found)
         if isinstance(found, AttentionDifference):
             return AttentionDifferenceView(found, kept)
-        if isinstance(found, AttentionEvolution):
-            return evolution_view(found)
+        if not isinstance(found, AttentionHeads):
+            return _LISTS[type(found)][0](found)
         drawn = found.records[-1]
         if isinstance(found, AttentionQuery):
             return AttentionRow(drawn, found.predicted)
@@ -301,9 +341,7 @@ class AttentionForms:
         found = self.found
         if isinstance(found, AttentionHeads):
             return attention_table(found.narrowed(), (found.layer or 0, found.head or 0))
-        if isinstance(found, AttentionEdges):
-            return edges_table(found)
-        return difference_table(found) if isinstance(found, AttentionDifference) else evolution_table(found)
+        return _LISTS[type(found)][1](found)
 
     def svg(self) -> str:
         """The picture as a file."""

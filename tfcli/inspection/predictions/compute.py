@@ -171,6 +171,12 @@ def candidates_at(run: LoadedRun, inputs: Inputs, position: int) -> tuple[Candid
 
 
 @torch.inference_mode()
+def likeliest_behind(run: LoadedRun, hidden: Tensor) -> str:
+    """The likeliest token behind the last position of what leaves the last norm. Shape: hidden (T, D)."""
+    return run.tokenizer.labels([int(_probabilities(run, hidden[-1:]).argmax())])[0]
+
+
+@torch.inference_mode()
 def lens(
     run: LoadedRun,
     text: str,
