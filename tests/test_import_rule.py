@@ -36,7 +36,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("data",),
     ("corpora", "tokenization", "layers"),
     ("recipe",),
-    ("outputs",),
+    ("outputs", "lectures"),
     ("records", "errors", "files", "machine"),
 )
 ROW = {part: number for number, row in enumerate(ROWS) for part in row}
@@ -58,6 +58,7 @@ SEES_MODEL_SECTION_ALONE = {"layers", "models"}
 TORCH_FREE = {
     "errors",
     "files",
+    "lectures",
     "machine",
     "outputs",
     "records",

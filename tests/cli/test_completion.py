@@ -50,6 +50,8 @@ def offered(line: str) -> list[str]:
         ("tfcli train --set model.tie_embeddings=", ["model.tie_embeddings=true", "model.tie_embeddings=false"]),
         ("tfcli train --set train.steps=", ["train.steps=1000"]),
         ("tfcli run q", ["quickstart"]),
+        ("tfcli lectures show B1", ["B1", "B10"]),
+        ("tfcli lectures run b", ["bishop"]),
         ("tfcli run m", ["mine.toml"]),
         ("tfcli train --recipe sha", ["shakespeare-char", "shakespeare-sprint"]),
         ("tfcli generate ", ["last", "day/decoder-2", "decoder-1", "quickstart-1", "runs/"]),

@@ -77,6 +77,8 @@ CONTRACT = {
     "bench generate": "--arch --preset --size --recipe --set --batch --prompt-tokens --max-new-tokens --beam"
     " --sentences --rounds --precision --against --seed --device --threads --json",
     "bench data": "SOURCE --tokenizer --context --rounds --against --threads --json",
+    "lectures show": "LECTURE|IDEA --json",
+    "lectures run": "LECTURE|IDEA --runs",
     "verify": "RUN --checkpoint --device --threads --json",
     "doctor": "--report --json",
     "cache list": "--json",

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any, Literal, get_args, get_origin
 import typer
 
 from tests.support.app import app
+from tfcli.lectures import Idea, Lecture, lectures
 from tfcli.recipe.keys import RecipeKey, recipe_keys
 from tfcli.recipe.recipe import SECTIONS
 
@@ -103,6 +105,53 @@ def commands_file() -> str:
     return json.dumps(known, ensure_ascii=False).replace('{"help": ', '\n{"help": ') + "\n"  # a line a command
 
 
+_LECTURES_INTRO = """\
+# Five lectures, and the command that shows each idea
+
+Every idea of five texts: a command to run, what one sees, what it printed, the test that holds it to a value derived
+by hand or to an independent reference, and a change of the program that this test catches. Generated from
+`tfcli/lectures/lectures.toml`, which `tfcli lectures` shows as well; `tfcli lectures run bishop` runs the ideas of one
+text, one after the other. Three runs serve the commands that look into a trained model:
+
+```sh
+{runs}
+```
+
+tfcli writes rows as tokens: X is N × D, and a weight matrix stands on the right. UDL writes columns as tokens;
+`tfcli explain … --notation bishop|udl|cs224n|inf721` writes as each text does. The outputs are those of a terminal of
+80 columns without colour, on runs like the above; other weights give other numbers.
+
+"""
+
+
+def lectures_page() -> str:
+    """docs/lectures.md, from the map of the lectures."""
+    held = lectures()
+    runs = "\n".join(run["command"] for run in held.runs.values())
+    return _LECTURES_INTRO.format(runs=runs) + "\n".join(map(_lecture, held.lectures))
+
+
+def _lecture(one: Lecture) -> str:
+    rows = ["| id | idea | command, and what one sees | held by | fails with |", "|---|---|---|---|---|"]
+    slips = [textwrap.fill(slip["is"], 118, initial_indent="- ", subsequent_indent="  ") for slip in one.slips]
+    parts = [f"## {one.title}", f"Its convention: {one.convention}.", "\n".join([*rows, *map(_idea, one.ideas)])]
+    return "\n\n".join([*parts, "Where a reader would be misled:", "\n".join(slips)]) + "\n"
+
+
+def _idea(one: Idea) -> str:
+    commands = "<br>".join(f"`{line}`" for line in one.commands)
+    file, name = one.test.split("::")
+    changed = f"{_code(one.mutation['new'])} for {_code(one.mutation['old'])} in `{one.mutation['file']}`"
+    shown = f"{commands}<br>{one.see} · [output](lectures/{one.id}.txt)"
+    held = f"[{name.removeprefix('test_').replace('_', ' ')}](../{file})"
+    return f'| <a id="{one.id}"></a>{one.id} | {one.idea} | {shown} | {held} | {changed} |'
+
+
+def _code(text: str) -> str:
+    """A piece of code in a cell of a table."""
+    return f"`{text.strip()}`".replace("|", "\\|")
+
+
 def made_with_typer() -> str:
     """The first line of docs/cli.md."""
     return f"<!-- typer {version('typer')} -->"
@@ -131,6 +180,7 @@ def _readable(line: str) -> str:
 PAGES = {
     DOCS / "recipes.md": recipes_page,
     DOCS / "cli.md": cli_page,
+    DOCS / "lectures.md": lectures_page,
     ROOT / "tfcli/cli/commands.json": commands_file,
 }
 

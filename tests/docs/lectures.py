@@ -1,55 +1,50 @@
-"""Writes docs/lectures/: what each command of docs/lectures.md prints. `python -m tests.docs.lectures FOLDER`
+"""Writes docs/lectures/: what the commands of each idea print. `python -m tests.docs.lectures FOLDER [ID…]`
 
-FOLDER holds runs/decoder, runs/encoder and runs/translator, trained as the page says.
+FOLDER holds runs/decoder, runs/encoder and runs/translator, trained as docs/lectures.md says; with ids, those alone are
+written.
 """
 
 import os
-import re
 import shlex
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from tests.docs.generate import DOCS
+from tfcli.lectures import Idea, lectures
 
-PAGE = DOCS / "lectures.md"
 OUTPUTS = DOCS / "lectures"
-_ROW = re.compile(r"^\| (\w+) \| (.*) \| `(tfcli .*?)` \| \[output\]\((.*?)\) · \[test\]\((.*?)\) \|$", re.MULTILINE)
+IDEAS = [idea for lecture in lectures().lectures for idea in lecture.ideas]
 
 
-@dataclass(frozen=True)
-class Row:
-    """An idea of a lecture, and what shows and what holds it; links as the page has them."""
-
-    name: str
-    idea: str
-    command: str
-    output: Path
-    test: Path
+def output(idea: Idea) -> Path:
+    """The file with what an idea's commands have printed."""
+    return OUTPUTS / f"{idea.id}.txt"
 
 
-def rows() -> list[Row]:
-    """Of the page, in its order."""
-    found = _ROW.findall(PAGE.read_text(encoding="utf-8"))
-    return [Row(name, idea, command, DOCS / out, (DOCS / test).resolve()) for name, idea, command, out, test in found]
+def printed(idea: Idea, folder: Path) -> str:
+    """What an idea's commands print in a terminal of 80 columns without colour, each under the command itself."""
+    environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"}
+    parts = []
+    for command in idea.commands:
+        words = [sys.executable, "-m", "tfcli", *shlex.split(command)[1:]]
+        done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=folder, env=environment)
+        parts.append(shown(command, done.stdout))
+    return "\n".join(parts)
 
 
-def printed(command: str, folder: Path) -> str:
-    """What a command prints in a terminal of 80 columns without colour, under the command itself."""
-    environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1"}
-    words = [sys.executable, "-m", "tfcli", *shlex.split(command)[1:]]
-    done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=folder, env=environment)
-    lines = [line.rstrip() for line in done.stdout.splitlines()]
-    return "\n".join([f"$ {command}", "", *lines]) + "\n"
+def shown(command: str, text: str) -> str:
+    """What a command has printed, under the command, without blanks at the ends of lines."""
+    return "\n".join([f"$ {command}", "", *map(str.rstrip, text.splitlines())]) + "\n"
 
 
-def main(folder: Path) -> None:
-    """Run every command and keep what it prints."""
+def main(folder: Path, names: list[str]) -> None:
+    """Run the commands and keep what they print."""
     OUTPUTS.mkdir(exist_ok=True)
-    for row in rows():
-        row.output.write_text(printed(row.command, folder), encoding="utf-8")
+    for idea in IDEAS:
+        if not names or idea.id in names:
+            output(idea).write_text(printed(idea, folder), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2:])

@@ -88,6 +88,11 @@ def _values(option: str, place: str, word: str, keys: dict[str, Any], places: li
             yield from _paths(word)
         elif part == "SOURCE":
             yield from _sources(word)
+        elif part == "IDEA":
+            from tfcli.lectures import lectures
+
+            for lecture in lectures().lectures:
+                yield from ((lecture.name, lecture.title), *((idea.id, idea.idea) for idea in lecture.ideas))
         elif part == "STEP":
             from tfcli.errors import UsageError
             from tfcli.runs.directory import existing_run

@@ -76,6 +76,9 @@ _COMMANDS: dict[str, str | typer.Typer] = {
         "tfcli.inspection.explain.command:attention masking positions layer decoding",
         "Go through a computation step by step, with every matrix.",
     ),
+    "lectures": group(
+        "tfcli.cli.lectures:lectures_app", "Five lectures: every idea with the command that shows it.", alone="show"
+    ),
     "explore": "tfcli.explorer.command:explore",
     "doctor": "tfcli.doctor.command:doctor",
     "cache": group(

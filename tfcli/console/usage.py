@@ -80,8 +80,9 @@ def _parameter(found: Any) -> Parameter:
     return Parameter(getattr(found, "name", ""), options, getattr(found, "metavar", "") or "", is_argument)
 
 
-def group(place: str, help_text: str) -> typer.Typer:
-    """A group that stands for a Typer app ("module:name") or for commands ("module:one another") until it is needed."""
+def group(place: str, help_text: str, alone: str = "") -> typer.Typer:
+    """A group that stands for a Typer app ("module:name") or for commands ("module:one another") until it is needed.
+    Without a command, it shows its help, or is the one that it is `alone`."""
 
     def app() -> typer.Typer:
         module, _, names = place.partition(":")
@@ -110,7 +111,13 @@ def group(place: str, help_text: str) -> typer.Typer:
         def commands(self, none: Any) -> None:
             """Typer hands in those that it knows of: none yet."""
 
-    return typer.Typer(cls=Group, help=help_text, no_args_is_help=True, add_completion=False)
+        def parse_args(self, context: Any, words: list[str]) -> list[str]:
+            """Read the words behind the group's name, which may be no more than options of the command it is alone."""
+            if alone and (not words or (words[0].startswith("-") and words[0] not in ("-h", "--help"))):
+                words = [alone, *words]
+            return super().parse_args(context, words)
+
+    return typer.Typer(cls=Group, help=help_text, no_args_is_help=not alone, add_completion=False)
 
 
 def leave_out_what_help_never_draws() -> None:

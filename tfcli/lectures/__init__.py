@@ -1,0 +1,65 @@
+"""The map of five lectures: their ideas, and for each the commands that show it, what one sees, and the test that holds
+it. `lectures.toml` is its only home; docs/lectures.md is made from it."""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from tfcli.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Idea:
+    """`see` is what its `commands` show, `run` the run that they look into, if any. By `mutation`, which puts `new` for
+    `old` into a `file` of the repository, the program becomes wrong, and `test` fails."""
+
+    id: str
+    idea: str
+    commands: Sequence[str]
+    see: str
+    test: str
+    mutation: Mapping[str, str]
+    run: str = ""
+
+
+@dataclass(frozen=True)
+class Lecture:
+    """A text and its ideas, with the `convention` of its matrices. Of its slips, each has what `is`, and a `phrase` of
+    the sentence by which an explanation names it, where one does."""
+
+    name: str
+    title: str
+    convention: str
+    slips: Sequence[Mapping[str, str]]
+    ideas: Sequence[Idea]
+
+
+@dataclass(frozen=True)
+class Lectures:
+    """All of them; and by its name the `command` that makes each run, with the `minutes` that it takes on a CPU."""
+
+    lectures: Sequence[Lecture]
+    runs: Mapping[str, Mapping[str, str]]
+
+    def named(self, name: str) -> Lecture | Idea:
+        """A lecture by its name, or an idea by its id, in any case; a UsageError with those that begin most alike."""
+        known: dict[str, Lecture | Idea] = {lecture.name: lecture for lecture in self.lectures}
+        known |= {idea.id: idea for lecture in self.lectures for idea in lecture.ideas}
+        word, nearest = name.lower(), list[str]()
+        for end in range(len(word), 0, -1):
+            nearest = nearest or [key for key in known if key.lower().startswith(word[:end])]
+        for key in nearest:
+            if key.lower() == word:
+                return known[key]
+        remedy = f"did you mean {' or '.join(nearest)}" if nearest else "see `tfcli lectures`"
+        raise UsageError(f"There is no lecture and no idea {name!r}", remedy)
+
+
+@cache
+def lectures() -> Lectures:
+    """What `lectures.toml` holds."""
+    held = tomllib.loads((files(__package__) / "lectures.toml").read_text("utf-8"))
+    found = [{**one, "ideas": [Idea(**idea) for idea in one["ideas"]]} for one in held["lectures"]]
+    return Lectures([Lecture(**one) for one in found], held["runs"])
