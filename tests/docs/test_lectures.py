@@ -19,8 +19,9 @@ from tests.cli.commands import tfcli
 from tests.docs.generate import ROOT
 from tests.docs.lectures import IDEAS, OUTPUTS, output, printed, shown
 from tfcli.inspection.explain import NotationName
-from tfcli.inspection.explain.attention import explain_attention, explain_lecture_masking
+from tfcli.inspection.explain.attention import explain_attention, explain_scores
 from tfcli.inspection.explain.layer import explain_layer
+from tfcli.inspection.explain.own import square_scores
 from tfcli.inspection.explain.positions import explain_positions, toy_embeddings
 from tfcli.inspection.explain.subject import toy
 from tfcli.lectures import Idea, lectures
@@ -34,7 +35,7 @@ IDS = [
     *("I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9"),
     *("E1", "E2", "E3", "E4", "E5"),
 ]
-NOTATIONS: tuple[NotationName, ...] = ("bishop", "udl", "cs224n", "inf721")
+NOTATIONS: tuple[NotationName, ...] = ("bishop", "udl", "cs224n", "inf721", "encoder")
 
 # What hangs on the machine: times and speeds, and, behind them, bars and the sentence about them.
 _MEASURED = {
@@ -82,8 +83,9 @@ def named_slips() -> Iterator[str]:
     for name in NOTATIONS:
         yield from explain_attention(toy(), name).slips
         yield from explain_layer(toy(), name).slips
-        yield from explain_lecture_masking(name).slips
         yield from explain_positions(toy_embeddings("a b", 5), name).explanation.slips
+    scores, tokens, printed = square_scores(None, None)
+    yield from explain_scores(scores, 3, tokens, "inf721", printed).slips
 
 
 def test_every_slip_that_an_explanation_names_is_in_the_map() -> None:

@@ -39,22 +39,25 @@ def worked(name: NotationName, n: int, i: int, size: int, base: float) -> str:
     return f"{cell} = {wave}({n} / {base:g}^({exponent})) = {wave} {angle:.4f} = {value:.4f}"
 
 
-def slips(size: int, base: float) -> tuple[str, ...]:
-    """What the lectures print otherwise or leave open, with what follows from it at this size."""
+def slips(size: int, base: float, name: NotationName) -> tuple[str, ...]:
+    """What a lecture prints otherwise or leaves open, and what all do, with what follows from it at this size."""
     undefined = undefined_dimensions(size)
     listed = ", ".join(map(str, undefined[:8])) + (", …" if len(undefined) > 8 else "")
     missing = f"Read literally, {len(undefined)} of {size} dimensions get no number ({listed}): " if undefined else ""
-    return (
-        "INF721 adds 'if i is even' and 'if i is odd' to formulas of the pair index i. "
+    own = {
+        "inf721": "INF721 adds 'if i is even' and 'if i is odd' to formulas of the pair index i. "
         f"{missing}2i and 2i + 1 say already which is sine and which is cosine.",
-        "Bishop does not say where i begins. From 0 neighbours share a wavelength; from 1 the first cosine and the "
-        "last sine stand alone, and no linear map carries n to n + 1: the best one leaves "
+        "bishop": "Bishop does not say where i begins. From 0 neighbours share a wavelength; from 1 the first cosine "
+        "and the last sine stand alone, and no linear map carries n to n + 1: the best one leaves "
         f"{left_by_turn(size, base, 1):.2g} of |r_n+1|, and {left_by_turn(size, base):.0e} where i begins at 0.",
+        "udl": "UDL's formula adds Π to V, K and Q, after the projections; its sentence adds it to X, before them.",
+    }
+    odd = f": here dimension {size - 1}." if size % 2 else "."
+    return (
+        *[sentence for whose, sentence in own.items() if whose == name],
         "Which letter is the position: n, t, and i in the encoder notes; i is the dimension in Bishop, the pair in "
         "INF721 and the token in CS224n.",
-        "UDL's formula adds Π to V, K and Q, after the projections; its sentence adds it to X, before them.",
-        "None says that D is even. An odd one ends on a sine whose cosine is missing, and no rotation carries it"
-        + (f": here dimension {size - 1}." if size % 2 else "."),
+        f"None says that D is even. An odd one ends on a sine whose cosine is missing, and no rotation carries it{odd}",
     )
 
 
@@ -111,7 +114,7 @@ def explain_positions(
     )
     title = "Positions: one function, written in several ways"
     subtitle = f"{embedded.label}, base {base:g}, {rows} positions"
-    return PositionExplanation(SPELLINGS, Explanation(title, subtitle, name, steps, slips(size, base)))
+    return PositionExplanation(SPELLINGS, Explanation(title, subtitle, name, steps, slips(size, base, name)))
 
 
 def _wavelengths(n: Notation, size: int, base: float) -> Step:
