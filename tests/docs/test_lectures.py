@@ -63,7 +63,9 @@ def test_every_idea_is_in_the_map_and_no_output_is_left_over() -> None:
 def test_an_idea_leads_to_what_its_commands_printed_to_a_test_and_to_its_run(idea: Idea) -> None:
     lines = output(idea).read_text(encoding="utf-8").splitlines()
     assert [line[2:] for line in lines if line.startswith("$ ")] == list(idea.commands)
-    assert len(lines) > 5 and max(len(line) for line in lines if line[:2] != "$ ") <= 80
+    assert len(lines) > 5
+    is_recipe = "recipes show" in idea.commands[0]  # a file, as it stands
+    assert is_recipe or max(len(line) for line in lines if line[:2] != "$ ") <= 80
     path, name = idea.test.split("::")
     assert re.search(rf"^def {name}\(", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)
     looked_into = {run for command in idea.commands for run in re.findall(r"runs/(\w+)", command)}

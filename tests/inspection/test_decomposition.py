@@ -33,7 +33,7 @@ def logits(built: Transformer, position: int = LAST) -> Tensor:
 
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(
-    st.sampled_from(("linear", "transform")).flatmap(lambda head: sections(head=head, labels=None)),
+    st.sampled_from(("linear", "transform")).flatmap(lambda head: sections(head=head, labels=None, residuals=True)),
     st.integers(0, LAST),
 )
 def test_the_parts_of_any_model_sum_to_its_logits(section, position):

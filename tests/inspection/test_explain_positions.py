@@ -117,7 +117,7 @@ def test_what_inf721_leaves_undefined():
     """Pairs 0, 2 … give their sine (0, 4 …) and pairs 1, 3 … their cosine (3, 7 …)."""
     assert undefined_dimensions(8) == [1, 2, 5, 6]
     assert undefined_dimensions(1) == []
-    slips = explained(8).explanation.slips
+    slips = explain_positions(toy_embeddings("a b c", 8), "inf721").explanation.slips
     assert any("4 of 8 dimensions get no number (1, 2, 5, 6)" in slip for slip in slips)
 
 

@@ -49,7 +49,8 @@ def check_layer(one: LayerPass, layer: TransformerLayer) -> None:
     if layer.cross_attention_residual is not None:
         steps.append((layer.cross_attention_residual, one.cross.output, one.after_cross))  # type: ignore[union-attr]
     for residual, sublayer, after in [*steps, (layer.feed_forward_residual, one.feed_forward, one.after)]:
-        assert_close(after, x + sublayer if residual.placement == "pre" else residual.norm(x + sublayer))
+        added = x + sublayer if residual.adds else sublayer
+        assert_close(after, added if residual.placement == "pre" else residual.norm(added))
         x = after
     assert_close(one.feed_forward, layer.feed_forward.output(one.inner))
     assert_close(one.feed_forward, layer.feed_forward(one.feed_forward_input))
