@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, compress
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -44,33 +44,27 @@ class KeyTable:
     """Hashes of 64 bits, each with the number it came with first: a hash table with linear probing, of 12 bytes a
     place, half to three quarters of which are taken."""
 
-    def __init__(self) -> None:
-        self._keys, self._numbers = array("Q", bytes(8 << 10)), array("I", bytes(4 << 10))
-        self._held = 0
+    def __init__(self, places: int = 1 << 10) -> None:
+        self._keys, self._numbers = array("Q", bytes(8 * places)), array("I", bytes(4 * places))
+        self._room = 3 * places // 4
 
     def add(self, key: int, number: int = 0) -> int | None:
         """The number with which a key has come before; None: it is new."""
         key = key or 1  # 0 is a free place
-        place = self._place(key)
-        if self._keys[place]:
-            return self._numbers[place]
-        self._keys[place], self._numbers[place] = key, number
-        self._held += 1
-        if self._held * 4 > len(self._keys) * 3:
-            old = self._keys, self._numbers
-            self._keys, self._numbers = array("Q", bytes(16 * len(old[0]))), array("I", bytes(8 * len(old[0])))
-            for one, its_number in zip(*old, strict=True):
-                if one:
-                    place = self._place(one)
-                    self._keys[place], self._numbers[place] = one, its_number
-        return None
-
-    def _place(self, key: int) -> int:
         keys, mask = self._keys, len(self._keys) - 1
         place = key & mask
         while keys[place] not in (0, key):
             place = (place + 1) & mask
-        return place
+        if keys[place]:
+            return self._numbers[place]
+        keys[place], self._numbers[place] = key, number
+        self._room -= 1
+        if not self._room:
+            larger = KeyTable(2 * len(keys))
+            for one, its_number in compress(zip(keys, self._numbers, strict=True), keys):
+                larger.add(one, its_number)
+            vars(self).update(vars(larger))
+        return None
 
 
 _PERMUTATIONS, _ROWS = 128, 8
@@ -168,11 +162,7 @@ class Cleaning:
         self._verdicts: list[NDArray[np.uint8]] = []
         self._exact = None if section.deduplicate is None else KeyTable()
         self._near = NearIndex() if section.deduplicate == "near" else None
-
-    @property
-    def compares(self) -> bool:
-        """Whether documents are compared with those that came before."""
-        return self._exact is not None
+        self.compares = self._exact is not None
 
     def cleaned(self, source: Source) -> Source:
         """The source without what is removed, and normalized; the next one in order."""

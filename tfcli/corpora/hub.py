@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tfcli.corpora import PARTS, Document, Part, Source
+from tfcli.corpora import PARTS, Document, Source
 from tfcli.corpora.reading import How, Report
 from tfcli.corpora.tables import Record, record_table, table_documents
 from tfcli.errors import TfcliError, UsageError, first_lines, shortened
@@ -34,15 +34,12 @@ def open_hub(name: str, how: How) -> Source:
     readers = {split: _hub_reader(name, split, streams[split], how) for split in splits}
     skip = ["skip"] if how.skips else []
 
-    def divided() -> Iterator[tuple[Part, Document]]:
-        return ((part, document) for part in PARTS for document in readers[part]())
-
     return Source(
         (name,),
         how.kind,
         lambda: (document for read in readers.values() for document in read()),
         lambda: digest(match["name"], builder.config_id, builder.hash, splits, how.kind, how.columns, *skip),
-        divided if splits == list(PARTS) else None,
+        None if len(splits) == 1 else lambda: ((part, one) for part in PARTS for one in readers[part]()),
     )
 
 

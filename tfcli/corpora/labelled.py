@@ -5,12 +5,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
 
-from tfcli.corpora import Document, Kind, Labelled, Source, is_blank
+from tfcli.corpora import Document, Kind, Labelled, is_blank
 from tfcli.corpora.reading import BadLine, BadRecords, Report, StoredFile, read_lines
-from tfcli.corpora.stories import FORMAT_VERSION, TOLD_BY, bank_sentences, stories
-from tfcli.corpora.tables import Record, columnar_records, json_lines, numbered_rows
+from tfcli.corpora.stories import TOLD_BY, bank_sentences, stories
+from tfcli.corpora.tables import Record, columnar_records, encodable, even_rows, json_lines, numbered_rows
 from tfcli.errors import BrokenInputError, UsageError, shortened
-from tfcli.files import digest
 
 Records = Callable[[Report], Iterator[tuple[str, Record]]]
 """Each record with its place: "Line 7 of a.tsv"."""
@@ -53,11 +52,6 @@ def asked(question: str, context: str) -> tuple[str, int]:
     return before + context, len(before)
 
 
-def open_built_in(name: str, kind: Kind, seed: int) -> Source:
-    """The labelled texts that are built in by that name."""
-    return Source((name,), kind, lambda: _BUILT_IN[name](seed), lambda: digest(name, FORMAT_VERSION, seed))
-
-
 def labelled_texts(
     file: StoredFile, kind: Kind, wanted: Sequence[str] | None, bad: BadRecords
 ) -> Callable[[], Iterator[Document]]:
@@ -97,13 +91,8 @@ def _table(
             names = usual[0]
 
         def records(report: Report) -> Iterator[tuple[str, Record]]:
-            for number, row in islice(numbered_rows(file, report), 0 if bare else 1, None):
-                place = f"Line {number} of {file.label}"
-                if len(row) == len(names):
-                    yield place, dict(zip(names, row, strict=True))
-                else:
-                    problem = f"{place} has {len(row)} fields, where the first has {len(names)}"
-                    report(BrokenInputError(problem, "correct the line; in .csv, quote fields with commas"))
+            rows = even_rows(file, report, len(names), not bare)
+            return ((f"Line {number} of {file.label}", dict(zip(names, row, strict=True))) for number, row in rows)
 
     elif file.suffix in (".jsonl", ".parquet", ".arrow"):
         stored = json_lines(file) if file.suffix == ".jsonl" else columnar_records(file)
@@ -171,11 +160,7 @@ def _text(place: str, text: Any, name: str) -> str:
     if not isinstance(text, str) or is_blank(text):
         given = "a blank" if isinstance(text, str) else shortened(repr(text))
         raise BrokenInputError(f"{place} has {given} as its {name}", "give it some text, or remove it")
-    try:
-        text.isascii() or text.encode()
-    except UnicodeEncodeError as error:  # JSON can spell half a surrogate pair, UTF-8 cannot
-        raise BrokenInputError(f"{place} has half a surrogate pair in its {name}", "give whole characters") from error
-    return text
+    return encodable(text, place, f"its {name}")
 
 
 def _label(place: str, label: Any) -> str:
@@ -243,7 +228,7 @@ def _word_classes(seed: int) -> Iterator[Document]:
         yield tagged([word[0] for word in words], tags, f"Sentence {number} of builtin:word-classes")
 
 
-_BUILT_IN: dict[str, Callable[[int], Iterator[Document]]] = {
+BUILT_IN: dict[str, Callable[[int], Iterator[Document]]] = {
     "builtin:bank": _banks,
     "builtin:word-classes": _word_classes,
 }

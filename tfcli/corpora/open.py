@@ -306,7 +306,8 @@ def open_source(
     if kind not in TASKS:
         require_column_count(kind, columns)
     how = How(kind, columns, separator, on_bad_record == "skip")
-    source = _joined([_open_one(name, how, max_documents, seed) for name in names], kind)
+    opened = [_open_one(name, how, max_documents, seed) for name in names]
+    source = opened[0] if len(opened) == 1 else joined(opened, kind)
     documents, divided, fingerprint = source.documents, source.divided, source.fingerprint
     source = replace(
         source,
@@ -353,9 +354,10 @@ def _open_builtin(name: str, kind: Kind, max_documents: int | None, seed: int) -
         held, needed = KINDS[short], DEFAULT.get(kind, "a file")
         raise UsageError(f"{name} holds {held}, not {kind}", f"use {needed}" + f", or --task {held}" * (held in TASKS))
     if kind in TASKS:
-        from tfcli.corpora.labelled import open_built_in
+        from tfcli.corpora.labelled import BUILT_IN
+        from tfcli.corpora.stories import FORMAT_VERSION
 
-        return open_built_in(name, kind, seed)
+        return Source((name,), kind, lambda: BUILT_IN[name](seed), lambda: digest(name, FORMAT_VERSION, seed))
     if short == "python-docs":
         return Source((name,), kind, python_docs, lambda: digest(name, digest(list(python_docs()))))
 
@@ -404,10 +406,8 @@ def looks_like_pairs(names: Sequence[str], columns: Sequence[str] | None) -> boo
     return "text" not in found and (len(found) == 2 or {"source", "target"} <= {*found})
 
 
-def _joined(sources: Sequence[Source], kind: Kind) -> Source:
+def joined(sources: Sequence[Source], kind: Kind) -> Source:
     """Several sources as one; it has its own division when all of them have."""
-    if len(sources) == 1:
-        return sources[0]
     divisions = [source.divided for source in sources if source.divided]
     return Source(
         tuple(name for source in sources for name in source.names),

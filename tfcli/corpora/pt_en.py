@@ -199,8 +199,7 @@ _CUMULATIVE_WEIGHTS = tuple(accumulate(pattern.weight for pattern in PATTERNS))
 
 def phrase_of(name: str, /, **bound: Any) -> Phrase:
     """A sentence of a pattern in which everything that is drawn is given."""
-    phrase: Phrase = _BY_NAME[name].make(Draw(""), **bound)
-    return phrase
+    return _BY_NAME[name].make(Draw(""), **bound)
 
 
 _FIRST = {one.pt: one for room in ("things", "cities", "near") for one in LEXICON[room]}

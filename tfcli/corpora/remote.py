@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from tfcli.errors import TfcliError, UsageError, first_lines
 
-_URL = re.compile(r"([a-z][a-z0-9+.-]*)://.", re.ASCII)
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://.", re.ASCII)
 _HTTP = ("http", "https")
 _LIBRARIES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "adlfs", "az": "adlfs"}
 _TIMEOUT = 60.0
@@ -117,9 +117,7 @@ class _Stream(io.RawIOBase):
 
 
 def _protocol(url: str) -> str:
-    found = _URL.match(url)
-    assert found
-    return found[1]
+    return url.partition("://")[0]
 
 
 def _response(url: str) -> Any:

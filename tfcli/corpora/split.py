@@ -9,7 +9,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Literal
 
 from tfcli.corpora import PARTS, TASKS, Document, Kind, Pair, Part, Source, is_blank, stretches, texts
-from tfcli.corpora.open import DEFAULT, open_source
+from tfcli.corpora.open import DEFAULT, joined, open_source
 from tfcli.errors import UsageError
 from tfcli.files import digest
 from tfcli.recipe.data import CLEANING_KEYS, DataSection, WeightedSource
@@ -177,15 +177,9 @@ def _open_mixture(section: DataSection, sources: Sequence[WeightedSource], kind:
         split = _open(own, kind, cleaning, nothing if shares else None)
         shares.append(WeightedSplit(split, one.weight, one.max_epochs))
     splits = [share.split for share in shares]
-    joined = Source(
-        tuple(one.source for one in sources),
-        kind,
-        lambda: chain.from_iterable(split.source.documents() for split in splits),
-        lambda: digest([split.source.fingerprint() for split in splits]),
-    )
+    source, fraction = joined([split.source for split in splits], kind), section.validation_fraction
     method = splits[0].split if len({split.split for split in splits}) == 1 else "own"
-    fraction = section.validation_fraction
-    return TrainValidationSplit(joined, method, fraction, mixture=tuple(shares), cleaning=cleaning)
+    return TrainValidationSplit(source, method, fraction, mixture=tuple(shares), cleaning=cleaning)
 
 
 def _cleaning(section: DataSection, kind: Kind) -> "Cleaning | None":

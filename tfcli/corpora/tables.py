@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from tfcli.corpora import Document, Kind, Pair
@@ -106,19 +107,21 @@ def delimited_table(file: StoredFile, wanted: Sequence[str] | None, bad: BadReco
 
     def rows(chosen: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         places = [columns.index(name) for name in chosen]
-        report = bad.reading()
-        numbered = numbered_rows(file, report)
-        if header:
-            next(numbered, None)
-        for number, row in numbered:
-            if len(row) != len(columns):
-                problem = f"Line {number} of {file.label} has {len(row)} fields, where the first has {len(columns)}"
-                remedy = "correct the line" if file.suffix == ".tsv" else "quote fields with commas"
-                report(BrokenInputError(problem, remedy))
-            else:
-                yield tuple(row[place] for place in places)
+        for _, row in even_rows(file, bad.reading(), len(columns), header):
+            yield tuple(row[place] for place in places)
 
     return Table(file.label, columns, rows)
+
+
+def even_rows(file: StoredFile, report: Report, width: int, has_header: bool) -> Iterator[tuple[int, list[str]]]:
+    """The rows below the header, as numbered; one that has not as many fields as the first is reported."""
+    for number, row in islice(numbered_rows(file, report), has_header, None):
+        if len(row) == width:
+            yield number, row
+        else:
+            problem = f"Line {number} of {file.label} has {len(row)} fields, where the first has {width}"
+            remedy = "correct the line" if file.suffix == ".tsv" else "quote fields with commas"
+            report(BrokenInputError(problem, remedy))
 
 
 def numbered_rows(file: StoredFile, report: Report) -> Iterator[tuple[int, list[str]]]:
@@ -220,12 +223,17 @@ def _text(record: Record, column: str, place: str) -> str:
     if not isinstance(value, str):
         problem = f"{place} has {str(value)[:40]} in the column '{column}', which is not text"
         raise BrokenInputError(problem, "make it a string")
+    return encodable(value, place, f"the column '{column}'")
+
+
+def encodable(text: str, place: str, where: str) -> str:
+    """The text, where UTF-8 can hold it: JSON can spell half a surrogate pair."""
     try:
-        value.isascii() or value.encode()
-    except UnicodeEncodeError as error:  # JSON can spell half a surrogate pair, UTF-8 cannot
-        problem = f"{place} has half a surrogate pair, U+{ord(value[error.start]):04X}, in the column '{column}'"
+        text.isascii() or text.encode()
+    except UnicodeEncodeError as error:
+        problem = f"{place} has half a surrogate pair, U+{ord(text[error.start]):04X}, in {where}"
         raise BrokenInputError(problem, "replace it with the whole character") from error
-    return value
+    return text
 
 
 def columnar_records(file: StoredFile) -> Records:

@@ -63,14 +63,9 @@ class Batch:
         return Batch(**{name: array[share] for name, array in vars(self).items() if array is not None})
 
 
-ORDER = 0
-"""Stream of the order of an epoch: key (seed, ORDER, epoch)."""
-
-MASKS = 1
-"""Stream of the masks of a batch: key (seed, MASKS, batch number)."""
-
-SAMPLES = 2
-"""Stream of a generated text: key (seed, SAMPLES, checksum of its prompt, number of the sample)."""
+ORDER, MASKS, SAMPLES = range(3)
+"""Streams of chance, with their keys: the order of an epoch (seed, ORDER, epoch), the masks of a batch (seed, MASKS,
+batch number), a generated text (seed, SAMPLES, checksum of its prompt, number of the sample)."""
 
 
 def generator(*key: int) -> np.random.Generator:
@@ -81,13 +76,8 @@ def generator(*key: int) -> np.random.Generator:
 class Plan(Protocol):
     """Which rows of a part share a batch, epoch by epoch."""
 
-    @property
-    def batches_per_epoch(self) -> int:
-        """As many in every epoch."""
-
-    @property
-    def tokens_per_batch(self) -> int:
-        """Tokens of a training batch, on average."""
+    batches_per_epoch: int
+    tokens_per_batch: int
 
     def epoch(self, epoch: int, /) -> Sequence[NDArray[np.int64]] | NDArray[np.int64]:
         """The rows of each training batch."""
@@ -100,6 +90,8 @@ class PlannedBatches:
     """Batches as a plan has them, in training without end; one recomputes them from the seed and their number.
 
     Attributes:
+        batches_per_epoch: training batches of one pass over the part.
+        tokens_per_batch: tokens of a training batch, of both sides, on average.
         left_out: the number of sequences that are too long.
         longest: places of the longest row, of both sides.
     """
@@ -109,16 +101,7 @@ class PlannedBatches:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-
-    @property
-    def batches_per_epoch(self) -> int:
-        """Training batches of one pass over the part."""
-        return self._plan.batches_per_epoch
-
-    @property
-    def tokens_per_batch(self) -> int:
-        """Tokens of a training batch, of both sides, on average."""
-        return self._plan.tokens_per_batch
+        self.batches_per_epoch, self.tokens_per_batch = plan.batches_per_epoch, plan.tokens_per_batch
 
     def training(self, start: int = 0) -> Iterator[Batch]:
         """Batches without end, from number `start` on."""
@@ -149,48 +132,21 @@ POOL_BATCHES = 64
 chance. Batches of tokens take fewer where the text is short."""
 
 
-class LengthPlan:
-    """Batches of sequences of about the same length, each in one batch of an epoch at most.
-
-    Args:
-        numbers: the sequences that take part; at least one.
-        lengths: of each side of each sequence.
-        rows: sequences of a batch, on average.
-
-    Shape: numbers (N,); lengths (sides, N), of one or two sides
-    """
-
-    def __init__(
-        self, numbers: NDArray[np.int64], lengths: NDArray[np.int64], seed: int, batches: int, rows: float
-    ) -> None:
-        self.numbers, self.lengths, self.seed = numbers, lengths, seed
-        self.batches_per_epoch, self.mean_rows = batches, rows
-
-    @property
-    def tokens_per_batch(self) -> int:
-        """Tokens of a training batch, of both sides, on average."""
-        return round(float(self.lengths.sum(axis=0).mean()) * self.mean_rows)
-
-    def epoch(self, epoch: int) -> Sequence[NDArray[np.int64]] | NDArray[np.int64]:
-        """The sequences of each batch of an epoch."""
-        raise NotImplementedError
-
-    def whole(self) -> Iterable[NDArray[np.int64]]:
-        """Every sequence once, the shortest first; the last batch may be smaller."""
-        raise NotImplementedError
-
-
-class BudgetPlan(LengthPlan):
-    """Batches whose padded size stays within a budget of places.
+class BudgetPlan:
+    """Batches of sequences of about the same length, whose padded size stays within a budget of places.
 
     Every sequence is in one batch of an epoch. Pools are cut so that each holds a number of full batches, whichever
     of its sequences share one; so all epochs have as many batches, and any of them is found without those before it.
 
     Args:
+        numbers: the sequences that take part; at least one.
+        lengths: of each side of each sequence.
         budget: places of a batch, padding included; it has as many a row as the longest of each side together.
 
     Raises:
         UsageError: one sequence alone is larger than the budget.
+
+    Shape: numbers (N,); lengths (sides, N), of one or two sides
     """
 
     def __init__(self, numbers: NDArray[np.int64], lengths: NDArray[np.int64], *, budget: int, seed: int) -> None:
@@ -205,26 +161,26 @@ class BudgetPlan(LengthPlan):
         self._rank = np.empty(len(numbers), dtype=np.int64)
         self._rank[self._order] = np.concatenate([[0], np.cumsum(changes)])
         self._pools, self._cuts = _cut(lengths[:, self._order], budget)
-        batches = len(self._cuts) + 1
-        super().__init__(numbers, lengths, seed, batches, len(numbers) / batches)
+        self._numbers, self._seed, self.batches_per_epoch = numbers, seed, len(self._cuts) + 1
+        self.tokens_per_batch = round(float(lengths.sum(axis=0).mean()) * (len(numbers) / self.batches_per_epoch))
 
     def epoch(self, epoch: int) -> list[NDArray[np.int64]]:
         """The sequences of each batch of an epoch.
 
         Shape: batches_per_epoch times (rows,)
         """
-        draw = generator(self.seed, ORDER, epoch)
+        draw = generator(self._seed, ORDER, epoch)
         # Chance decides among sequences of the same lengths, and then among those of a pool.
-        places = draw.permutation(len(self.numbers))
+        places = draw.permutation(len(self._numbers))
         places = places[np.argsort(self._rank[places], kind="stable")]
         for pool in np.split(places, self._pools):
             draw.shuffle(pool)
-        batches = np.split(self.numbers[places], self._cuts)
+        batches = np.split(self._numbers[places], self._cuts)
         return [batches[index] for index in draw.permutation(len(batches))]
 
     def whole(self) -> list[NDArray[np.int64]]:
         """Every sequence once, the shortest first."""
-        return np.split(self.numbers[self._order], self._cuts)
+        return np.split(self._numbers[self._order], self._cuts)
 
 
 def _require_room(lengths: NDArray[np.int64], budget: int) -> None:
@@ -273,30 +229,31 @@ def _pool(lengths: NDArray[np.int64], batches: int, budget: int) -> tuple[int, i
     return min(batches * best, int(np.searchsorted(widths, budget // best, side="right"))), best
 
 
-class BucketPlan(LengthPlan):
+class BucketPlan:
     """Batches of `batch_size` sequences, in a new composition and order every epoch; sorted by the first side, then by
     the second. Fewer sequences than a batch make one by repeating them."""
 
     def __init__(self, numbers: NDArray[np.int64], lengths: NDArray[np.int64], *, batch_size: int, seed: int) -> None:
-        super().__init__(numbers, lengths, seed, max(1, len(numbers) // batch_size), batch_size)
-        self.batch_size = batch_size
+        self._numbers, self._lengths, self._seed, self._batch_size = numbers, lengths, seed, batch_size
+        self.batches_per_epoch = max(1, len(numbers) // batch_size)
+        self.tokens_per_batch = round(float(lengths.sum(axis=0).mean()) * batch_size)
 
     def epoch(self, epoch: int) -> NDArray[np.int64]:
         """The sequences of each batch of an epoch. What does not fill a batch is left out by chance, not by length.
 
         Shape: (batches_per_epoch, batch_size)
         """
-        draw = generator(self.seed, ORDER, epoch)
-        places = np.resize(draw.permutation(len(self.numbers)), self.batches_per_epoch * self.batch_size)
-        pool = np.arange(len(places)) // (POOL_BATCHES * self.batch_size)
-        places = places[np.lexsort((*self.lengths[::-1, places], pool))]
-        batches = self.numbers[places].reshape(self.batches_per_epoch, self.batch_size)
+        draw = generator(self._seed, ORDER, epoch)
+        places = np.resize(draw.permutation(len(self._numbers)), self.batches_per_epoch * self._batch_size)
+        pool = np.arange(len(places)) // (POOL_BATCHES * self._batch_size)
+        places = places[np.lexsort((*self._lengths[::-1, places], pool))]
+        batches = self._numbers[places].reshape(self.batches_per_epoch, self._batch_size)
         return batches[draw.permutation(self.batches_per_epoch)]
 
     def whole(self) -> list[NDArray[np.int64]]:
         """Every sequence once, the shortest first."""
-        order = self.numbers[np.lexsort(self.lengths[::-1])]
-        return np.split(order, range(self.batch_size, len(order), self.batch_size))
+        order = self._numbers[np.lexsort(self._lengths[::-1])]
+        return np.split(order, range(self._batch_size, len(order), self._batch_size))
 
 
 def evenly(count: int, share: float) -> NDArray[np.int64]:
@@ -311,7 +268,7 @@ def evenly(count: int, share: float) -> NDArray[np.int64]:
 
 def plan_by_length(
     numbers: NDArray[np.int64], lengths: NDArray[np.int64], *, batch_size: int, batch_tokens: int | None, seed: int
-) -> LengthPlan:
+) -> "BudgetPlan | BucketPlan":
     """Batches of at most `batch_tokens` places, or, without it, of `batch_size` sequences.
 
     Raises:

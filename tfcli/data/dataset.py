@@ -48,7 +48,9 @@ class TokenStreamView:
         self._shared = between is not None
         self._shards = shards if between is None else [np.array([between]), *shards]
         self._offsets = offsets if between is None else [np.zeros(1, np.int64), *offsets]
-        self._ends = np.cumsum([len(shard) for shard in self._shards])
+        lengths = [len(shard) for shard in self._shards]
+        self._ends = np.cumsum(lengths)
+        self._firsts: list[int] = (self._ends - lengths).tolist()
 
     def __len__(self) -> int:
         """The number of ids, special ones included."""
@@ -60,8 +62,7 @@ class TokenStreamView:
 
         Shape: (documents + 1,)
         """
-        firsts = self._ends - [len(shard) for shard in self._shards]
-        begins = [first + offsets[:-1] for first, offsets in zip(firsts, self._offsets, strict=True)]
+        begins = [first + offsets[:-1] for first, offsets in zip(self._firsts, self._offsets, strict=True)]
         return np.concatenate([*begins, self._ends[-1:]])
 
     @property
@@ -84,7 +85,7 @@ class TokenStreamView:
         for row, start, shard in zip(result, starts.tolist(), shards.tolist(), strict=True):
             # Of a shard, only the offsets that the window needs are read.
             while shard < len(self._shards):
-                column = int(self._ends[shard]) - len(self._shards[shard]) - self._shared - start  # of offset 0
+                column = self._firsts[shard] - self._shared - start  # of offset 0
                 if column >= length:
                     break
                 offsets = self._offsets[shard][:-1]
@@ -103,9 +104,8 @@ class TokenStreamView:
         for row, start, length, shard in zip(result, starts.tolist(), lengths.tolist(), shards.tolist(), strict=True):
             filled = 0
             while filled < length:
-                tokens = self._shards[shard]
-                offset = start + filled - (int(self._ends[shard]) - len(tokens))
-                found = tokens[offset : offset + length - filled]
+                offset = start + filled - self._firsts[shard]
+                found = self._shards[shard][offset : offset + length - filled]
                 row[filled : filled + len(found)] = found
                 filled += len(found)
                 shard += 1
@@ -117,9 +117,10 @@ class SequencesView:
 
     def __init__(self, shards: Sequence[tuple[Stored, Stored]]) -> None:
         """`shards` are (tokens, offsets), offsets one longer than the sequences of the shard."""
-        self._shards = [(tokens, offsets[:]) for tokens, offsets in shards]
-        self._firsts = np.cumsum([0] + [len(offsets) - 1 for _, offsets in self._shards])
-        self.lengths: NDArray[np.int64] = np.concatenate([np.diff(offsets) for _, offsets in self._shards])
+        tokens, offsets = zip(*shards, strict=True)
+        self._stream = TokenStreamView(tokens, offsets)
+        self._offsets = self._stream.offsets
+        self.lengths = np.diff(self._offsets)
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -133,15 +134,7 @@ class SequencesView:
 
         Shape: numbers (B,); result (B, longest of them)
         """
-        lengths = self.lengths[numbers]
-        result = np.full((len(numbers), int(lengths.max())), pad, dtype=np.int64)
-        shards = np.searchsorted(self._firsts, numbers, side="right") - 1
-        places = numbers - self._firsts[shards]
-        for row, length, shard, place in zip(result, lengths.tolist(), shards.tolist(), places.tolist(), strict=True):
-            tokens, offsets = self._shards[shard]
-            start = offsets[place]
-            row[:length] = tokens[start : start + length]
-        return result
+        return self._stream.padded(self._offsets[numbers], self.lengths[numbers], pad)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from tfcli.data.batch import IGNORED, Batch
 from tfcli.data.dataset import TokenStreamView
-from tfcli.data.windows import DrawnBatches, present
+from tfcli.data.windows import DrawnBatches, filled, present
 from tfcli.errors import UsageError
 from tfcli.recipe.train import Denoising
 from tfcli.records.roles import TokenRoles
@@ -152,10 +152,8 @@ class DenoisingBatches(DrawnBatches):
                 remedy = "lower train.context" if sentinels else "let tfcli train a tokenizer: leave tokenizer.path out"
                 raise UsageError(f"{problem}, and this tokenizer has {has}", f"{remedy}, or take a tokenizer of T5's")
         elif roles.mask is None:
-            raise UsageError(
-                "This tokenizer has no mask token, and infilling puts one in the place of a span",
-                "take a tokenizer that has one",
-            )
+            problem = "This tokenizer has no mask token, and infilling puts one in the place of a span"
+            raise UsageError(problem, "take a tokenizer that has one")
         places = int(self._places(np.array([longest])).sum())
         if batch_tokens is not None and batch_tokens < places:
             problem = f"train.batch_tokens = {batch_tokens} cannot hold one window of {longest} tokens, {places} places"
@@ -174,20 +172,13 @@ class DenoisingBatches(DrawnBatches):
 
     def _drawn(self, rows: Ints, draw: np.random.Generator) -> Batch:
         spans, roles = self._spans(rows), self._roles
-        sources: list[list[int]] = []
-        targets: list[list[int]] = []
-        asked: list[bool] = []
-        for window, length in zip(
-            self._view.padded(spans.starts, spans.lengths, roles.pad), spans.lengths, strict=True
-        ):
-            text = window[:length]
-            text = text[~np.isin(text, self._frame)]
-            sides = self._corrupted(text, draw) if len(text) else Sides(text, text)
-            sources.append(roles.source(sides.source.tolist()))
-            targets.append([*roles.target_prefix, *sides.target.tolist(), *roles.end])
-            asked.append(len(text) > 0)
-        (source, read), (target, written) = (_padded(side, roles.pad) for side in (sources, targets))
-        scored = written[:, 1:] & np.array(asked)[:, None]
+        windows = self._view.padded(spans.starts, spans.lengths, roles.pad)
+        is_text = present(spans.lengths) & ~np.isin(windows, self._frame)
+        texts = [window[of_text] for window, of_text in zip(windows, is_text, strict=True)]
+        sides = [self._corrupted(text, draw) if len(text) else Sides(text, text) for text in texts]
+        source, read = filled([roles.source(one.source.tolist()) for one in sides], roles.pad)
+        target, written = filled([[*roles.target_prefix, *one.target.tolist(), *roles.end] for one in sides], roles.pad)
+        scored = written[:, 1:] & is_text.any(axis=1, keepdims=True)
         return Batch(
             input_ids=source,
             labels=np.where(scored, target[:, 1:], IGNORED),
@@ -201,11 +192,3 @@ class DenoisingBatches(DrawnBatches):
             assert self._roles.mask is not None
             return infill(text, self._roles.mask, draw)
         return corrupt_spans(text, self._sentinels, draw)
-
-
-def _padded(rows: Sequence[Sequence[int]], pad: int) -> tuple[Ints, NDArray[np.bool_]]:
-    """Rows filled up on the right, and where they have tokens. Shape: each (B, longest of them)."""
-    there = present(np.array([len(row) for row in rows]))
-    ids = np.full(there.shape, pad, dtype=np.int64)
-    ids[there] = np.concatenate([np.array(row, dtype=np.int64) for row in rows])
-    return ids, there

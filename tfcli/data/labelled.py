@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from tfcli.corpora import PARTS, Labelled, Part, batched
 from tfcli.corpora.cleaning import document_key
 from tfcli.data.batch import IGNORED
-from tfcli.data.chunks import TOKENIZER_NAME
+from tfcli.data.chunks import COUNTED
 from tfcli.data.dataset import PairsView
-from tfcli.data.shards import SHARD_TOKENS, SIDES, Manifest, PartManifest, PartWriter, token_dtype, write_manifest
+from tfcli.data.shards import SHARD_TOKENS, SIDES, Manifest
+from tfcli.data.writer import ChunkWriter, Encoding
 from tfcli.errors import BrokenInputError, UsageError, shortened
 from tfcli.recipe.recipe import SPAN_LABELS
-from tfcli.records.dataset import PartCounts
 
 if TYPE_CHECKING:
     from tfcli.corpora.split import TrainValidationSplit
@@ -44,57 +44,37 @@ def pieces_of(spans: Spans, start: int, end: int) -> list[int]:
     return [place for place, (begin, stop) in enumerate(spans) if begin < end and stop > start]
 
 
-def write_labelled(division: TrainValidationSplit, tokenizer: Tokenizer, folder: Path, fingerprint: str) -> Manifest:
+def write_labelled(division: TrainValidationSplit, tokenizer: Tokenizer, folder: Path, about: Encoding) -> Manifest:
     """Encode labelled texts into `folder`, as ``<s> ids </s>`` and a number beside each token. The labels are those of
     the training part: a BrokenInputError where the validation part has others, or no token is of an answer; a
     UsageError where a part holds nothing."""
-    kind, roles = division.source.kind, tokenizer.roles
+    kind, roles = about.kind, tokenizer.roles
 
-    def texts(part: Part) -> Iterator[Labelled]:
-        return (one for its, one in division.parts() if its == part and isinstance(one, Labelled))
+    def texts() -> Iterator[tuple[Part, Labelled]]:
+        return ((part, one) for part, one in division.parts() if isinstance(one, Labelled))
 
-    found = SPAN_LABELS if kind == "span" else sorted({label for one in texts("train") for *_, label in one.spans})
-    number = {label: place for place, label in enumerate(found, 1)}
-    copies, keys = 0, set[int]()
-    dtype = token_dtype(max(tokenizer.vocab_size, len(found) + 3))
+    labels: tuple[str, ...] = SPAN_LABELS
+    if kind != "span":
+        labels = tuple(sorted({label for part, one in texts() if part == "train" for *_, label in one.spans}))
+    number = {label: place for place, label in enumerate(labels, 1)}
+    keys: dict[Part, list[int]] = {part: [] for part in PARTS}
     before = sum(len(roles.stored_start(side)) for side in SIDES[kind])
-    parts: dict[str, PartManifest] = {}
-    for part in PARTS:
-        with PartWriter(folder, part, SIDES[kind], dtype, SHARD_TOKENS) as writer:
-            sums = np.zeros(5, np.int64)
-            for batch in batched(texts(part), lambda one: one.source):
-                for one, (ids, spans) in zip(batch, tokenizer.encode_spans([one.source for one in batch]), strict=True):
-                    beside, read, text = _numbers(one, spans, kind, number), roles.text(ids), one.source
-                    filling = beside[:1] if kind == "classify" and beside else [0]
-                    row = filling * len(roles.text_prefix) + beside + filling * len(roles.end)
-                    sides = {"source": np.array(read, dtype), "target": np.array(row, dtype)}
-                    writer.write({side: (values, np.array([len(values)])) for side, values in sides.items()})
-                    if division.may_overlap:
-                        key = document_key(one)
-                        copies += part == "validation" and key in keys
-                        keys |= {key} if part == "train" else set()
-                    counted = tokenizer.count_unknown(ids)
-                    sums += (1, 2 * len(read) - before, len(text.encode()), len(text), counted)
-            writer.finish_shard()
-            parts[part] = PartManifest(PartCounts(*sums.tolist()), tuple(writer.shards))
-    tokenizer.save(folder / TOKENIZER_NAME)
-    manifest = Manifest(
-        kind=kind,
-        sources=tuple(division.source.names),
-        split=division.split,
-        fingerprint=fingerprint,
-        tokenizer_fingerprint=tokenizer.fingerprint,
-        vocab_size=tokenizer.vocab_size,
-        roles=tokenizer.roles,
-        train=parts["train"],
-        validation=parts["validation"],
-        labels=tuple(found),
-        skipped=division.skipped(),
-        copies=copies,
-        removed=division.removed,
-    )
-    write_manifest(folder, manifest)
-    return manifest
+    writer = ChunkWriter(about, tokenizer, folder, SHARD_TOKENS, labels=labels)
+    with writer.opened() as writers:
+        for batch in batched(texts(), lambda one: one[1].source):
+            encoded = tokenizer.encode_spans([one.source for _, one in batch])
+            for (part, one), (ids, spans) in zip(batch, encoded, strict=True):
+                beside, read, text = _numbers(one, spans, kind, number), roles.text(ids), one.source
+                filling = beside[:1] if kind == "classify" and beside else [0]
+                row = filling * len(roles.text_prefix) + beside + filling * len(roles.end)
+                ends = np.array([len(read)])
+                writers[part].write({"source": (np.array(read), ends), "target": (np.array(row), ends)})
+                if division.may_overlap:
+                    keys[part].append(document_key(one))
+                counts = 1, 2 * len(read) - before, len(text.encode()), len(text), tokenizer.count_unknown(ids)
+                writer.sums[part][: len(COUNTED)] += counts
+    writer.copies = sum(map(frozenset(keys["train"]).__contains__, keys["validation"]))
+    return writer.finish(labels=labels, skipped=division.skipped())
 
 
 def _numbers(one: Labelled, spans: Spans, kind: str, number: dict[str, int]) -> list[int]:

@@ -18,7 +18,7 @@ from tfcli.data.batch import IGNORED, Batch, PlannedBatches, evenly, plan_by_len
 from tfcli.data.dataset import PairsView, PreparedDataset, TokenStreamView
 from tfcli.data.denoising import DenoisingBatches, find_sentinels
 from tfcli.data.labelled import BOTH, FIRST, LAST, numbers_of
-from tfcli.data.windows import DrawnBatches, WindowBatches, present
+from tfcli.data.windows import DrawnBatches, WindowBatches, filled, present
 from tfcli.errors import UsageError
 from tfcli.recipe.recipe import Recipe
 from tfcli.records.roles import TokenRoles
@@ -105,7 +105,12 @@ class Masker:
             starts = self._word_starts(tokens) | ~ordinary
             starts[:, 1:] |= ~ordinary[:, :-1]
             choice = np.where(starts, choice, 1.0)
-        self._choose_one_at_least(choice, forced)
+        # Where no number of a window is below the probability, its smallest is brought below it. 1.0 marks special
+        # tokens: drawn numbers are below it.
+        rows, places = np.arange(len(choice)), choice.argmin(axis=1)
+        needed = (choice[rows, places] >= self._probability) & (choice[rows, places] < 1.0)
+        rows, places = rows[needed], places[needed]
+        choice[rows, places] = self._probability * forced[rows, places]
         if starts is not None:  # a token within a word is chosen with the word's first one, and has a fate of its own
             first = np.maximum.accumulate(np.where(starts, np.arange(tokens.shape[1]), 0), axis=1)
             is_chosen = np.take_along_axis(choice, first, axis=1) < self._probability
@@ -117,16 +122,6 @@ class Masker:
         inputs = np.where(masked, self._mask, tokens)
         inputs[replaced] = self._ordinary[(substitute[replaced] * len(self._ordinary)).astype(np.int64)]
         return inputs, np.where(chosen, tokens, IGNORED)
-
-    def _choose_one_at_least(self, choice: NDArray[np.float64], forced: NDArray[np.float64]) -> None:
-        """Where no number of a window is below the probability, bring its smallest below it."""
-        places = choice.argmin(axis=1)
-        rows = np.arange(len(choice))
-        smallest = choice[rows, places]
-        # 1.0 marks special tokens: drawn numbers are below it.
-        needed = (smallest >= self._probability) & (smallest < 1.0)
-        rows, places = rows[needed], places[needed]
-        choice[rows, places] = self._probability * forced[rows, places]
 
 
 class MaskedBatches(DrawnBatches):
@@ -245,13 +240,11 @@ class CompletionBatches(FittingPairs):
             source = view.source.sequence(number)
             text = source[before : len(source) - behind]
             rows.append(np.concatenate([roles.text_prefix, text, view.target.sequence(number)[skipped:]]))
-        lengths = np.array([len(row) for row in rows])
-        tokens = np.full((len(rows), int(lengths.max())), roles.pad, dtype=np.int64)
-        tokens[present(lengths)] = np.concatenate(rows)
-        read = present(lengths - 1)
+        tokens, there = filled(rows, roles.pad)
+        read = there[:, 1:]
         scored = read & (np.arange(read.shape[1]) >= prompts[:, None] - 1)
         inputs = np.where(read, tokens[:, :-1], roles.pad)
-        return Batch(inputs, np.where(scored, tokens[:, 1:], IGNORED), row_tokens=lengths - 1)
+        return Batch(inputs, np.where(scored, tokens[:, 1:], IGNORED), row_tokens=read.sum(axis=1))
 
 
 class LabelBatches(FittingPairs):
@@ -343,18 +336,12 @@ def build_batches(recipe: Recipe, data: PreparedDataset, part: Part, roles: Toke
     documents = recipe.train.windows == "documents" or (masking and part == "validation")
     common |= {"documents": documents, "document_masking": masking}
     if objective == "mlm":
-        return MaskedBatches(
-            data.text(part),
-            roles,
-            vocab_size=data.record().vocab_size,
-            mask_probability=recipe.train.mask_probability,
-            word_starts=data.tokenizer().word_starts if recipe.train.whole_words else None,
-            **common,
-        )
-    if objective == "infilling":
-        return DenoisingBatches(data.text(part), roles, kind="infilling", **common)
-    if objective == "span-corruption":
-        sentinels = find_sentinels(data.tokenizer().token_id)
-        return DenoisingBatches(data.text(part), roles, kind="span-corruption", sentinels=sentinels, **common)
+        common |= {"vocab_size": data.manifest.vocab_size, "mask_probability": recipe.train.mask_probability}
+        common["word_starts"] = data.tokenizer().word_starts if recipe.train.whole_words else None
+        return MaskedBatches(data.text(part), roles, **common)
+    if objective in ("infilling", "span-corruption"):
+        sentinels = find_sentinels(data.tokenizer().token_id) if objective == "span-corruption" else ()
+        common |= {"kind": objective, "sentinels": sentinels}
+        return DenoisingBatches(data.text(part), roles, **common)
     batches = PrefixBatches if objective == "prefix" else CausalBatches
     return batches(data.text(part), roles, **common)

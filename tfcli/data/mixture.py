@@ -6,7 +6,7 @@ next document would be due first. No source is ever more than one document ahead
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,18 +46,14 @@ def mixed_order(
     >>> mixed_order(lengths, [2, 1]).order.tolist(), mixed_order(lengths, [2, 1], [None, 1]).order.tolist()
     ([0, 1, 0, 1, 0, 1, 0], [0, 1, 0, 1, 0, 0])
     """
-    totals = [int(one.sum()) for one in lengths]
-    largest = max(range(len(totals)), key=totals.__getitem__)
-    limits = [
-        None if cap is None else cap * len(one) for cap, one in zip(caps or [None] * len(lengths), lengths, strict=True)
-    ]
+    largest = int(np.argmax([one.sum() for one in lengths]))
+    limits = [cap and cap * len(one) for cap, one in zip(caps or [None] * len(lengths), lengths, strict=True)]
     documents, tokens = [0] * len(lengths), [0] * len(lengths)
     retired: list[int | None] = [None] * len(lengths)
-    total_weight, clock, written = float(sum(weights)), 0.0, 0
+    total_weight, clock = float(sum(weights)), 0.0
     # Tags are times of a clock that goes on by one while every source gets its weight in tokens.
     waiting = [(0.0, source) for source in range(len(lengths))]  # by the time at which a document may begin
     ready: list[tuple[float, int]] = []  # by the time at which it is due
-    heapify(waiting)
     order = []
     while documents[largest] < len(lengths[largest]) and (waiting or ready):
         if not ready:
@@ -71,10 +67,9 @@ def mixed_order(
         order.append(source)
         documents[source] += 1
         tokens[source] += length
-        written += length
         clock += length / total_weight
         if documents[source] == limits[source]:
-            retired[source] = written
+            retired[source] = sum(tokens)
             total_weight -= weights[source]
         else:
             heappush(waiting, (due, source))

@@ -24,7 +24,7 @@ from tfcli.data.workers import Origin, WorkerError, encode_by_ray, encode_by_wor
 from tfcli.data.writer import ChunkWriter, Encoding, Weighted, appended_fingerprint
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import Lock, digest, read_versioned, replacing_folder, require_writable, validated, write_json
-from tfcli.records.dataset import DatasetRecord
+from tfcli.records.dataset import NONE_SKIPPED, DatasetRecord
 from tfcli.tokenization.tokenizer import load_tokenizer
 
 if TYPE_CHECKING:
@@ -76,7 +76,8 @@ def prepare(
             from tfcli.data.labelled import write_labelled
 
             with replacing_folder(out) as made:
-                manifest = write_labelled(division, tokenizer, made, fingerprint)
+                about = _encoding(division, tokenizer, ((), NONE_SKIPPED), Share())
+                manifest = write_labelled(division, tokenizer, made, about)
                 division.require_unchanged()
             return manifest.record(out)
         with _chunk_folder(out, fingerprint) as folder:
@@ -220,8 +221,7 @@ def _read_share(folder: Path) -> Encoding:
         remedy = f"make it with `tfcli prepare SOURCE --tokenizer FILE --shard 1/4 --out {folder}`"
         raise UsageError(f"{folder} is no share of a dataset", remedy)
     _, values = read_versioned(path, _VERSION, remedy="prepare the share again")
-    found: Encoding = validated(Encoding, values, path, "prepare the share again")
-    return found
+    return validated(Encoding, values, path, "prepare the share again")
 
 
 def dataset_fingerprint(division: TrainValidationSplit, tokenizer: Tokenizer) -> str:

@@ -1,6 +1,6 @@
 """Packing: windows of tokens cut from a stream of documents."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,13 +12,20 @@ from tfcli.errors import UsageError
 from tfcli.records.roles import TokenRoles
 
 
+def filled(rows: Sequence[Sequence[int] | NDArray[np.int64]], pad: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Rows filled up on the right, and where they have tokens. Shape: each (B, longest of them)."""
+    there = present(np.array([len(row) for row in rows]))
+    ids = np.full(there.shape, pad, dtype=np.int64)
+    ids[there] = np.concatenate([np.array(row, dtype=np.int64) for row in rows])
+    return ids, there
+
+
 def present(lengths: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Where sequences of these lengths have tokens, once padded to the longest.
 
     Shape: lengths (B,); result (B, longest of them)
     """
-    places: NDArray[np.bool_] = np.arange(lengths.max()) < lengths[:, None]
-    return places
+    return np.less(np.arange(lengths.max()), lengths[:, None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,9 +39,9 @@ class Spans:
     lengths: NDArray[np.int64]
 
 
-@dataclass(frozen=True)
 class WindowPlan:
-    """Which windows of a stream make which batch; a row is the place in the stream where a window starts.
+    """Which windows of a stream make which batch; a row is the place in the stream where a window starts. A part with
+    fewer windows than a batch makes one by repeating them.
 
     Args:
         positions: places in the stream where a window may have a token; at least 1.
@@ -42,31 +49,13 @@ class WindowPlan:
         sample: tokens of an evenly spread part that alone `whole` is to yield; 0: all.
     """
 
-    positions: int
-    context: int
-    batch_size: int
-    seed: int
-    sample: int = 0
-
-    @property
-    def length(self) -> int:
-        """Tokens of a window."""
-        return min(self.context, self.positions)
-
-    @property
-    def windows(self) -> int:
-        """Windows of an epoch: as many as fit after the largest phase, so that all epochs have as many."""
-        return max(1, (self.positions - self.length + 1) // self.length)
-
-    @property
-    def batches_per_epoch(self) -> int:
-        """Full batches of an epoch; a part with fewer windows than a batch makes one by repeating them."""
-        return max(1, self.windows // self.batch_size)
-
-    @property
-    def tokens_per_batch(self) -> int:
-        """Tokens of a training batch."""
-        return self.batch_size * self.length
+    def __init__(self, positions: int, context: int, batch_size: int, seed: int, sample: int = 0) -> None:
+        self.positions, self.batch_size, self.seed, self.sample = positions, batch_size, seed, sample
+        self.length = min(context, positions)
+        # As many windows as fit after the largest phase, so that all epochs have as many.
+        self.windows = max(1, (positions - self.length + 1) // self.length)
+        self.batches_per_epoch = max(1, self.windows // batch_size)
+        self.tokens_per_batch = batch_size * self.length
 
     def epoch(self, epoch: int) -> NDArray[np.int64]:
         """The windows of an epoch: side by side from a random phase on, shuffled.

@@ -91,8 +91,7 @@ def encode_by_workers(asked: dict[str, Any], folder: Path, workers: int, progres
                     heard[number] |= json.loads(line)
 
             listeners.append((process, threading.Thread(target=listen, daemon=True)))
-        for _, listener in listeners:
-            listener.start()
+            listeners[-1][1].start()
         for number, (process, listener) in enumerate(listeners):
             while listener.is_alive():
                 listener.join(0.2)

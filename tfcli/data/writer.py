@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -85,37 +85,41 @@ class ChunkWriter:
         folder: Path,
         shard_tokens: int,
         first: Mapping[Part, int] = MappingProxyType({}),
+        labels: Sequence[str] = (),
     ) -> None:
         self._about, self._tokenizer, self._folder = about, tokenizer, folder
-        self._sums = {part: np.zeros(len(SUMS), np.int64) for part in PARTS}
-        dtype = token_dtype(tokenizer.vocab_size)
-        sides = SIDES[about.kind]
+        self.sums = {part: np.zeros(len(SUMS), np.int64) for part in PARTS}
+        sides, dtype = SIDES[about.kind], token_dtype(max(tokenizer.vocab_size, len(labels) + 3))
         self._writers = {p: PartWriter(folder, p, sides, dtype, shard_tokens, first=first.get(p, 0)) for p in PARTS}
         self._mixture: tuple[MixedSource, ...] = ()
-        self._copies = 0
+        self.copies = 0
+
+    @contextmanager
+    def opened(self) -> Iterator[dict[Part, PartWriter]]:
+        """What writes each part; of one without text no shard is finished."""
+        with ExitStack() as stack:
+            yield {part: stack.enter_context(writer) for part, writer in self._writers.items()}
+            for part, writer in self._writers.items():
+                if self._characters(part):
+                    writer.finish_shard()
 
     def write(self, folders: Sequence[Path]) -> None:
         """Append the chunks of each source. Those of a mixture are the training part by weight, and the validation part
         one source after the other."""
         chunks, mixture = self._about.paths(folders), self._about.mixture
-        self._copies = _count_copies(list(chain.from_iterable(chunks)))
-        with ExitStack() as stack:
-            for writer in self._writers.values():
-                stack.enter_context(writer)
+        self.copies = _count_copies(list(chain.from_iterable(chunks)))
+        with self.opened() as writers:
             for path in chain.from_iterable(chunks):
                 with opened_chunk(path) as arrays:
-                    for part, writer in self._writers.items():
+                    for part, writer in writers.items():
                         if part == "validation" or not mixture:
-                            self._sums[part] += arrays[f"{part}.sums"].sum(axis=0)
+                            self.sums[part] += arrays[f"{part}.sums"].sum(axis=0)
                             writer.write(_sides(arrays, part, self._about.kind))
             if mixture:
                 self._mix(chunks, mixture)
-            for part, writer in self._writers.items():
-                if self._characters(part):
-                    writer.finish_shard()
 
     def _characters(self, part: Part) -> int:
-        return int(self._sums[part][SUMS.index("characters")])
+        return int(self.sums[part][SUMS.index("characters")])
 
     def _mix(self, chunks: Sequence[Sequence[Path]], mixture: Sequence[Weighted]) -> None:
         place, none = SUMS.index("tokens"), np.zeros(0, np.int64)
@@ -130,7 +134,7 @@ class ChunkWriter:
         buffers, held = {side: list[NDArray[Any]]() for side in sides}, 0
         for number, source in enumerate(mixed.order.tolist(), start=1):
             document, sums = next(streams[source])
-            self._sums["train"] += sums
+            self.sums["train"] += sums
             for side, ids in document.items():
                 buffers[side].append(ids)
                 held += len(ids)
@@ -141,20 +145,14 @@ class ChunkWriter:
         total = sum(mixed.tokens)
         found = zip(mixture, lengths, mixed.documents, mixed.tokens, mixed.retired, strict=True)
         self._mixture = tuple(
-            MixedSource(
-                *(one.source, one.weight, documents, tokens),
-                share=tokens / total,
-                epochs=documents / len(own),
-                max_epochs=one.max_epochs,
-                retired_at=retired,
-            )
-            for one, own, documents, tokens, retired in found
+            MixedSource(one.source, one.weight, read, tokens, tokens / total, read / len(own), one.max_epochs, retired)
+            for one, own, read, tokens, retired in found
         )
 
-    def finish(self) -> Manifest:
+    def finish(self, **more: Any) -> Manifest:
         """The manifest, written. A part without text is a UsageError."""
         about, tokenizer = self._about, self._tokenizer
-        for part, sums in self._sums.items():
+        for part, sums in self.sums.items():
             if not self._characters(part):
                 names = ", ".join(about.sources)
                 problem = f"The {part} part of {names} has no text (split {about.split}, {sums[0]} documents)"
@@ -162,13 +160,13 @@ class ChunkWriter:
         tokenizer.save(self._folder / TOKENIZER_NAME)
         same = {name: value for name, value in vars(about).items() if name not in ("share", "chunks", "mixture")}
         manifest = Manifest(
-            **same,
+            **(same | more),
             vocab_size=tokenizer.vocab_size,
             roles=tokenizer.roles,
             train=self._part("train"),
             validation=self._part("validation"),
             mixture=self._mixture,
-            copies=self._copies,
+            copies=self.copies,
         )
         write_manifest(self._folder, manifest)
         return manifest
@@ -176,24 +174,23 @@ class ChunkWriter:
     def appended(self, old: Manifest) -> Manifest:
         """The manifest of a dataset with what was written behind what it had."""
         parts: dict[str, Any] = {}
-        states: dict[str, Any] = {}
         for part in PARTS:
             before, new = old.part(part), self._part(part)
             parts[part] = PartManifest(before.counts.joined(new.counts), before.shards + new.shards)
-            states[part] = before.counts, len(before.shards)
+        states = ((before.counts, len(before.shards)) for before in (old.train, old.validation))
         about = self._about
         return replace(
             old,
             fingerprint=appended_fingerprint(old.fingerprint, about.fingerprint),
             sources=old.sources + about.sources,
             **parts,
-            earlier=(*old.earlier, Edition(old.fingerprint, old.sources, **states)),
+            earlier=(*old.earlier, Edition(old.fingerprint, old.sources, *states)),
             skipped=old.skipped.joined(about.skipped),
             removed=dict(Counter(old.removed) + Counter(about.removed)),
         )
 
     def _part(self, part: Part) -> PartManifest:
-        return PartManifest(_part_counts(self._sums[part]), tuple(self._writers[part].shards))
+        return PartManifest(_part_counts(self.sums[part]), tuple(self._writers[part].shards))
 
 
 _HELD = 1 << 20
