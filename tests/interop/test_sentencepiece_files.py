@@ -124,31 +124,6 @@ def test_what_t5_has_behind_its_pieces_and_around_a_text(tmp_path: Path) -> None
     assert (tokenizer.roles.pad, tokenizer.roles.eos, tokenizer.roles.unk) == (0, 1, 2)
 
 
-def test_marian_numbers_pieces_in_a_file_of_its_own(tmp_path: Path) -> None:
-    """Both sides must cut texts alike, as a run has one tokenizer for them."""
-    theirs = trained(tmp_path / "source.spm")
-    (tmp_path / "target.spm").write_bytes((tmp_path / "source.spm").read_bytes())
-    pieces = [theirs.id_to_piece(place) for place in range(theirs.get_piece_size())]
-    order = [
-        "</s>",
-        "<unk>",
-        *reversed([piece for piece in pieces if not theirs.is_control(theirs[piece])][1:]),
-        "<pad>",
-    ]
-    (tmp_path / "vocab.json").write_text(json.dumps({piece: place for place, piece in enumerate(order)}))
-    values = {"model_type": "marian", "is_encoder_decoder": True, "eos_token_id": 0, "pad_token_id": len(order) - 1}
-    tokenizer = read_tokenizer(tmp_path, values)
-    assert tokenizer.roles.pad == len(order) - 1 and tokenizer.vocab_size == len(order)
-    for text in (text for text in texts(600) if "<" not in text):  # spellings of special tokens are cut apart
-        assert list(tokenizer.encode(text)) == [order.index(piece) for piece in known(theirs, text)], text
-    trained(tmp_path / "target.spm", model_type="bpe")
-    assert "one tokenizer for both sides" in refused(UsageError, tmp_path, values)
-
-
-def known(theirs: Any, text: str) -> list[str]:
-    return [theirs.id_to_piece(token) for token in theirs.encode(text)]
-
-
 def refused(kind: type[TfcliError], folder: Path, values: dict[str, Any]) -> str:
     with pytest.raises(kind) as caught:
         read_tokenizer(folder, values)
@@ -161,7 +136,7 @@ def refused(kind: type[TfcliError], folder: Path, values: dict[str, Any]) -> str
     [
         ({"model_type": "word"}, "model_type"),
         ({"user_defined_symbols": ["<sep>"]}, "user_defined_symbols"),
-        ({"treat_whitespace_as_suffix": True}, "treat_whitespace_as_suffix"),
+        ({"treat_whitespace_as_suffix": True}, "its map of characters"),
         ({"normalization_rule_name": "nfkc"}, "its map of characters"),
     ],
 )
@@ -174,6 +149,9 @@ def test_what_does_not_convert_is_named(settings: dict[str, Any], named: str, tm
 def test_other_families_number_pieces_otherwise(tmp_path: Path) -> None:
     trained(tmp_path / "sentencepiece.bpe.model")
     assert "how camembert numbers its pieces" in refused(UsageError, tmp_path, LLAMA | {"model_type": "camembert"})
+    trained(tmp_path / "source.spm")
+    sentence = refused(UsageError, tmp_path, T5)
+    assert "how t5 numbers its pieces in 2 files" in sentence and "--tokenizer FILE" in sentence
 
 
 def test_damaged_files_and_a_library_that_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

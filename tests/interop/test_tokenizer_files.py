@@ -271,7 +271,7 @@ def test_marian_with_a_tokenizer_of_its_own(tmp_path: Path) -> None:
     write(tmp_path, vocab={"</s>": 0})
     (tmp_path / "source.spm").write_bytes(b"x")
     values = {"model_type": "marian", "eos_token_id": 1, "pad_token_id": 0, "decoder_start_token_id": 0}
-    refusal(BrokenInputError, tmp_path, "source.spm is no SentencePiece model", **values)
+    refusal(UsageError, tmp_path, "how marian numbers its pieces", **values)
     own = saved(tmp_path / "own", t5())
     tokenizer = read_roles(load_tokenizer(own), tmp_path, values)
     assert tokenizer.roles == TokenRoles(pad=0, bos=0, eos=1, unk=2, source_start=(), target_start=(0,))

@@ -31,19 +31,10 @@ LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-O200K = (
-    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
-    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
-    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
-CLIP = r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
 OF_FAMILIES = {
     "gpt2": GPT2,
     "llama3": LLAMA3,
     "qwen2": LLAMA3.replace("{1,3}", ""),
-    "o200k": O200K,
-    "clip": CLIP,
-    "bloom": r" ?[^(\s|[.,!?…。，、।۔،])]+",
     "deepseek": r"\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿ]+",
     "falcon": "[0-9][0-9][0-9]",
     "escaped": r"<(?=/s>)|<(?=extra_id_0>)|\[(?=MASK\])|\ (?=x)",

@@ -43,13 +43,9 @@ from tfcli.tokenization.tokenizer_json import copy_backend
 
 TOKENIZER_FILES = (
     *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json"),
-    *("merges.txt", "vocab.txt", "chat_template.jinja", "tokenizer.model", "spiece.model", "source.spm", "target.spm"),
+    *("merges.txt", "vocab.txt", "chat_template.jinja", "tokenizer.model", "spiece.model", "source.spm"),
 )
 _NAME = re.compile(r"hf:(?P<name>[\w.-]+/[\w.-]+)(?:@(?P<revision>(?!.*\.\.)\w[\w./-]*))?", re.ASCII)
-_SHARDS = {
-    "model.safetensors.index.json": "model-*.safetensors",
-    "pytorch_model.bin.index.json": "pytorch_model-*.bin",
-}
 
 
 def is_hub_name(source: str) -> bool:
@@ -96,7 +92,8 @@ def needed(files: Sequence[str], name: str) -> list[str]:
     if CONFIG_NAME not in files:
         raise UsageError(f"{name} has no {CONFIG_NAME}", "name a model in the transformers layout")
     weights = weights_name(files, name)
-    wanted = {CONFIG_NAME, "generation_config.json", *TOKENIZER_FILES, weights, _SHARDS.get(weights, "")}
+    shards = re.sub(r"(\.\w+)\.index\.json", r"-*\1", weights)
+    wanted = {CONFIG_NAME, "generation_config.json", *TOKENIZER_FILES, weights, shards}
     inside = "additional_chat_templates/*.jinja"
     return [
         file

@@ -10,7 +10,7 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 
 from tfcli.errors import BrokenInputError, UsageError
-from tfcli.files import read_object, require_size
+from tfcli.files import require_size
 from tfcli.interop.checkpoint import LARGEST_FILE, read_optional
 from tfcli.interop.token_roles import framing_template
 from tfcli.tokenization.tokenizer import first_characters
@@ -19,12 +19,8 @@ from tfcli.tokenization.tokenizer_json import validate_tokenizer
 ENDINGS = (".model", ".spm")
 REMEDY = "give a tokenizer.json of the same vocabulary with --tokenizer FILE"
 
-_FRAMES = dict.fromkeys(("t5", "mt5", "marian"), ("", "eos")) | dict.fromkeys(
-    ("llama", "mistral", "gemma"), ("bos", "")
-)
-"""Families that number their pieces as the file does, and what each puts before and behind a text."""
-_SENTINELS = {"t5": 100}
-"""Tokens <extra_id_0>, … that a family has behind its pieces, the last one first, where no file says how many."""
+_FRAMES = dict.fromkeys(("t5", "mt5"), "eos") | dict.fromkeys(("llama", "mistral", "gemma"), "bos")
+"""Families that number their pieces as the file does, and what each puts around a text: its end, or a beginning."""
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED = 1, 2, 3, 4
 _UNIGRAM, _BPE = 1, 2
 _MARKED = ("½̣", "ế", "ǻb", "a\r\nb", "🏽b", "각", "ﬁ̈")  # characters that a map may take together, or one by one
@@ -34,26 +30,15 @@ def sentencepiece_backend(files: Sequence[Path], family: str) -> tuple[Backend, 
     """The tokenizer of a folder with SentencePiece files, and the names of its special tokens. UsageError where the
     library is missing, or the other one has no form for the model."""
     file = files[0]
-    if family not in _FRAMES:
-        raise UsageError(
-            f"{file} is a SentencePiece file, and tfcli does not know how {family or 'this family'} numbers its pieces",
-            REMEDY,
-        )
-    model, others = _parsed(file), [_parsed(other) for other in files[1:]]
-    if any((one.pieces, one.normalizer_spec) != (model.pieces, model.normalizer_spec) for one in others):
-        problem = f"{file} and {files[1].name} cut texts differently, and a run has one tokenizer for both sides"
-        raise UsageError(problem, REMEDY)
+    if family not in _FRAMES or files[1:]:
+        how = f"how {family or 'this family'} numbers its pieces" + f" in {len(files)} files" * (len(files) > 1)
+        raise UsageError(f"{file} is a SentencePiece file, and tfcli does not know {how}", REMEDY)
+    model = _parsed(file)
     _require_convertible(model, file)
-    pieces = [(piece.piece, piece.score) for piece in model.pieces]
     special = [piece.piece for piece in model.pieces if piece.type in (_UNKNOWN, _CONTROL)]
-    unknown = next(piece.piece for piece in model.pieces if piece.type == _UNKNOWN)
-    if family == "marian":
-        pieces = _renumbered(pieces, file.parent / "vocab.json")
-        special = [name for name in (*special, "<pad>") if name in dict(pieces)]
-    backend = Backend(_pieces_model(model, pieces, unknown))
+    backend = Backend(_pieces_model(model))
     backend.normalizer = normalizers.Sequence(_normalizers(model.normalizer_spec, file))
     hidden = [piece.piece for piece in model.pieces if piece.type != _NORMAL and len(piece.piece) > 1]
-    hidden += [name for name in special if name not in hidden]
     if hidden and model.trainer_spec.model_type == _UNIGRAM:  # such a spelling is cut behind its first character
         backend.pre_tokenizer = pre_tokenizers.Split(first_characters(hidden), "merged_with_previous")
     strip = [decoders.Strip(" ", 1, 0)] if model.normalizer_spec.add_dummy_prefix else []
@@ -65,22 +50,17 @@ def sentencepiece_backend(files: Sequence[Path], family: str) -> tuple[Backend, 
 
 def add_sentinels(backend: Backend, family: str, folder: Path) -> None:
     """Declare the tokens that T5 has behind the pieces of its file."""
-    count = read_optional(folder / "tokenizer_config.json").get("extra_ids", _SENTINELS.get(family, 0))
+    count = read_optional(folder / "tokenizer_config.json").get("extra_ids", 100 if family == "t5" else 0)
     if isinstance(count, int) and 0 < count <= 1000:
         backend.add_special_tokens([f"<extra_id_{number}>" for number in reversed(range(count))])
 
 
 def framed(backend: Backend, family: str, names: Mapping[str, str], folder: Path) -> None:
     """Let the tokenizer put before and behind a text what the family's own does."""
-    settings = read_optional(folder / "tokenizer_config.json")
-
-    def own(role: str) -> list[str]:
-        name = names.get(role, {"bos": "<s>", "eos": "</s>"}.get(role, ""))
-        is_put = role and settings.get(f"add_{role}_token") is not False and backend.token_to_id(name) is not None
-        return [name] if is_put else []
-
-    before, after = map(own, _FRAMES[family])
-    if before or after:
+    role, settings = _FRAMES[family], read_optional(folder / "tokenizer_config.json")
+    name = names.get(role, {"bos": "<s>", "eos": "</s>"}[role])
+    if settings.get(f"add_{role}_token") is not False and backend.token_to_id(name) is not None:
+        before, after = [name] * (role == "bos"), [name] * (role == "eos")
         backend.post_processor = framing_template(backend, before, after)
 
 
@@ -107,35 +87,20 @@ def _parsed(file: Path) -> Any:
 
 def _require_convertible(model: Any, file: Path) -> None:
     """Refuse what the tokenizers library has no form for."""
-    trainer, spec = model.trainer_spec, model.normalizer_spec
-    defined = [piece.piece for piece in model.pieces if piece.type == _USER_DEFINED]
-    for wrong, what in (
-        (trainer.model_type not in (_UNIGRAM, _BPE), "model_type is neither unigram nor bpe"),
-        (bool(defined), f"user_defined_symbols are cut out of a text before the rest is ({defined[:1]})"),
-        (trainer.treat_whitespace_as_suffix, "treat_whitespace_as_suffix is on"),
-        (not spec.escape_whitespaces, "escape_whitespaces is off"),
-    ):
-        if wrong:
-            raise UsageError(f"{file} does not convert: its {what}", REMEDY)
+    if model.trainer_spec.model_type not in (_UNIGRAM, _BPE):
+        raise UsageError(f"{file} does not convert: its model_type is neither unigram nor bpe", REMEDY)
+    if defined := [piece.piece for piece in model.pieces if piece.type == _USER_DEFINED]:
+        what = f"user_defined_symbols are cut out of a text before the rest is ({defined[:1]})"
+        raise UsageError(f"{file} does not convert: its {what}", REMEDY)
 
 
-def _renumbered(pieces: list[tuple[str, float]], file: Path) -> list[tuple[str, float]]:
-    """Marian's pieces in the order of its vocab.json, which has its own special tokens besides."""
-    vocabulary = read_object(file, LARGEST_FILE) if file.is_file() else {}
-    if sorted(vocabulary.values()) != list(range(len(vocabulary))) or not vocabulary:
-        raise BrokenInputError(f"{file} does not number the pieces from 0 on", "restore the file")
-    scores = dict(pieces)
-    if missing := [piece for piece, _ in pieces if piece not in vocabulary and piece not in ("<s>", "</s>", "<unk>")]:
-        raise UsageError(f"{file} does not number {len(missing)} pieces, the first of them {missing[0]!r}", REMEDY)
-    return [(piece, scores.get(piece, 0.0)) for piece in sorted(vocabulary, key=vocabulary.__getitem__)]
-
-
-def _pieces_model(model: Any, pieces: list[tuple[str, float]], unknown: str) -> models.Model:
+def _pieces_model(model: Any) -> models.Model:
     """Unigram by the scores; BPE by every pair of pieces that makes a third, the best first."""
-    fallback = model.trainer_spec.byte_fallback
-    ids = {piece: place for place, (piece, _) in enumerate(pieces)}
+    fallback, kinds = model.trainer_spec.byte_fallback, [piece.type for piece in model.pieces]
+    unknown = kinds.index(_UNKNOWN)
     if model.trainer_spec.model_type == _UNIGRAM:
-        return models.Unigram(pieces, ids[unknown], fallback)
+        return models.Unigram([(piece.piece, piece.score) for piece in model.pieces], unknown, fallback)
+    ids = {piece.piece: place for place, piece in enumerate(model.pieces)}
     normal = {piece.piece: piece.score for piece in model.pieces if piece.type == _NORMAL}
     merges = [
         (-score, cut, piece[:cut], piece[cut:])
@@ -144,7 +109,8 @@ def _pieces_model(model: Any, pieces: list[tuple[str, float]], unknown: str) -> 
         if piece[:cut] in normal and piece[cut:] in normal
     ]
     pairs = [(first, second) for _, _, first, second in sorted(merges, key=lambda merge: merge[:2])]
-    return models.BPE(vocab=ids, merges=pairs, unk_token=unknown, fuse_unk=True, byte_fallback=fallback)
+    name = model.pieces[unknown].piece
+    return models.BPE(vocab=ids, merges=pairs, unk_token=name, fuse_unk=True, byte_fallback=fallback)
 
 
 def _normalizers(spec: Any, file: Path) -> list[normalizers.Normalizer]:

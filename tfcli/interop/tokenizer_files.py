@@ -52,12 +52,9 @@ def read_chat(folder: Path) -> ChatTemplates | None:
     file = folder / "tokenizer_config.json"
     said = _settings(folder).get("chat_template")
     named = [{"name": "default", "template": said}] if isinstance(said, str) else said or []
-    files = [
-        ("default", folder / CHAT_FILE),
-        *((path.stem, path) for path in sorted(folder.glob(f"{CHAT_FOLDER}/*.jinja"))),
-    ]
+    files = {"default": folder / CHAT_FILE} | {one.stem: one for one in sorted(folder.glob(f"{CHAT_FOLDER}/*.jinja"))}
     tokens = {f"{name}_token": token for name, token in special_names(folder).items()}
-    if found := {name: _text(path) for name, path in files if path.is_file()}:
+    if found := {name: _text(path) for name, path in files.items() if path.is_file()}:
         return ChatTemplates(found, tokens)
     try:
         templates = {one["name"]: one["template"] for one in named}
@@ -85,7 +82,7 @@ def _backend(folder: Path, family: str) -> tuple[Path, Backend]:
 
 
 def _sentencepiece(files: list[Path], family: str) -> Backend:
-    """Pieces as T5, Llama and Marian keep them: one file, or one a side."""
+    """Pieces as T5 and Llama keep them."""
     folder = files[0].parent
     backend, special = sentencepiece_backend(files, family)
     with library_refusals(files[0]):

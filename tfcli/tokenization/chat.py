@@ -10,7 +10,7 @@ import sys
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from threading import Timer
 from typing import Any, NoReturn
@@ -68,8 +68,7 @@ def read_chat_templates(folder: Path) -> ChatTemplates | None:
     if not path.is_file():
         return None
     values = read_versioned(path, _FORMAT_VERSION, remedy=_RESTORE)[1]
-    templates: ChatTemplates = validated(ChatTemplates, values, path, _RESTORE)
-    return templates
+    return validated(ChatTemplates, values, path, _RESTORE)
 
 
 def _answer(question: str) -> dict[str, str]:
@@ -91,8 +90,7 @@ def _answer(question: str) -> dict[str, str]:
     if not line:
         process.wait()
         return {"failed": f"it takes more than {_SECONDS} seconds or {_BYTES >> 30} GB of memory"}
-    answer: dict[str, str] = json.loads(line)
-    return answer
+    return json.loads(line)
 
 
 def _renderer() -> "Popen[str]":
@@ -123,8 +121,8 @@ def _compiled(template: str) -> Any:
 
     extensions = [Generation, ext.loopcontrols]
     environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=extensions)
-    environment.filters["tojson"] = _to_json
-    environment.globals |= {"raise_exception": _raise, "strftime_now": _now}
+    environment.filters["tojson"] = partial(json.dumps, ensure_ascii=False)
+    environment.globals.update(raise_exception=_raise, strftime_now=lambda form: datetime.now().strftime(form))
     return environment.from_string(template)
 
 
@@ -134,16 +132,6 @@ class _RefusedError(Exception):
 
 def _raise(message: object) -> NoReturn:
     raise _RefusedError(str(message))
-
-
-def _now(form: str) -> str:
-    return datetime.now().strftime(form)
-
-
-def _to_json(
-    value: Any, ensure_ascii: bool = False, indent: Any = None, separators: Any = None, sort_keys: bool = False
-) -> str:
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
 def limit_process(seconds: int, memory: int) -> None:

@@ -129,7 +129,12 @@ def replaced_pieces(old: Tokenizer, new: Tokenizer) -> dict[int, list[int]]:
     """For every further id of a tokenizer that extends an old one: the old ids that its token takes the place of, in
     their order; none where its spelling is cut into nothing."""
     backend, longer = copy_backend(old.to_json()), copy_backend(new.to_json())
-    vocabulary, suffix = backend.get_vocab(), json.loads(old.to_json())["model"].get("end_of_word_suffix") or ""
+    vocabulary, model = backend.get_vocab(), json.loads(old.to_json())["model"]
+    suffix, unknown = model.get("end_of_word_suffix") or "", model.get("unk_token")
+    if old.algorithm == "wordpiece":
+        tails = {name.removeprefix(CONTINUATION): one for name, one in vocabulary.items() if name[:2] == CONTINUATION}
+        tails[unknown] = vocabulary[unknown]
+        inside = models.WordPiece(tails, unk_token=unknown, continuing_subword_prefix="")
     found = {}
     for name, token_id in longer.get_vocab().items():
         if name in vocabulary:
@@ -137,19 +142,8 @@ def replaced_pieces(old: Tokenizer, new: Tokenizer) -> dict[int, list[int]]:
         if token_id in new.special_ids:
             found[token_id] = old.encode(name)
         elif old.algorithm == "wordpiece":
-            found[token_id] = _longest_first(name, vocabulary, old.roles.unk)
+            cut = inside if name.startswith(CONTINUATION) else backend.model
+            found[token_id] = [token.id for token in cut.tokenize(name.removeprefix(CONTINUATION))]
         else:
             found[token_id] = [token.id for token in backend.model.tokenize(name.removesuffix(suffix))]
     return found
-
-
-def _longest_first(name: str, vocabulary: dict[str, int], unknown: int | None) -> list[int]:
-    """The WordPiece ids of a piece, which may continue a word; the unknown one where a character is not known."""
-    ids, mark, rest = list[int](), "##" * name.startswith("##"), name.removeprefix("##")
-    while rest:
-        ends = (end for end in range(len(rest), 0, -1) if mark + rest[:end] in vocabulary)
-        if not (end := next(ends, 0)):
-            return [] if unknown is None else [unknown]
-        ids.append(vocabulary[mark + rest[:end]])
-        mark, rest = "##", rest[end:]
-    return ids

@@ -289,8 +289,7 @@ class Tokenizer:
 
     def token_id(self, name: str) -> int | None:
         """The id of a token by its name, a special one's too; None where there is none."""
-        found: int | None = self._backend.token_to_id(name)
-        return found
+        return self._backend.token_to_id(name)
 
     def encoding(self, text: str, *, special: bool = False) -> Encoding:
         """A text's ids with their labels; `special`: the spelling of a special token becomes that token."""

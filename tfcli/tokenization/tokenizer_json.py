@@ -108,12 +108,6 @@ _LONGEST_REPLACEMENT = 256
 _LONGEST_PREFIX, _LONGEST_TEMPLATE, _LONGEST_WORD = 64, 64, 100_000
 
 _MODELS = ("BPE", "WordPiece", "WordLevel", "Unigram")
-_CHILDREN = {
-    "normalizer": "normalizers",
-    "pre_tokenizer": "pretokenizers",
-    "post_processor": "processors",
-    "decoder": "decoders",
-}
 _KNOWN = {
     "normalizer": "BertNormalizer Strip StripAccents NFC NFD NFKC NFKD Lowercase Nmt Precompiled Replace Prepend "
     "ByteLevel",
@@ -138,11 +132,6 @@ _FAMILIES = {
     _LLAMA3,
     _LLAMA3.replace("{1,3}", ""),  # Qwen2
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",  # GPT-2
-    r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+",  # CLIP
-    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
-    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
-    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",  # o200k
-    r" ?[^(\s|[.,!?…。，、।۔،])]+",  # Bloom
 }
 """Expressions that take linear time, though their form does not say so."""
 _CHARACTER = r"(?:\\p\{\w+\}|\\[\WsSdDwWnrt]|[^\\()\[\]|*+?{}^$]|\[\^?(?:\\p\{\w+\}|\\[\WsSdDwWnrt]|[^\\\[\]&^])+\])"
@@ -160,7 +149,7 @@ def validate_tokenizer(state: Mapping[str, Any]) -> None:
         raise ValueError("added_tokens is no list of tokens")
     entries = _require_model(state["model"], len(added))
     require_ids("added_tokens", [(token.get("content"), token.get("id")) for token in added], entries)
-    for part in _CHILDREN:
+    for part in _KNOWN:
         given = list(components(state, part))
         if len(given) > _MOST_COMPONENTS:
             raise ValueError(f"{part} has more than {_MOST_COMPONENTS} components")
@@ -231,7 +220,7 @@ def _require_text(what: str, value: Any, longest: int) -> None:
 
 def components(state: Mapping[str, Any], part: str) -> Iterator[dict[str, Any]]:
     """The components of a part, without the sequences around them; ValueError where one is unknown, or too deep."""
-    key, known = _CHILDREN[part], _KNOWN[part].split()
+    key, known = part.removeprefix("post_").replace("_", "") + "s", _KNOWN[part].split()
 
     def inside(component: Any, depth: int) -> Iterator[dict[str, Any]]:
         kind = component.get("type") if isinstance(component, dict) else component

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from itertools import chain
+from operator import itemgetter
 from typing import Any
 from unicodedata import category
 from zlib import crc32
@@ -241,7 +242,6 @@ class TrainingText:
         self._normalizer = pipeline(section).normalizer if normalizer is None else normalizer
         self._sizes = np.zeros(1 << _BITS, np.int64)  # bytes by the first bits of what a piece is drawn by
         self._characters = np.zeros(sys.maxunicode + 1, np.int64)
-        self._counts = section.algorithm in ("wordpiece", "unigram")
         self._left_to_bytes: re.Pattern[str] | None = None
         self.bytes = 0
         self.beyond: Characters = frozenset()
@@ -278,32 +278,28 @@ class TrainingText:
 
     def _surveyed(self) -> Iterator[str]:
         """Every piece, counted; those that a sample would be full with are not handed on."""
-        waiting, size = list[str](), 0
-        for number, piece in enumerate(chain.from_iterable(map(pieces, self.texts()))):
-            data = piece.encode()
-            self.bytes += len(data)
-            self._sizes[crc32(data, number) >> 32 - _BITS] += len(data)
-            if self._counts:
-                waiting.append(piece)
-                if (size := size + len(piece)) >= PIECE_CHARACTERS:
-                    self._count(waiting)
-                    waiting, size = [], 0
-            if self.bytes <= self._section.sample_bytes:
-                yield piece
-        self._count(waiting)
+        counts = self._section.algorithm in ("wordpiece", "unigram")
+        for batch in batched(self._numbered(), itemgetter(1), PIECE_CHARACTERS if counts else 1):
+            for number, piece in batch:
+                data = piece.encode()
+                self.bytes += len(data)
+                self._sizes[crc32(data, number) >> 32 - _BITS] += len(data)
+                if self.bytes <= self._section.sample_bytes:
+                    yield piece
+            if counts:
+                text = self._normalized("".join(piece for _, piece in batch))
+                found = np.bincount(np.frombuffer(text.encode("utf-32-le"), np.uint32))
+                self._characters[: len(found)] += found
 
-    def _count(self, waiting: list[str]) -> None:
-        codes = np.frombuffer(self._normalized("".join(waiting)).encode("utf-32-le"), np.uint32)
-        counts = np.bincount(codes)
-        self._characters[: len(counts)] += counts
+    def _numbered(self) -> Iterator[tuple[int, str]]:
+        return enumerate(chain.from_iterable(map(pieces, self.texts())))
 
     def _drawn(self) -> Iterator[str]:
-        every = chain.from_iterable(map(pieces, self.texts()))
         if self.learned is None:
-            yield from every
+            yield from (piece for _, piece in self._numbered())
             return
         room = self._room
-        for number, piece in enumerate(every):
+        for number, piece in self._numbered():
             data = piece.encode()
             place = crc32(data, number) >> 32 - _BITS
             fits = place == self._whole and len(data) <= room  # of the first that does not fit whole

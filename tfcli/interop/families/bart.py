@@ -162,18 +162,9 @@ BART = CheckpointFamily(
 def _read_sharing(config: CheckpointConfig) -> Fields:
     vocab_size = config.integer("vocab_size")
     config.fixed("decoder_vocab_size", vocab_size, reason=f"vocab_size is {vocab_size}: tfcli has one for both sides")
-    share, tie = config.flag("share_encoder_decoder_embeddings", True), config.flag("tie_word_embeddings", True)
-    if share:
+    if config.flag("share_encoder_decoder_embeddings", True) and not config.flag("tie_word_embeddings", True):
         config.fixed("tie_word_embeddings", True, reason="with share_encoder_decoder_embeddings the head shares too")
-    return {"share_embeddings": share, "tie_embeddings": tie}
-
-
-def _write_sharing(section: ModelSection) -> Fields:
-    return {
-        "decoder_vocab_size": section.vocab_size,
-        "share_encoder_decoder_embeddings": section.share_embeddings,
-        "tie_word_embeddings": section.tie_embeddings,
-    }
+    return {}
 
 
 def _settle(section: ModelSection, tensors: Mapping[str, Tensor]) -> ModelSection:
@@ -195,7 +186,9 @@ MARIAN = CheckpointFamily(
     name="marian",
     settings=(
         Setting.family("marian", "MarianMTModel"),
-        Setting(_read_sharing, lambda section, _: _write_sharing(section)),
+        Setting(_read_sharing, lambda section, _: {"decoder_vocab_size": section.vocab_size}),
+        Setting.flag("share_encoder_decoder_embeddings", "share_embeddings", default=True),
+        Setting.flag("tie_word_embeddings", "tie_embeddings", default=True),
         Setting.fixed("normalize_embedding", False, reason="tfcli reads Marian with embeddings as they are"),
         Setting.fixed("static_position_embeddings", True, reason="tfcli reads Marian with sinusoidal positions"),
         *_SETTINGS,

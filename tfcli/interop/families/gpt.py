@@ -44,10 +44,6 @@ _TIED = (
     Setting.constants(use_cache=True),
     TOKENS,
 )
-_SCORES = Setting(
-    lambda config: {"attention_score": "scaled_dot" if config.flag("scale_attn_weights", True) else "dot"},
-    lambda section, _: {"scale_attn_weights": section.attention_score == "scaled_dot"},
-)
 _LAYER = {
     "ln_1": "attention_residual.norm",
     "attn.c_attn": "attention.query attention.key attention.value",
@@ -59,11 +55,9 @@ _LAYER = {
 
 
 def _body(section: ModelSection, words: str = "wte", positions: str = "wpe") -> list[TensorMap]:
-    tables = {
-        f"transformer.{words}.weight": "embedding.weight",
-        f"transformer.{positions}.weight": "embedding.positions",
-    }
-    return [*named(tables), *layers(section, "transformer.h", _LAYER, transposed=True)]
+    tables = {words: "weight", positions: "positions"}
+    maps = named({f"transformer.{theirs}.weight": f"embedding.{ours}" for theirs, ours in tables.items()})
+    return [*maps, *layers(section, "transformer.h", _LAYER, transposed=True)]
 
 
 GPT2 = CheckpointFamily(
@@ -76,7 +70,7 @@ GPT2 = CheckpointFamily(
         *Setting.integers(lambda config: 4 * config.integer("n_embd"), n_inner="d_ff"),
         Setting.activation("activation_function", "gelu_new"),
         *_RATES,
-        _SCORES,
+        Setting.either("scale_attn_weights", "attention_score", "scaled_dot", "dot"),
         Setting.fixed("scale_attn_by_inverse_layer_idx", False, reason=_SCALED_ALIKE, written=True),
         Setting.constants(reorder_and_upcast_attn=False),
         Setting.fixed("add_cross_attention", False, reason=_OWN_TEXT_ALONE, written=True),
@@ -199,19 +193,6 @@ GPT_NEOX = CheckpointFamily(
 )
 
 
-def _read_norms(config: CheckpointConfig) -> Fields:
-    learned = config.flag("layer_norm_elementwise_affine", True)
-    placement = "pre" if config.flag("do_layer_norm_before", True) else "post"
-    return {"norm_placement": placement, "norm_affine": learned, "norm_bias": learned}
-
-
-def _write_norms(section: ModelSection) -> Fields:
-    return {
-        "do_layer_norm_before": section.norm_placement == "pre",
-        "layer_norm_elementwise_affine": section.norm_affine,
-    }
-
-
 def _is_biased(section: ModelSection) -> bool:
     return section.attention_bias or section.has_output_bias or section.feed_forward_bias
 
@@ -243,7 +224,8 @@ OPT = CheckpointFamily(
         Setting.fixed("layerdrop", 0, reason="tfcli leaves out no layers in training"),
         *Setting.integers(num_hidden_layers="num_layers", num_attention_heads="num_heads", ffn_dim="d_ff"),
         Setting.activation("activation_function", "relu"),
-        Setting(_read_norms, lambda section, _: _write_norms(section)),
+        Setting.either("do_layer_norm_before", "norm_placement", "pre", "post"),
+        Setting.flag("layer_norm_elementwise_affine", "norm_affine", "norm_bias", default=True),
         Setting(
             lambda config: dict.fromkeys(BIASED, config.flag("enable_bias", True)),
             lambda section, _: {"enable_bias": _is_biased(section)},

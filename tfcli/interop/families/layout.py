@@ -82,6 +82,14 @@ class Setting:
         return Setting.of([name], of, lambda config: config.flag(name, default))
 
     @staticmethod
+    def either(name: str, of: str, yes: str, no: str) -> "Setting":
+        """True, as where the file does not say it, or false: a field with the one value or the other."""
+        return Setting(
+            lambda config: {of: yes if config.flag(name, True) else no},
+            lambda section, _: {name: getattr(section, of) == yes},
+        )
+
+    @staticmethod
     def activation(
         name: str,
         default: str,
