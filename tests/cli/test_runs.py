@@ -114,7 +114,7 @@ def test_last_is_the_run_whose_metrics_were_written_last(folder: Path):
         ("export --out x", "Missing argument 'RUN'", "write `tfcli export --out x last`"),
         ("generate text.txt Hi", "There is no run 'text.txt': it is a file", "there are "),
         ("generate runs Hi", "The folder 'runs' holds no run", "there are "),
-        ("explore d", "The folder 'd' holds no run, and has the name of one", "write `tfcli explore runs/d`"),
+        ("explore d", "The folder 'd' holds no run", "there are runs/d, "),
     ],
 )
 def test_a_name_of_no_run_is_answered(typed: str, problem: str, remedy: str, folder: Path):

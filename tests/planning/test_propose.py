@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tfcli.models.presets import SIZES
-from tfcli.planning import Candidate, StepMeasurement, plan
+from tfcli.planning import Candidate, plan
 from tfcli.planning.plan import candidates, choose, least_minutes, settings_of, worth
 from tfcli.recipe.loading import build_recipe
 from tfcli.training import memory
@@ -27,10 +27,11 @@ def probed(patch: pytest.MonkeyPatch, **values: float) -> None:
         "tokens_per_step": 4096.0,
         "evaluation_seconds": 1.5,
         "save_seconds": 0.5,
+        "ending_seconds": 0.0,
         "steps_per_epoch": 1e9,
         "memory": 10**8,
     }
-    patch.setattr(plan, "measure_steps", lambda *arguments: StepMeasurement(**{**answer, **values}))
+    patch.setattr(plan, "measure_steps", lambda *arguments: {**answer, **values})
 
 
 def found(minutes: float, sizes: tuple[str, ...] = ("tiny",)) -> list[Candidate]:

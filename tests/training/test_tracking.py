@@ -16,7 +16,7 @@ from tfcli.records.runs import CheckpointSaved, Evaluated, StepsDone, TrainingSt
 from tfcli.training import tracking as module
 from tfcli.training.tracking import Service, run_key, tracking
 
-SERVICES: tuple[Service, ...] = ("tensorboard", "trackio", "wandb")
+SERVICES: tuple[Service, ...] = ("tensorboard", "wandb")
 
 
 class FakeTracker:
@@ -164,7 +164,6 @@ def test_a_missing_package_is_said_before_any_work(service: Service, tmp_path: P
 def test_a_folder_is_not_taken_for_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "surely_not_installed").mkdir()
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(module, "get_args", lambda _: ("surely_not_installed",))
     with pytest.raises(UsageError, match="not installed"):
         module.require_installed("surely_not_installed")  # type: ignore[arg-type]
 
@@ -199,18 +198,14 @@ def test_tensorboard_has_every_point_once_across_a_resume(tmp_path: Path):
     assert "recipe/text_summary" in read.Tags()["tensors"]
 
 
-def test_trackio_and_wandb_say_nothing_on_stdout(
+def test_wandb_says_nothing_on_stdout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ):
-    installed = [service for service in ("trackio", "wandb") if module.find_spec(service)]
-    if not installed:
-        pytest.skip("neither trackio nor wandb is installed")
-    monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))
+    pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_MODE", "offline")
-    for service in installed:
-        run = tmp_path / f"run-{service}"
-        with tracking(service, lambda event: None, pytest.fail) as report:  # type: ignore[arg-type]
-            train_recipe(tiny_recipe(), run, report, stop_after(7))
-        with tracking(service, lambda event: None, pytest.fail) as report:  # type: ignore[arg-type]
-            assert resume_run(run, report, lambda: False).step == 12
+    run = tmp_path / "run"
+    with tracking("wandb", lambda event: None, pytest.fail) as report:
+        train_recipe(tiny_recipe(), run, report, stop_after(7))
+    with tracking("wandb", lambda event: None, pytest.fail) as report:
+        assert resume_run(run, report, lambda: False).step == 12
     assert capfd.readouterr().out == ""

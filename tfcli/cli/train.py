@@ -36,7 +36,7 @@ _RUNS = "runs/<recipe or arch>-<n>"
 Out = Annotated[Path | None, _output(metavar="RUN", help="Where to put the run.", show_default=_RUNS)]
 _FROM = "With --resume: begin a new run at --out from this checkpoint."
 Log = Annotated[
-    Literal["tensorboard", "trackio", "wandb"] | None,
+    Literal["tensorboard", "wandb"] | None,
     _output("--log", help="Also log the training to this service. The run stays the same."),
 ]
 _NPROC = "How many processes train on this machine, such as one for each GPU."

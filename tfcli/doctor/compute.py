@@ -23,7 +23,6 @@ _PACKAGES = ("torch", "tokenizers", "datasets", "typer", "rich", "numpy", "safet
 _EXTRAS = {
     "tui": ("textual", "tfcli explore"),
     "tensorboard": ("tensorboard", "--log tensorboard"),
-    "trackio": ("trackio", "--log trackio"),
     "wandb": ("wandb", "--log wandb"),
     "sentencepiece": ("sentencepiece", "importing spiece.model"),
     "": ("transformers", "bench --against transformers"),

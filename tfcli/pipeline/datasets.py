@@ -29,8 +29,7 @@ from tfcli.runs.load import LoadedRun, load_run_tokenizer
 from tfcli.tokenization.tokenizer import Tokenizer, load_tokenizer
 from tfcli.tokenization.train import reported_texts, train_tokenizer
 
-Report = Callable[[Any], None]
-"""Receives events and records as they come."""
+Report = Callable[[Any], None]  # receives events and records as they come
 
 _TOKENIZER_FORMAT = 1
 _LATER = (*ROLE_NAMES, "sample_bytes", "byte_fallback")
@@ -105,8 +104,7 @@ def cached_dataset(
     report: Report,
     only: Literal["whole", "validation"] | None = None,
 ) -> PreparedDataset:
-    """The prepared dataset of a corpus, from the cache where it is there. `only` says what both parts are of the
-    corpus, where both are the same."""
+    """A prepared corpus, from the cache if it is there. `only`: what of it both parts are, where both are the same."""
     folder, names = cache_folder() / "datasets" / dataset_fingerprint(split, tokenizer), split.source.names
     used(folder)
     report(StageStarted("data", ", ".join(names), reused=folder.is_dir()))
@@ -211,8 +209,7 @@ def _absolute_run(name: str) -> str:
 
 
 def original_targets(run: LoadedRun, sources: tuple[str, ...]) -> list[str] | None:
-    """The targets that `sources` hold, or, where there are none, the run's own validation part; None where they cannot
-    be read again."""
+    """The targets of `sources`, or, without any, of the run's own validation part; None: they cannot be read again."""
     section = run.recipe.data
     try:
         if sources:

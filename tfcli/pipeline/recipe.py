@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +48,7 @@ def run_recipe(recipe: Recipe, out: Path | None, report: Report, should_stop: Sh
 
 
 def _require_showable(recipe: Recipe) -> None:
-    """What the recipe shows at its end, before minutes of training. A tokenizer that is not trained here may spell its
-    mask otherwise, and is asked later."""
+    """What the recipe shows at its end; a mask that its tokenizer may spell otherwise is looked for later."""
     wanted, model = recipe.inspect, recipe.model
     require_place("layer", wanted.layer, model.num_layers)
     require_place("head", wanted.head, model.num_heads)
@@ -68,18 +67,12 @@ def _require_showable(recipe: Recipe) -> None:
 
 def check_results(check: CheckSection, scores: Scores, minutes: float) -> Iterator[CheckResult]:
     """Compare every limit that is set with its figure."""
-    measured = {
-        "max_loss": scores.loss,
-        "min_accuracy": scores.accuracy,
-        "min_bleu": scores.bleu,
-        "min_exact_match": scores.exact_match,
-        "max_minutes": minutes,
-    }
-    for field in fields(check):
-        limit, value = getattr(check, field.name), measured[field.name]
+    for name, limit in vars(check).items():
         if limit is not None:
-            passed = value is not None and (value <= limit if field.name.startswith("max_") else value >= limit)
-            yield CheckResult(field.name, limit, value, passed)
+            most, _, figure = name.partition("_")
+            value = minutes if figure == "minutes" else getattr(scores, figure)
+            passed = value is not None and (value <= limit if most == "max" else value >= limit)
+            yield CheckResult(name, limit, value, passed)
 
 
 def _evaluation(run: LoadedRun, report: Report) -> Scores:

@@ -73,9 +73,8 @@ from tfcli.training.schedule import learning_rate
 
 ShouldStop = Callable[[], bool]
 
-_RATE = ("steps", "learning_rate", "schedule", "final_learning_rate", "schedule_steps")
-_OF_THE_RATE = [f"train.{key}" for key in _RATE]
-"""What the learning rate depends on, of what a resume may change."""
+_OF_THE_RATE = ("steps", "learning_rate", "schedule", "final_learning_rate", "schedule_steps")
+"""What of [train] the learning rate depends on, of what a resume may change."""
 _FOREIGN = "one of the two is not this run's own: restore it"
 
 
@@ -326,7 +325,7 @@ def _scheduled(train: TrainSection, before: TrainSection, progress: Progress, gi
 def _events_of(changes: Sequence[Change], step: int, before: TrainSection, after: TrainSection) -> list[SettingChanged]:
     """The last change that bears on the learning rate says what becomes of it."""
     events = [SettingChanged(step, *change) for change in changes]
-    of_rate = [number for number, change in enumerate(changes) if change.key in _OF_THE_RATE]
+    of_rate = [number for number, change in enumerate(changes) if change.key.removeprefix("train.") in _OF_THE_RATE]
     for number in of_rate[-1:]:
         rate = learning_rate(step, before) if step else 0.0
         events[number] = replace(events[number], rate_before=rate, rate_after=learning_rate(step + 1, after))

@@ -61,24 +61,7 @@ class TrainingOutline:
     equal_tokens: bool
     exportable: Exportable
     epochs: float | None = None
-    adapter_parameters: int = 0
-    """Where only these are trained, and the `parameters` are frozen."""
-
-
-@dataclass(frozen=True)
-class StepMeasurement:
-    """What a few real steps of a candidate took, in a process of its own. `ending_seconds`: of scoring the whole part
-    at the end, where a sample is scored in between."""
-
-    parameters: int
-    start_seconds: float
-    step_seconds: float
-    tokens_per_step: float
-    evaluation_seconds: float
-    save_seconds: float
-    steps_per_epoch: float
-    memory: int
-    ending_seconds: float = 0.0
+    adapter_parameters: int = 0  # where only these are trained, and the `parameters` are frozen
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from tfcli.errors import TfcliError
 from tfcli.machine import PIPE, child, temporary_folder
-from tfcli.planning import StepMeasurement
 from tfcli.recipe.loading import to_toml
 from tfcli.recipe.recipe import Recipe
 
@@ -22,7 +20,7 @@ WARM_UP_STEPS = 2
 FEWEST_STEPS, MOST_STEPS = 3, 30
 
 
-def measure_steps(recipe: Recipe, dataset: Path, seconds: float, modules: Sequence[str]) -> StepMeasurement:
+def measure_steps(recipe: Recipe, dataset: Path, seconds: float, modules: Sequence[str]) -> dict[str, float]:
     """Time steps for about so many seconds, three at least, then an evaluation and the writing of a checkpoint; the
     process loads `modules` besides. A failure is told as a TfcliError."""
     began = time.perf_counter()
@@ -36,10 +34,10 @@ def measure_steps(recipe: Recipe, dataset: Path, seconds: float, modules: Sequen
     answer = json.loads(out)
     if "problem" in answer:
         raise TfcliError(answer["problem"], answer["remedy"])
-    return StepMeasurement(start_seconds=took - answer.pop("measured_seconds"), **answer)
+    return {"start_seconds": took - answer.pop("measured_seconds"), **answer}
 
 
-def _measure(recipe: Recipe, dataset: Path, seconds: float) -> dict[str, Any]:
+def _measure(recipe: Recipe, dataset: Path, seconds: float) -> dict[str, float]:
     from tfcli.data.dataset import PreparedDataset
     from tfcli.data.loader import build_batches
     from tfcli.evaluation.measure import total_loss
@@ -102,7 +100,7 @@ if __name__ == "__main__":
         importlib.import_module(module)
     wanted = build_recipe(parse_toml(sys.stdin.read()))
     try:
-        answer = _measure(wanted, Path(sys.argv[1]), float(sys.argv[2]))
+        told = json.dumps(_measure(wanted, Path(sys.argv[1]), float(sys.argv[2])))
     except TfcliError as error:
-        answer = {"problem": error.problem, "remedy": error.remedy}
-    sys.stdout.write(json.dumps(answer))
+        told = json.dumps({"problem": error.problem, "remedy": error.remedy})
+    sys.stdout.write(told)

@@ -8,7 +8,7 @@ section 3.1 and equation 5). After 16 epochs training ends, whatever time is lef
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from tfcli.models.build import meta_model
 from tfcli.models.device import choose_device
 from tfcli.models.flops import training_flops
 from tfcli.models.presets import SIZES
-from tfcli.planning import FOUND, Candidate, StepMeasurement, TrainingOutline
+from tfcli.planning import FOUND, Candidate, TrainingOutline
 from tfcli.planning.measure import measure_steps
 from tfcli.recipe.recipe import Recipe
 from tfcli.records.roles import TokenRoles
@@ -108,27 +108,28 @@ def _fitting(compose: Compose, size: str) -> tuple[Recipe, bool]:
         batch = max(least, batch // 2)
 
 
-def _candidate(size: str, recipe: Recipe, measured: StepMeasurement, minutes: float) -> Candidate:
-    time_left = KEPT * 60 * minutes - measured.start_seconds - measured.ending_seconds
-    each = measured.evaluation_seconds + measured.save_seconds
+def _candidate(size: str, recipe: Recipe, measured: Mapping[str, float], minutes: float) -> Candidate:
+    start, ending, a_step = (measured[f"{name}_seconds"] for name in ("start", "ending", "step"))
+    an_epoch, tokens_a_step = measured["steps_per_epoch"], measured["tokens_per_step"]
+    time_left = KEPT * 60 * minutes - start - ending
+    each = measured["evaluation_seconds"] + measured["save_seconds"]
     evaluations = max(1, min(EVALUATIONS, math.floor(0.1 * time_left / each) if each else EVALUATIONS))
-    most = math.floor(MOST_EPOCHS * measured.steps_per_epoch)
-    steps = max(0, min(most, math.floor((time_left - evaluations * each) / measured.step_seconds)))
-    tokens = round(steps * measured.tokens_per_step)
+    steps = max(0, min(math.floor(MOST_EPOCHS * an_epoch), math.floor((time_left - evaluations * each) / a_step)))
+    tokens = round(steps * tokens_a_step)
     return Candidate(
         size=size,
-        parameters=measured.parameters,
+        parameters=int(measured["parameters"]),
         context=recipe.context,
         batch_tokens=recipe.train.batch_tokens or 0,
         learning_rate=recipe.train.learning_rate,
         steps=steps,
         evaluations=evaluations,
         tokens=tokens,
-        tokens_per_second=measured.tokens_per_step / measured.step_seconds,
-        epochs=steps / measured.steps_per_epoch,
-        worth=worth(tokens, measured.tokens_per_step * measured.steps_per_epoch),
-        seconds=measured.start_seconds + steps * measured.step_seconds + evaluations * each + measured.ending_seconds,
-        memory=measured.memory,
+        tokens_per_second=tokens_a_step / a_step,
+        epochs=steps / an_epoch,
+        worth=worth(tokens, tokens_a_step * an_epoch),
+        seconds=start + steps * a_step + evaluations * each + ending,
+        memory=int(measured["memory"]),
     )
 
 

@@ -1,5 +1,4 @@
-"""Model card, the ``README.md`` of a run: what it is and how to use it, by commands for whoever stands in its
-folder."""
+"""Model card, the ``README.md`` of a run: what it is, and the commands for whoever stands in its folder."""
 
 import re
 import shlex

@@ -20,11 +20,8 @@ from tfcli.records.runs import Reason, TrainingFinished
 from tfcli.runs.directory import RunDirectory
 
 FORMAT_VERSION = 5
-WITHOUT_DIGEST = 3
-"""An older format: the counters alone. That of 4 lacks some of them."""
-
+WITHOUT_DIGEST = 3  # an older format: the counters alone. That of 4 lacks some of them
 STATE = "state.json"
-
 _RESTORE = "restore it from a copy of the run"
 
 Count = Annotated[int, Ge(0), Le(1 << 53)]
@@ -159,13 +156,8 @@ def finished_reason(progress: Progress, section: TrainSection) -> Reason | None:
 
 def finished_event(run: RunDirectory, progress: Progress, reason: Reason) -> TrainingFinished:
     """What the last event of a training says."""
-    best = progress.best_loss if progress.whole_loss is None else progress.whole_loss
+    p = progress
+    best = p.best_loss if p.whole_loss is None else p.whole_loss
     return TrainingFinished(
-        reason,
-        progress.step,
-        progress.tokens,
-        seconds=progress.seconds,
-        best_loss=best,
-        best_step=progress.best_step,
-        run=str(run.path),
+        reason, p.step, p.tokens, seconds=p.seconds, best_loss=best, best_step=p.best_step, run=str(run.path)
     )

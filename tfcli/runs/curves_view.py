@@ -155,7 +155,7 @@ def _plots(curves: TrainingCurves, *, named: bool) -> Iterator[tuple[str, list[S
     yield "Gradient norm ‖g‖, before clipping", [gradients], _SMALL_LINES
     if not curves.groups:
         return
-    begins = _first_measured(curves)
+    begins = np.isfinite(curves.weight_norms).argmax(axis=1)  # a run may have begun before norms were recorded
     grown = curves.weight_norms / np.take_along_axis(curves.weight_norms, begins[:, None], axis=1)
     steps = sorted({int(curves.steps[begin]) for begin in begins})
     first = f"step {steps[0]}" if len(steps) == 1 else f"steps {steps[0]} to {steps[-1]}"
@@ -167,31 +167,25 @@ def _plots(curves: TrainingCurves, *, named: bool) -> Iterator[tuple[str, list[S
     yield title, [healthy, *_grouped(curves, sizes, named=named)], _RATIO_LINES
 
 
-def _first_measured(curves: TrainingCurves) -> NDArray[np.int64]:
-    """The first report of each group that has a norm, (groups,); a run may have begun before they were recorded."""
-    return np.isfinite(curves.weight_norms).argmax(axis=1)
-
-
 def _grouped(curves: TrainingCurves, rows: NDArray[np.float64], *, named: bool = False) -> list[Series]:
     return [
-        Series(_name(group) if named else "", curves.steps, row, color(number), letter=letter(number))
-        for number, (group, row) in enumerate(zip(curves.groups, rows, strict=True))
+        Series(printable(name.replace("_", "-")) if named else "", curves.steps, row, color(n), letter=letter(n))
+        for n, (name, row) in enumerate(zip(curves.groups, rows, strict=True))
     ]
-
-
-def _name(group: str) -> str:
-    return printable(group.replace("_", "-"))
 
 
 def _table(curves: TrainingCurves, with_words: bool) -> Iterator[Table | Text]:
     heads = ("", "", "‖w‖ first", "‖w‖ last", "‖Δw‖/‖w‖ median", "‖Δw‖/‖w‖ last")
     grid = columns("wlrrrr" + "w" * with_words, *heads)
     grid.columns[1].min_width = 12
-    begins = _first_measured(curves)
+    begins = np.isfinite(curves.weight_norms).argmax(axis=1)
     for number, name in enumerate(curves.groups):
         norms, ratios = curves.weight_norms[number], curves.update_ratios[number]
         typical = float(curves.typical_ratios[number])
-        begin = Text(letter(number), color(number)), Text(_name(name), "bold" if not number else "")
+        begin = (
+            Text(letter(number), color(number)),
+            Text(printable(name.replace("_", "-")), "bold" if not number else ""),
+        )
         sizes = f"{norms[begins[number]]:.4g}", f"{norms[-1]:.4g}"
         moves = Text(f"{typical:.1e}", "bold"), f"{ratios[-1]:.1e}"
         grid.add_row(*begin, *sizes, *moves, *([Text(_said(typical), "dim")] if with_words else []))

@@ -134,9 +134,7 @@ def is_held(run: RunDirectory) -> bool:
 
 
 LAST = "last"  # the run below `runs/` whose metrics were written last
-
 DEEPEST = 3  # levels below the folder in which runs are looked for: runs/a, runs/group/a, runs/group/day/a
-
 _SHOWN = 4  # names in a sentence
 
 
@@ -224,9 +222,6 @@ def _refusal(path: Path) -> UsageError:
     if os.path.lexists(path) and RunDirectory(folder).holds_run():
         return Misnamed(f"{name!r} is a part of the run {folder}", "name the run", name, str(folder))
     if os.path.isdir(path):  # noqa: PTH112 (the path may be one that cannot be)
-        if (run := _named(path)) is not None:
-            problem = f"The folder {name!r} holds no run, and has the name of one"
-            return Misnamed(problem, f"name it {run.path}", name, str(run.path))
         problem = f"The folder {name!r} holds no run: it has no recipe.toml"
     elif os.path.lexists(path):
         problem = f"There is no run {name!r}: it is a file"

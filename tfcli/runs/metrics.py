@@ -85,7 +85,7 @@ def _parse_line(path: Path, number: int, raw: bytes) -> dict[str, Any]:
 
 
 def _parsed(raw: bytes) -> dict[str, Any] | None:
-    """A line of metrics: its step is a count, and all else are numbers, texts, or numbers by name."""
+    """A line of metrics: its step is a count, and all else are texts, numbers that a float holds, or such by name."""
     try:
         line = json.loads(raw)
     except (ValueError, RecursionError):
@@ -93,14 +93,9 @@ def _parsed(raw: bytes) -> dict[str, Any] | None:
     if not isinstance(line, dict) or type(line.get("step")) is not int or not 0 <= line["step"] <= _MOST_STEPS:
         return None
     values = (inner for value in line.values() for inner in (value.values() if isinstance(value, dict) else (value,)))
-    return line if all(map(_is_plain, values)) else None
-
-
-def _is_plain(value: Any) -> bool:
-    """Whether it is a text, None, or a number that a float can hold."""
-    if isinstance(value, int | float):
-        return -sys.float_info.max <= value <= sys.float_info.max
-    return value is None or isinstance(value, str)
+    most = sys.float_info.max
+    plain = (v is None or isinstance(v, str) or (isinstance(v, int | float) and -most <= v <= most) for v in values)
+    return line if all(plain) else None
 
 
 def truncate_metrics(path: Path, step: int, *, unevaluated: bool = False) -> tuple[int, list[dict[str, Any]]]:

@@ -1,5 +1,4 @@
-"""Experiment listing (`runs list`): a run in a line, from small files alone. No weight is read, and a damaged run is a
-line, too."""
+"""Experiment listing (`runs list`): a run in a line, a damaged one too, from small files alone, without a weight."""
 
 import math
 import os
@@ -97,7 +96,6 @@ def _age(run: RunDirectory) -> float:
     return max(0.0, time.time() - max(written, default=time.time()))
 
 
-_SEED = "train.seed"
 _TEXT = ("sources", "split", "train_documents", "validation_documents", "fingerprint")
 
 _AS_DECIDED = {"train.batch_size": BATCH_SIZE, "train.batch_tokens": None, "train.evaluate_tokens": EVALUATE_TOKENS}
@@ -161,7 +159,7 @@ def _settings(recipes: Sequence[Recipe], sections: Sequence[str] = DECISIVE) -> 
 
 def _spreads(runs: Sequence[RunDetail], settings: Sequence[SettingRow]) -> Iterator[SeedSpread]:
     """Of each group of runs that have the same settings but for the seed, in the order of their first runs."""
-    others = [row for row in settings if row.key != _SEED]
+    others = [row for row in settings if row.key != "train.seed"]
     groups: dict[str, list[int]] = {}
     for place in range(len(runs)):
         groups.setdefault(repr([row.values[place] for row in others]), []).append(place)

@@ -229,30 +229,22 @@ class ComparisonView:
             yield Text(f"\n{note}", style="yellow")
 
 
-@dataclass(frozen=True)
-class _Column:
-    """A figure of every run, and how it is written; `better` picks the best of them, where there is one."""
+_Column = tuple[str, Callable[[RunDetail], Any], Callable[[Any], str], Callable[[list[Any]], Any] | None, bool]
+"""A figure of every run: its head, its value, how that is written, what picks the best, and whether it is a loss's."""
 
-    heading: str
-    value: Callable[[RunDetail], float | None]
-    written: Callable[[Any], str]
-    better: Callable[[Sequence[float]], float] | None = None
-    of_losses: bool = False
-
-
-_COLUMNS = (
-    _Column("best loss", lambda run: run.summary.best_loss, "{:.4f}".format, min, of_losses=True),
-    _Column("at step", lambda run: run.summary.best_step, exact),
-    _Column("bits/byte", lambda run: run.bits_per_byte, "{:.4f}".format, min),
-    _Column("accuracy", lambda run: getattr(run.history.best, "accuracy", None), percent, max, of_losses=True),
-    _Column("params", lambda run: run.summary.parameters, short),
-    _Column("tokens", lambda run: run.summary.tokens, short),
-    _Column("time", lambda run: run.summary.seconds, duration),
+_COLUMNS: tuple[_Column, ...] = (
+    ("best loss", lambda run: run.summary.best_loss, "{:.4f}".format, min, True),
+    ("at step", lambda run: run.summary.best_step, exact, None, False),
+    ("bits/byte", lambda run: run.bits_per_byte, "{:.4f}".format, min, False),
+    ("accuracy", lambda run: getattr(run.history.best, "accuracy", None), percent, max, True),
+    ("params", lambda run: run.summary.parameters, short, None, False),
+    ("tokens", lambda run: run.summary.tokens, short, None, False),
+    ("time", lambda run: run.summary.seconds, duration, None, False),
 )
 
 
 def _results(runs: Sequence[RunDetail], comparable: bool, width: int) -> Iterator[Text]:
-    cells = [[column.heading, *_marked(column, runs, comparable)] for column in _COLUMNS]
+    cells = [[column[0], *_marked(column, runs, comparable)] for column in _COLUMNS]
     cells = [column for column in cells if any(text != "-" for text in column[1:])]
     widths = [widest(tuple(column)) for column in cells]
     names = [printable(run.summary.name) for run in runs]
@@ -268,12 +260,13 @@ def _results(runs: Sequence[RunDetail], comparable: bool, width: int) -> Iterato
 
 def _marked(column: _Column, runs: Sequence[RunDetail], comparable: bool) -> list[str]:
     """The column's texts, each with a place for the mark behind it; losses of different kinds have no best."""
-    values = [column.value(run) for run in runs]
-    texts = ["-" if value is None else column.written(value) for value in values]
+    _, figure, written, better, of_losses = column
+    values = [figure(run) for run in runs]
+    texts = ["-" if value is None else written(value) for value in values]
     known = [value for value in values if value is not None]
-    if column.better is None or len(set(known)) < 2 or (column.of_losses and not comparable):
+    if better is None or len(set(known)) < 2 or (of_losses and not comparable):
         return texts
-    best = column.better(known)
+    best = better(known)
     return [text + (_BEST if value == best else " ") for text, value in zip(texts, values, strict=True)]
 
 

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from torch.distributed.tensor import DTensor
 
 ABOUT = "about.json"  # what a folder of parts says beside its tensors: the id of its run, and the step
-
 _RESTORE = "restore the run's own files"
 _OTHER = "the file is damaged or belongs to another run: restore the run's own"
 _RESUME = "restore it, or resume from a checkpoint"

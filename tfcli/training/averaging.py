@@ -39,8 +39,7 @@ class MovingAverage:
 
 @contextmanager
 def exchanged(model: nn.Module, tensors: Mapping[str, Tensor]) -> Iterator[None]:
-    """The model's parameters of these names have these values for as long as the block lasts, and `tensors` hold its
-    own: copies, to the bit."""
+    """Inside the block the model's parameters of these names have these values, and `tensors` its own, to the bit."""
     own = model_tensors(model)
     pairs = [(local_shard(own[name]), local_shard(tensor)) for name, tensor in tensors.items()]
 

@@ -12,7 +12,7 @@ out; the states of the random generators, of all processes, stay in optimizer.sa
 
 import json
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -52,8 +52,7 @@ from tfcli.training.schedule import decay_begin
 
 _RESTORE = "restore the run's own file"
 _CPU, _ACCELERATOR = "random.cpu", "random.accelerator"
-_DRAWN = (torch.float32, torch.float64)
-"""The CPU's generator keeps half a pair of normal numbers of each."""
+_DRAWN = (torch.float32, torch.float64)  # the CPU's generator keeps half a pair of normal numbers of each
 
 
 def origin_of(config: RunConfig, data: str, recipe: Recipe) -> Origin:
@@ -63,8 +62,7 @@ def origin_of(config: RunConfig, data: str, recipe: Recipe) -> Origin:
 
 
 def random_states(device: torch.device, workers: Workers) -> dict[str, Tensor]:
-    """The random states of all workers, each (bytes,) in uint8; the first one's have no number behind their name. All
-    workers call it together."""
+    """The random states of all workers, who call it together: (bytes,) in uint8; the first one's have no number."""
     own = {_CPU: torch.get_rng_state()}
     if device.type != "cpu":
         own[_ACCELERATOR] = getattr(torch, device.type).get_rng_state()
@@ -106,8 +104,7 @@ def _tried(tensors: Mapping[str, Tensor], name: str, path: Path, device: torch.d
     raise BrokenInputError(f"{path}: the random state is damaged ({reason})", _RESTORE)
 
 
-_LAST_COUNTED = 1 << 24
-"""AdamW counts its updates in float32, where one more than this is the same number."""
+_LAST_COUNTED = 1 << 24  # AdamW counts its updates in float32, where one more than this is the same number
 
 _STATE_KEYS: dict[type[Optimizer], tuple[str, ...]] = {
     AdamW: ("step", "exp_avg", "exp_avg_sq"),
@@ -202,16 +199,10 @@ def load_checkpoint(
         restore_random_state(model.device, stored, moments, workers, workers.seed(seed, progress.step))
     for name, tensor in averages.items():
         tensor.copy_(stored[name])
-    _restore_moments(moved, stored)
-    return progress
-
-
-def _restore_moments(moved: Iterable[tuple[Optimizer, str, nn.Parameter]], stored: Mapping[str, Tensor]) -> None:
     for optimizer, name, parameter in moved:
-        # The fused kernel wants even its step counter on the parameter's device.
-        optimizer.state[parameter] = {
-            key: stored[f"{key}.{name}"].to(parameter.device) for key in _STATE_KEYS[type(optimizer)]
-        }
+        keys, device = _STATE_KEYS[type(optimizer)], parameter.device  # where the fused kernel wants even its counter
+        optimizer.state[parameter] = {key: stored[f"{key}.{name}"].to(device) for key in keys}
+    return progress
 
 
 def _average_tensors(average: MovingAverage | None) -> dict[str, Tensor]:
@@ -248,8 +239,7 @@ def checkpoints_to_keep(steps: Collection[int], section: TrainSection) -> set[in
 
 
 def checkpoints_to_average(run: RunDirectory, step: int, section: TrainSection) -> list[Path]:
-    """Those that make train.average_checkpoints together with the weights of this step, the last one; never the initial
-    weights, which are not trained."""
+    """Those that make train.average_checkpoints with the weights of this step, the last; never the untrained ones."""
     checkpoints = run.checkpoints()
     trained = [saved for saved in checkpoints if saved > 0]
     return [checkpoints[due] for due in _last_due(trained, step, section, section.average_checkpoints - 1)]
@@ -295,8 +285,7 @@ def branch(source: RunDirectory, recipe: Recipe, checkpoint: Checkpoint, new: Ru
 
 
 def _history(source: RunDirectory, new: RunDirectory, progress: Progress) -> Progress:
-    """Copy the metrics up to the checkpoint, and of the evaluations that of its own step: the weights that were the
-    best before are not there any more."""
+    """Copy the metrics up to the checkpoint, of the evaluations its own: the best weights before it are gone."""
     lines, best = [], None
     for number, line in enumerate(read_metrics(source.metrics)):
         if line["step"] > progress.step or 0 < progress.lines <= number:

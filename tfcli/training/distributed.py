@@ -156,8 +156,7 @@ class Workers:
         return int(np.random.SeedSequence((seed, step, self.rank, self.size)).generate_state(1, np.uint64)[0] >> 1)
 
 
-SINGLE_PROCESS = Workers()
-"""One process that trains by itself."""
+SINGLE_PROCESS = Workers()  # one process that trains by itself
 
 
 def unscored(batch: Batch) -> Batch:

@@ -48,8 +48,7 @@ from tfcli.training.vocabulary import extend_model
 
 
 def resolve_for_machine(recipe: Recipe) -> Recipe:
-    """Fill in what the recipe leaves to the machine. Done once, at the start of a run, and recorded. A device that is
-    not there is refused."""
+    """Fill in what is left to the machine, once, at the start of a run. A device that is not there is refused."""
     train, device, usual = recipe.train, choose_device(recipe.train.device), torch.get_num_threads()
     precision = choose_precision(train.precision, device, recipe.model)
     decided = replace(
@@ -100,8 +99,7 @@ def assemble(
 
 
 def needs_new_head(ours: ModelSection, theirs: ModelSection, task: str | None) -> bool:
-    """Whether a head begins afresh beside the weights of another run: that one has none, or one for something else. Its
-    labels may not be known yet."""
+    """Whether a head, whose labels may be open, begins afresh: the other run has none, or one for something else."""
     return not theirs.labels or theirs.labels != ours.labels if task else not theirs.predicts_tokens
 
 
@@ -122,8 +120,7 @@ def require_same_model(model: ModelSection, initial: StoredRun, task: str | None
 
 
 def require_adaptable(train: TrainSection, initial: StoredRun) -> None:
-    """Refuse, before any work, adapters of a rank that a matrix does not have, or beside a head that has learned
-    nothing."""
+    """Refuse, before any work, adapters of a rank that a matrix does not have, or beside an untrained head."""
     theirs = initial.config.model
     adapt(meta_model(theirs), train.adapter_rank, train.adapter_factor)
     if not (theirs.predicts_tokens or train.task):
@@ -164,18 +161,14 @@ class TrainingJob:
     training: Batches
     validation: Batches
     device: torch.device
-    sample: Batches | None = None
-    """What of the validation part is scored in between; None: all of it."""
-    left_out: int = 0
+    sample: Batches | None = None  # what of the validation part is scored in between; None: all of it
     progress: Progress = field(default_factory=Progress)
     average: MovingAverage | None = None
     changes: tuple[SettingChanged, ...] = ()
-    lost_lines: int = 0
-    """Of metrics.jsonl: those that were there at the checkpoint and are there no more."""
+    lost_lines: int = 0  # of metrics.jsonl: those that were there at the checkpoint and are there no more
     best_is_later: bool = False
     """Whether the best weights are of a step after the checkpoint that training goes on from."""
-    without_digest: bool = False
-    """Whether that checkpoint is of before they told what they belong to."""
+    without_digest: bool = False  # whether that checkpoint is of before they told what they belong to
     workers: Workers = SINGLE_PROCESS
     extension: VocabularyExtension | None = None
     """Of a run that was begun with more rows than another one's weights have."""
@@ -348,7 +341,6 @@ def _assemble(
         training=training,
         validation=build_batches(recipe, data, "validation", roles),
         sample=build_batches(recipe, data, "validation", roles, sample) if is_sampled else None,
-        left_out=training.left_out,
         average=MovingAverage(parts.model, train.ema_decay) if train.ema_decay else None,
         workers=workers,
         extension=extension,

@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from itertools import pairwise
 from statistics import median
@@ -77,8 +77,7 @@ def _diverged(job: TrainingJob, step: int, what: str, value: float, more: str = 
     )
 
 
-RECENT = 20
-"""Reports that a loss is held against; half as many must be there."""
+RECENT = 20  # reports that a loss is held against; half as many must be there
 
 _MOVES, _LEAST_MOVE = 6.0, 0.01
 
@@ -119,13 +118,11 @@ def prefetched(items: Iterator[T], depth: int = 2) -> Iterator[T]:
     thread = ThreadPoolExecutor(1, "batches")
     try:
         waiting = deque(thread.submit(next, items) for _ in range(depth + 1))
-        while True:
-            try:
+        with suppress(StopIteration):
+            while True:
                 item = waiting.popleft().result()
-            except StopIteration:
-                return
-            waiting.append(thread.submit(next, items))
-            yield item
+                waiting.append(thread.submit(next, items))
+                yield item
     finally:
         thread.shutdown(wait=False, cancel_futures=True)
 
@@ -289,7 +286,7 @@ def _started(job: TrainingJob) -> TrainingStarted:
         threads=torch.get_num_threads(),
         busy_cores=busy_cores(),
         warmup_steps=section.warmup_steps,
-        left_out=job.left_out,
+        left_out=job.training.left_out,
         lost_lines=job.lost_lines,
         batch_tokens=section.batch_tokens,
         evaluate_tokens=section.evaluate_tokens if job.sample is not None else None,

@@ -247,9 +247,7 @@ def require_memory(recipe: Recipe) -> None:
 
 def memory_of(device: torch.device) -> int:
     """Bytes that a device has in all."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_properties(device).total_memory
-    return machine.memory()
+    return torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else machine.memory()
 
 
 def peak_memory(device: torch.device) -> int:

@@ -100,8 +100,7 @@ class Meter:
 
 
 def weight_groups(model: Transformer) -> dict[str, list[Tensor]]:
-    """The trained parameters by their part: embeddings (with a head that they share), attention, feed_forward, norms,
-    head."""
+    """Trained parameters by part: embeddings (with a head that shares them), attention, feed_forward, norms, head."""
     groups: dict[str, list[Tensor]] = {}
     for name, parameter in trained(model).items():
         part = part_of_parameter(name)

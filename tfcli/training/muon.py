@@ -13,14 +13,12 @@ from tfcli.runs.weights import full_tensor, sharded_as
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Of x ↦ a x + b x³ + c x⁵, chosen to bring small singular values up quickly: they end between 0.7 and 1.2."""
-
 ITERATIONS = 5
 
 
 class Muon(Optimizer):
-    """M ← μ M + (1 − μ) G; W ← (1 − η λ) W − η √max(1, rows / columns) · orthogonal((1 − μ) G + μ M). PyTorch's own,
-    `torch.optim.Muon`, does the same a matrix at a time; here matrices of one shape go together, which on small models
-    is several times faster. Only for matrices."""
+    """M ← μ M + (1 − μ) G; W ← (1 − η λ) W − η √max(1, rows / columns) · orthogonal((1 − μ) G + μ M). Only for
+    matrices. `torch.optim.Muon` takes one at a time; here those of one shape go together, several times faster."""
 
     def __init__(self, params: Iterable[Any], lr: float, momentum: float = 0.95, weight_decay: float = 0.0) -> None:
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})

@@ -23,15 +23,9 @@ from tfcli.models.objective import labelled_hidden, targets_of
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.train import TrainSection
 
-BLOCK = {"cpu": 1 << 21}
-"""Logits worked on at a time, by device: what a processor's cache holds."""
-
-LARGEST_BLOCK = 1 << 28
-"""The same for GPUs, which are slowed by many small blocks: a gigabyte in float32."""
-
-MOST_TOKENS = 1 << 13
-"""Tokens whose logits are held at a time, in the precision of the matrix product."""
-
+BLOCK = {"cpu": 1 << 21}  # logits worked on at a time, by device: what a processor's cache holds
+LARGEST_BLOCK = 1 << 28  # the same for GPUs, which are slowed by many small blocks: a gigabyte in float32
+MOST_TOKENS = 1 << 13  # tokens whose logits are held at a time, in the precision of the matrix product
 MULTIPLE = {"cuda": 64}
 """Of how many words the matrix product is made, by device: where rows begin, a GPU's matrix units read them whole."""
 

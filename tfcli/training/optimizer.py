@@ -25,28 +25,16 @@ def build_optimizers(model: Transformer, train: TrainSection) -> list[Optimizer]
     taken = {id(p) for p in by_muon}
     rest = [p for p in trained(model).values() if id(p) not in taken]
     decayed = {id(p) for p in _decayed(model, train)}
+    rate, betas = train.learning_rate, (train.beta1, train.beta2)
     groups = [
-        {"params": [p for p in rest if id(p) in decayed], "weight_decay": train.weight_decay},
-        {"params": [p for p in rest if id(p) not in decayed], "weight_decay": 0.0},
+        {"params": parameters, "weight_decay": decay, "peak": rate}
+        for shrinks, decay in ((True, train.weight_decay), (False, 0.0))
+        if (parameters := [p for p in rest if (id(p) in decayed) is shrinks])
     ]
-    optimizers: list[Optimizer] = [
-        AdamW(
-            [{**group, "peak": train.learning_rate} for group in groups if group["params"]],
-            lr=train.learning_rate,
-            betas=(train.beta1, train.beta2),
-            eps=train.adam_eps,
-            fused=True,
-        )
-    ]
+    optimizers: list[Optimizer] = [AdamW(groups, lr=rate, betas=betas, eps=train.adam_eps, fused=True)]
     if by_muon:
-        optimizers.append(
-            Muon(
-                [{"params": by_muon, "peak": train.muon_learning_rate}],
-                lr=train.muon_learning_rate,
-                weight_decay=train.weight_decay,
-                momentum=train.muon_momentum,
-            )
-        )
+        group = {"params": by_muon, "peak": train.muon_learning_rate}
+        optimizers.append(Muon([group], train.muon_learning_rate, train.muon_momentum, train.weight_decay))
     return optimizers
 
 

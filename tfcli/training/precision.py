@@ -19,8 +19,7 @@ _SMALLEST_BFLOAT16_D_MODEL = 128
 
 _LONGEST_ROWS = 512
 """Tokens up to which a sequence at a time pays: its weights are kept, and their memory grows with the square."""
-_FEWEST_STEPS = 500
-"""Steps below which compiling takes longer than it saves."""
+_FEWEST_STEPS = 500  # steps below which compiling takes longer than it saves
 _MOST_FORMS = 32
 """Compiled forms of a layer that are kept; an encoder-decoder has 14 over lengths, masks, training and evaluation."""
 

@@ -1,21 +1,17 @@
 """Experiment tracking: a training's events are passed on and told to a tracker, whose failures cost no training."""
 
-import io
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 from tfcli.errors import UsageError, first_lines
 from tfcli.files import digest, read_json
 from tfcli.recipe.loading import read_toml
 from tfcli.records.runs import Evaluated, StepsDone, TrainingStarted
-
-PROJECT = "tfcli"
-"""Under which project a service keeps the runs."""
 
 
 class Tracker(NamedTuple):
@@ -37,7 +33,7 @@ def figures_of(event: StepsDone | Evaluated) -> dict[str, float]:
     return {name: float(figure) for name, figure in figures.items() if figure is not None}
 
 
-Service = Literal["tensorboard", "trackio", "wandb"]
+Service = Literal["tensorboard", "wandb"]
 Report = Callable[[Any], None]
 
 
@@ -75,7 +71,6 @@ def tracking(service: Service | None, report: Report, note: Callable[[str], None
 
 def require_installed(service: Service) -> None:
     """Refuse a service whose package is missing, with the command that installs it."""
-    assert service in get_args(Service)
     spec = find_spec(service)
     if spec is None or spec.origin is None:  # the latter is a folder of that name, not a package
         problem = f"--log {service} needs the package {service}, which is not installed"
@@ -105,29 +100,6 @@ def _tensorboard(run: Path, step: int, recipe: Mapping[str, Any]) -> Tracker:
     return Tracker(log, writer.close)
 
 
-def _trackio(run: Path, step: int, recipe: Mapping[str, Any]) -> Tracker:
-    """A resumed run goes on with the last one of its name. What trackio says to stdout is kept from it."""
-    import trackio
-
-    with redirect_stdout(io.StringIO()):
-        trackio.init(
-            project=PROJECT,
-            name=run.resolve().name,
-            config=dict(recipe),
-            resume="allow" if step else "never",
-            embed=False,
-            auto_log_gpu=False,
-            auto_log_cpu=False,
-        )
-
-    def close() -> None:
-        # Waits until all is stored. Not `Run.finish`, after which trackio would end the run again, aloud, at exit.
-        with redirect_stdout(io.StringIO()):
-            trackio.finish()
-
-    return Tracker(lambda step, figures: trackio.log(dict(figures), step=step), close)
-
-
 def _wandb(run: Path, step: int, recipe: Mapping[str, Any]) -> Tracker:
     """A resumed run goes on under its own key; steps that the service has already are passed over by it."""
     import wandb
@@ -135,7 +107,7 @@ def _wandb(run: Path, step: int, recipe: Mapping[str, Any]) -> Tracker:
     # console="off": what the terminal shows stays the program's own; silent: so do stdout and stderr.
     settings: Any = wandb.Settings(silent=True, console="off")
     opened = wandb.init(
-        project=PROJECT,
+        project="tfcli",
         name=run.resolve().name,
         id=run_key(run),
         dir=str(run),
@@ -150,7 +122,6 @@ def _wandb(run: Path, step: int, recipe: Mapping[str, Any]) -> Tracker:
 
 _OPENED: dict[Service, Callable[[Path, int, Mapping[str, Any]], Tracker]] = {
     "tensorboard": _tensorboard,
-    "trackio": _trackio,
     "wandb": _wandb,
 }
 """Open the service for the run in a folder. The step is 0 for a new one, else where a resumed one goes on behind."""

@@ -64,7 +64,11 @@ class TrainingView:
         if (started := self._seen.get(TrainingStarted)) is None:
             yield Text("Preparing to train …", style="dim")
             return
-        above = [self._title(started), *(Text(note, style="yellow") for note in self._notes)]
+        machine = f"{started.device}, {started.precision}, {plural(started.threads, 'thread')}"
+        counts = counted(started.parameters, started.adapter_parameters)
+        about = f" · {counts} · {machine} · {printable(started.run)}"
+        title = Text.assemble((started.architecture, "bold"), (about, "dim"))
+        above = [title, *(Text(note, style="yellow") for note in self._notes)]
         yield from above
         yield self._progress(started)
         taken = sum(len(text.wrap(console, options.max_width)) for text in above) + _OTHER_LINES
@@ -76,14 +80,6 @@ class TrainingView:
             yield self._curve(started, height)
         if finished := self._seen.get(TrainingFinished):
             yield Text(_finished_sentence(finished), style="bold")
-
-    def _title(self, started: TrainingStarted) -> Text:
-        parts = (
-            counted(started.parameters, started.adapter_parameters),
-            f"{started.device}, {started.precision}, {plural(started.threads, 'thread')}",
-            printable(started.run),
-        )
-        return Text.assemble((started.architecture, "bold"), (" · " + " · ".join(parts), "dim"))
 
     def _progress(self, started: TrainingStarted) -> Table:
         """By tokens."""
@@ -210,23 +206,20 @@ def _loss(event: StepsDone) -> str:
 
 
 def _change(event: SettingChanged) -> str:
-    return f"{event.key}: {_value(event.from_)} → {_value(event.to)}{_rates(event)}"
-
-
-def _rates(event: SettingChanged) -> str:
+    change = f"{event.key}: {_value(event.from_)} → {_value(event.to)}"
     if event.rate_before is None or event.rate_after is None:
-        return ""
+        return change
     if event.key == "train.schedule_steps" and event.to is not None and event.step >= event.to:
-        return f", so that the learning rate stays at its last, {event.rate_after:.2e}; train.schedule stretches it"
-    return f", learning rate {event.rate_before:.2e} → {event.rate_after:.2e}"
+        stays = f"so that the learning rate stays at its last, {event.rate_after:.2e}; train.schedule stretches it"
+        return f"{change}, {stays}"
+    return f"{change}, learning rate {event.rate_before:.2e} → {event.rate_after:.2e}"
 
 
 def _value(value: Any) -> str:
     return "none" if value is None else printable(str(value).lower() if isinstance(value, bool) else str(value))
 
 
-_MANY_TIMES = 40
-"""More often than the recipes read their texts: the model learns this one by heart."""
+_MANY_TIMES = 40  # more often than the recipes read their texts: the model learns this one by heart
 
 
 def _begun_with(event: TrainingStarted) -> list[str]:
