@@ -91,9 +91,9 @@ def test_nothing_that_is_missing_or_broken_stops_it(alone: pytest.MonkeyPatch, t
     def fails(*_: object) -> Any:
         raise OSError("not on this system")
 
-    for name in ("processor", "cpu_flags", "free_cores", "quota", "memory", "free_memory", "memory_limit"):
+    for name in ("processor", "free_cores", "quota", "memory", "free_memory", "memory_limit"):
         alone.setattr(machine, name, fails)
-    for place, name in ((os, "getloadavg"), (torch.backends.mps, "is_available"), (doctor.shutil, "disk_usage")):
+    for place, name in ((torch.backends.mps, "is_available"), (doctor.shutil, "disk_usage")):
         alone.setattr(place, name, fails)
     alone.setattr(torch.cuda, "is_available", fails)
     alone.setenv("TFCLI_CACHE", "~nobody-of-that-name/cache")

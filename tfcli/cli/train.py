@@ -10,18 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tfcli.console.options import Json, command, first_given
-from tfcli.console.settings import (
-    LENGTH,
-    MACHINE,
-    OUTPUT,
-    PACE,
-    SHAPE,
-    SIZES,
-    TRAINING,
-    Asked,
-    recipe_from,
-    require_own_text,
-)
+from tfcli.console.settings import EVERY, OUTPUT, TRAINING, Asked, recipe_from, require_own_text
 from tfcli.console.terminal import Terminal
 from tfcli.errors import TfcliError, UsageError
 from tfcli.machine import wait_asleep_if_busy
@@ -46,7 +35,7 @@ DryRun = Annotated[bool, _output("--dry-run", help="Show the recipe and the mode
 @command
 def train(
     terminal: Terminal,
-    asked: Annotated[Asked, ("sources", "data", "weights", "vocab_size", "task"), SHAPE, SIZES, LENGTH, PACE, MACHINE],
+    asked: Annotated[Asked, ("sources", "data", "weights", "vocab_size", "task"), EVERY],
     init: Annotated[Path | None, _training(metavar="RUN", help="Begin with the weights of this run.")] = None,
     resume: Annotated[
         Path | None, _training(metavar="RUN", help="Go on exactly where this run was interrupted.")

@@ -74,16 +74,10 @@ def _died(command: Sequence[str], processes: int, folder: Path, restart: int) ->
 @contextmanager
 def working(terminal: Terminal) -> Iterator["Workers"]:
     """Train with the others, where torchrun or `launch` has started several. The first one speaks for all."""
-    from tfcli.training.distributed import (
-        SINGLE_PROCESS,
-        WorkerFailedError,
-        WorkerLostError,
-        one_of_several,
-        process_group,
-    )
+    from tfcli.training import distributed
 
-    if not one_of_several():
-        yield SINGLE_PROCESS
+    if not distributed.one_of_several():
+        yield distributed.SINGLE_PROCESS
         return
     is_first, folder = os.environ["RANK"] == "0", os.environ.get(LAUNCH)
     if not is_first:
@@ -94,15 +88,15 @@ def working(terminal: Terminal) -> Iterator["Workers"]:
     if folder:
         Path(folder, os.environ["RANK"]).touch()
     try:
-        with process_group() as workers:
+        with distributed.process_group() as workers:
             yield workers
-    except WorkerLostError as error:
+    except distributed.WorkerLostError as error:
         if is_first:
             terminal.note(str(error))
         raise SystemExit(1) from None
     except (TfcliError, KeyboardInterrupt) as error:  # all of them end with it
         sentence, code = explained(error)
-        if is_first or isinstance(error, WorkerFailedError):
+        if is_first or isinstance(error, distributed.WorkerFailedError):
             terminal.error(sentence)
         if folder and is_first:
             Path(folder, _ENDED).write_text(str(code))

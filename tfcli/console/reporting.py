@@ -23,14 +23,7 @@ from tfcli.inspection.positions import PositionsRecord
 from tfcli.records.dataset import DatasetRecord, TokenizerReport, VocabularyExtension
 from tfcli.records.evaluation import Scores
 from tfcli.records.generation import Filled, Generated
-from tfcli.records.runs import (
-    CheckResult,
-    StageProgress,
-    StageStarted,
-    TrainingEvent,
-    TrainingFinished,
-    TrainingStarted,
-)
+from tfcli.records.runs import CheckResult, StageProgress, StageStarted, TrainingEvent, TrainingFinished
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -49,6 +42,8 @@ _RECORDS: dict[type, tuple[str, str]] = {
     CheckResult: ("check", "tfcli.console.reporting:check_line"),
 }
 """What JSON Lines call a record, and what draws it. Training events carry their own name."""
+_ON_THE_WAY = StageStarted | StageProgress | TrainingEvent | DatasetRecord | TokenizerReport | VocabularyExtension
+"""What tells of the way to a result, and not of one."""
 
 
 def _named(event: Any) -> dict[str, Any]:
@@ -114,18 +109,23 @@ class Reporter:
             self._unread(error)
 
     def _report(self, event: Any) -> None:
-        if isinstance(event, StageStarted | StageProgress):
+        if isinstance(event, TrainingEvent):
+            self.run = getattr(event, "run", self.run)
+            self.stop.armed = not isinstance(event, TrainingFinished)
+        if isinstance(event, TrainingFinished):
+            self.finished = event
+        if self.json and self.stream and not isinstance(event, StageProgress):
+            self.terminal.json(_named(event))
+        if not isinstance(event, _ON_THE_WAY):
+            if not self.json:
+                self._draw(event)
+        elif self.terminal.quiet:
+            return
+        elif isinstance(event, StageStarted | StageProgress):
             self._stage(event)
         elif isinstance(event, TrainingEvent):
             self._training(event)
-        elif self.json:
-            if self.stream:
-                self.terminal.json(_named(event))
-        elif not isinstance(
-            event, DatasetRecord | TokenizerReport | VocabularyExtension
-        ):  # which are made on the way to the result
-            self._draw(event)
-        elif not self.terminal.quiet:
+        elif not self.json:
             self.end_live()
             self.terminal.err.print(_drawn(event))
 
@@ -178,10 +178,6 @@ class Reporter:
             self.terminal.note("Try: " + "\n     ".join(f"tfcli {way}" for way in ways))
 
     def _stage(self, event: StageStarted | StageProgress) -> None:
-        if self.json and self.stream and isinstance(event, StageStarted):
-            self.terminal.json(_named(event))
-        if self.terminal.quiet:
-            return
         if isinstance(event, StageProgress):
             tokens = f", {short(event.tokens)} tokens" if event.tokens is not None else ""
             if self.redraws:
@@ -203,21 +199,12 @@ class Reporter:
             raise TfcliError(f"{self.why[0].upper()}{self.why[1:]}, so nothing was trained", "write it to a file")
 
     def _training(self, event: TrainingEvent) -> None:
-        self.stop.armed = not isinstance(event, TrainingFinished)
-        if isinstance(event, TrainingStarted):
-            self.run = event.run
-        elif isinstance(event, TrainingFinished):
-            self.finished = event
-        if self.json and self.stream:
-            self.terminal.json(_named(event))
-        if self.terminal.quiet:
-            return
         from tfcli.training.view import TrainingView, event_line
 
         if not self.redraws:
             print(event_line(event), file=sys.stderr, flush=True)
             return
-        if isinstance(event, TrainingStarted):
+        if self.view is None:
             self.end_live()
             self.view = TrainingView()
         self.view.update(event)

@@ -10,6 +10,7 @@ import shlex
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
@@ -85,6 +86,7 @@ SIZES = ("layers", "heads", "d_model", "context", "dropout")
 LENGTH = ("steps", "epochs")
 PACE = ("batch_size", "lr", "precision")
 MACHINE = ("seed", "device", "threads")
+EVERY = (*SHAPE, *SIZES, *LENGTH, *PACE, *MACHINE)
 
 
 def option_parameters(names: Sequence[str]) -> list[inspect.Parameter]:
@@ -178,29 +180,26 @@ def layers_of(asked: Asked, recipe: str | None = None, init: Path | None = None)
         {"model": {"num_decoder_layers": None}} if "layers" in asked.given else {},  # both stacks
         asked.settings,
     ]
-    objective = _said(layers, "train", "objective")
-    source = _said(layers, "data", "source") or [
-        one["source"]
-        for one in _said(layers, "data", "sources") or ()
-        if isinstance(one, Mapping) and isinstance(one.get("source"), str)
-    ]
+    said = partial(_said, layers, "train")
+    task, objective = said("task"), said("objective")
+    sources = [one.get("source") for one in _said(layers, "data", "sources") or () if isinstance(one, Mapping)]
+    source = _said(layers, "data", "source") or [one for one in sources if isinstance(one, str)]
     if not _said(layers, "model", "architecture"):
-        if _said(layers, "train", "task"):
-            layers.insert(0, {"model": {"architecture": "encoder"}})
-        elif objective in get_args(Denoising):
-            layers.insert(0, {"model": {"architecture": "encoder-decoder"}})
-        elif _said(layers, "train", "whole_words"):
-            layers.insert(0, {"model": {"architecture": "encoder"}})
-        elif objective or _said(layers, "train", "completion_only"):
-            layers.insert(0, {"model": {"architecture": "decoder"}})
-    if source and not _said(layers, "model", "architecture") and _is_pairs(source, _said(layers, "data", "columns")):
-        layers.insert(0, {"model": {"architecture": "encoder-decoder"}})
-        shown = shortened(source if isinstance(source, str) else " ".join(source))
-        warnings.warn(f"{shown} holds pairs, so an encoder-decoder is trained.", Remark, stacklevel=2)
-    if _said(layers, "train", "task"):  # a few passes, and smaller steps from weights that know something
+        architecture = ""
+        if objective in get_args(Denoising) and not task:
+            architecture = "encoder-decoder"
+        elif task or said("whole_words"):
+            architecture = "encoder"
+        elif objective or said("completion_only"):
+            architecture = "decoder"
+        elif source and _is_pairs(source, _said(layers, "data", "columns")):
+            architecture = "encoder-decoder"
+            shown = shortened(source if isinstance(source, str) else " ".join(source))
+            warnings.warn(f"{shown} holds pairs, so an encoder-decoder is trained.", Remark, stacklevel=2)
+        layers.insert(0, {"model": {"architecture": architecture} if architecture else {}})
+    if task:  # a few passes, and smaller steps from weights that know something
         rate = {} if init is None else {"learning_rate": 3e-4}
-        counted = _said(layers, "train", "steps") or _said(layers, "train", "epochs")
-        layers.insert(0, {"train": rate | ({} if counted else {"epochs": 3.0})})
+        layers.insert(0, {"train": rate | ({} if said("steps") or said("epochs") else {"epochs": 3.0})})
     if preset is None and init is None:
         layers.insert(0, presets.usual_preset(*layers))
     return layers

@@ -40,18 +40,15 @@ class Parameter(NamedTuple):
 
 
 class Mistake(NamedTuple):
-    """What typer finds wrong with a command line. What it does not tell is empty.
-
-    The message has no full stop, and is empty where help was shown; `value` is what is wrong with the value of
-    `parameter`, and `option` one that the command does not have.
-    """
+    """What typer finds wrong with a command line; what it does not tell is empty. The message has no full stop, and is
+    empty where help was shown; `value` is what is wrong with that of `parameter`, `option` one that is not there. The
+    `command` has `tfcli` and its groups before it, `given` is what was read, and `commands` are those of a group."""
 
     message: str
     value: str
     parameter: Parameter | None
     option: str
     command: str
-    """With `tfcli` and its groups; below, its parameters, those that were read, and the commands of a group."""
     parameters: list[Parameter]
     given: Mapping[str, Any]
     commands: list[str]
@@ -332,9 +329,7 @@ def _value(options: Sequence[str]) -> str | None:
 
 def _cut(problem: str) -> str:
     """The sentence with no more of a word of the command line than a sentence can quote."""
-    for word in command_line:
-        for value in (word, word.partition("=")[2]):
-            for spelled in (value, repr(value)[1:-1]):
-                if shortened(spelled) != spelled:
-                    problem = problem.replace(spelled, shortened(spelled))
+    values = [value for word in command_line for value in (word, word.partition("=")[2])]
+    for spelled in (one for value in values for one in (value, repr(value)[1:-1])):
+        problem = problem.replace(spelled, shortened(spelled))
     return problem

@@ -17,18 +17,15 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Processor:
-    """`instruction_sets` are those that decide the speed of a model; `kernels`: those that PyTorch uses. `cores` are
-    those that this process may use, `free_cores` those that nothing else uses, `quota` the cores' worth of time that a
-    container has. `threads` is what a training would take, `told` by which variable where one says so."""
+    """`kernels` are those that PyTorch uses, `cores` those that this process may use, `free_cores` those that nothing
+    else uses, `quota` the cores' worth of time that a container has. `threads` is what a training would take, `told` by
+    which variable where one says so."""
 
     name: str
-    instruction_sets: tuple[str, ...]
     kernels: str | None
-    bfloat16: bool | None
     cores: int
     free_cores: int
     quota: float | None
-    load: tuple[float, ...]
     threads: int | None
     told: str | None
 

@@ -34,17 +34,9 @@ def doctor(
 
     if report and json:
         raise UsageError("--report and --json are two forms", "leave one of them out; --json names folders of yours")
-    console = terminal.out
-    found = diagnose(
-        TerminalFacts(
-            columns=console.width,
-            rows=console.height,
-            colors=console.color_system or "none",
-            encoding=sys.stdout.encoding or "",
-            is_terminal=is_terminal(),
-            name=os.environ.get("TERM", ""),
-        )
-    )
+    shown, colors = terminal.out, terminal.out.color_system or "none"
+    encoding, name = sys.stdout.encoding or "", os.environ.get("TERM", "")
+    found = diagnose(TerminalFacts(shown.width, shown.height, colors, encoding, is_terminal(), name))
     if report:
         terminal.text(bug_report(found))
         return

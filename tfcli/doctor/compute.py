@@ -5,7 +5,6 @@ import platform
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,18 +27,11 @@ _EXTRAS = {
     "": ("transformers", "bench --against transformers"),
 }
 """A library by tfcli's own extra; of one that has none, by itself."""
-_SETS = {"avx2": "AVX2", "avx512f": "AVX-512", "avx512_vnni": "AVX-512 VNNI", "avx512_bf16": "AVX-512 bf16"}
-_SETS |= {"amx_int8": "AMX int8", "amx_bf16": "AMX bf16"}
-_SETS |= {"asimd": "NEON", "sve": "SVE", "i8mm": "I8MM", "bf16": "BF16"}
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 _LITTLE = 2e9  # bytes of memory or disk below which something is said
 _NVIDIA = Path("/proc/driver/nvidia/version")
 
 Found = TypeVar("Found")
-
-
-def _load() -> tuple[float, ...]:
-    return tuple(round(one, 2) for one in os.getloadavg()) if hasattr(os, "getloadavg") else ()
 
 
 def diagnose(terminal: TerminalFacts) -> Diagnosis:
@@ -49,13 +41,28 @@ def diagnose(terminal: TerminalFacts) -> Diagnosis:
     versions |= {name: _version(name) for name in _PACKAGES}
     if torch is not None:
         versions["torch"] = str(torch.__version__)  # with what it was built for
+    resource, total = of_unix("resource"), _try(machine.memory, 0)
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0] if resource else -1
     found = Diagnosis(
         versions=versions,
         system=platform.platform(),
-        processor=_processor(torch),
+        processor=Processor(
+            name=_try(machine.processor, ""),
+            kernels=_try(lambda: str(torch.backends.cpu.get_cpu_capability()), None),
+            cores=machine.cores(),
+            free_cores=_try(machine.free_cores, machine.cores()),
+            quota=_try(machine.quota, None),
+            threads=_try(lambda: machine.choose_threads(0, torch.get_num_threads()), None),
+            told=next((f"{name}={os.environ[name]}" for name in _THREADS if name in os.environ), None),
+        ),
         cuda=_try(lambda: _gpus(torch), ()),
         mps=_try(lambda: torch.backends.mps.is_available(), None),
-        memory=_memory(),
+        memory=Memory(
+            total=total,
+            free=_try(machine.free_memory, total),
+            container=_try(machine.memory_limit, None),
+            process=limit if limit > 0 else None,
+        ),
         cache=_cache(),
         terminal=terminal,
         extras=tuple(
@@ -87,23 +94,6 @@ def _version(package: str) -> str | None:
     return _try(lambda: version(package), None)
 
 
-def _processor(torch: Any) -> Processor:
-    flags: set[str] = _try(machine.cpu_flags, set())
-    told = next((f"{name}={os.environ[name]}" for name in _THREADS if name in os.environ), None)
-    return Processor(
-        name=_try(machine.processor, ""),
-        instruction_sets=tuple(name for flag, name in _SETS.items() if flag in flags),
-        kernels=_try(lambda: str(torch.backends.cpu.get_cpu_capability()), None),
-        bfloat16=_try(lambda: import_module("tfcli.layers.kernels").has_bfloat16_products(), None),
-        cores=machine.cores(),
-        free_cores=_try(machine.free_cores, machine.cores()),
-        quota=_try(machine.quota, None),
-        load=_try(_load, ()),
-        threads=_try(lambda: machine.choose_threads(0, torch.get_num_threads()), None),
-        told=told,
-    )
-
-
 def _gpus(torch: Any) -> tuple[Gpu, ...]:
     if not torch.cuda.is_available():
         return ()
@@ -111,32 +101,22 @@ def _gpus(torch: Any) -> tuple[Gpu, ...]:
     return tuple(Gpu(one.name, one.total_memory, f"{one.major}.{one.minor}") for one in devices)
 
 
-def _memory() -> Memory:
-    resource = of_unix("resource")
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0] if resource else -1
-    total = _try(machine.memory, 0)
-    return Memory(
-        total=total,
-        free=_try(machine.free_memory, total),
-        container=_try(machine.memory_limit, None),
-        process=limit if limit > 0 else None,
-    )
-
-
 def _cache() -> Cache:
-    named = next((name for name in ("TFCLI_CACHE", "XDG_CACHE_HOME") if os.environ.get(name)), "~/.cache/tfcli")
-    place = _try(cache_folder, None)
     found: list[CacheEntry] = _try(entries, [])
     kinds = [entry.kind for entry in found]
-    there = next((one for one in (place, *place.parents) if one.exists()), None) if place else None
     return Cache(
-        place=None if place is None else str(place),
-        named=named,
+        place=_try(lambda: str(cache_folder()), None),
+        named=next((name for name in ("TFCLI_CACHE", "XDG_CACHE_HOME") if os.environ.get(name)), "~/.cache/tfcli"),
         datasets=kinds.count("dataset"),
         tokenizers=kinds.count("tokenizer"),
         size=sum(entry.size for entry in found),
-        disk_free=_try(lambda: shutil.disk_usage(there).free if there else None, None),
+        disk_free=_try(_disk_free, None),
     )
+
+
+def _disk_free() -> int:
+    place = cache_folder()
+    return shutil.disk_usage(next(one for one in (place, *place.parents) if one.exists())).free
 
 
 def _advice(found: Diagnosis) -> Iterator[Advice]:

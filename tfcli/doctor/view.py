@@ -1,12 +1,12 @@
 """What the doctor finds, a line each; and the same as a block for a bug report."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from tfcli.doctor import Diagnosis, Processor
+from tfcli.doctor import Diagnosis
 from tfcli.draw import View
 from tfcli.draw.numbers import plural, short
 from tfcli.draw.safe import printable
@@ -39,49 +39,31 @@ def bug_report(found: Diagnosis) -> str:
 
 
 def _rows(found: Diagnosis, place: str) -> Iterator[tuple[str, str]]:
-    memory, cache, shown = found.memory, found.cache, found.terminal
-    yield "versions", _joined(f"{name} {number or 'missing'}" for name, number in found.versions.items())
+    chip, memory, cache, shown = found.processor, found.memory, found.cache, found.terminal
+    yield "versions", _joined(*(f"{name} {number or 'missing'}" for name, number in found.versions.items()))
     yield "system", printable(found.system)
-    yield "processor", _joined([printable(found.processor.name), *found.processor.instruction_sets])
-    yield "PyTorch", _joined(_kernels(found.processor))
-    yield "cores", _joined(_cores(found.processor))
+    kernels = chip.kernels and f"kernels for {chip.kernels}"
+    threads = chip.threads and plural(chip.threads, "thread") + (f" ({printable(chip.told)[:40]})" if chip.told else "")
+    cores = f"{plural(chip.cores, 'core')}, {chip.free_cores} of them free"
+    yield "processor", _joined(printable(chip.name), kernels, cores, threads)
     gpus = [f"{printable(one.name)}, {_size(one.memory)}, compute {one.compute_capability}" for one in found.cuda]
-    yield "devices", _joined(["CPU", *(gpus or ["no CUDA"]), "MPS" if found.mps else "no MPS"])
-    limits = [
-        f"no more than {_size(limit)} {whose}"
-        for limit, whose in ((memory.container, "in this container"), (memory.process, "a process (ulimit -v)"))
-        if limit
-    ]
-    yield "memory", _joined([_size(memory.total), f"{_size(memory.free)} free", *(limits or ["no limit below that"])])
+    yield "devices", _joined("CPU", *(gpus or ["no CUDA"]), "MPS" if found.mps else "no MPS")
+    limits = ((memory.container, "in this container"), (memory.process, "a process (ulimit -v)"))
+    below = [f"no more than {_size(limit)} {whose}" for limit, whose in limits if limit] or ["no limit below that"]
+    yield "memory", _joined(_size(memory.total), f"{_size(memory.free)} free", *below)
     held = f"{_size(cache.size)} in {plural(cache.datasets, 'dataset')} and {plural(cache.tokenizers, 'tokenizer')}"
-    yield "cache", _joined([place, held, *([f"{_size(cache.disk_free)} of disk free"] if cache.disk_free else [])])
+    yield "cache", _joined(place, held, cache.disk_free and f"{_size(cache.disk_free)} of disk free")
     look = f"{shown.colors} colours" if shown.colors != "none" else "no colours"
-    where = "a terminal" if shown.is_terminal else "no terminal"
-    name = [f"TERM {printable(shown.name)[:40]}"] if shown.name else []
-    yield "stdout", _joined([where, f"{shown.columns} × {shown.rows}", look, printable(shown.encoding), *name])
+    where = f"{'a' if shown.is_terminal else 'no'} terminal"
+    name = shown.name and f"TERM {printable(shown.name)[:40]}"
+    yield "stdout", _joined(where, f"{shown.columns} × {shown.rows}", look, printable(shown.encoding), name)
     for one in found.extras:
         yield one.name, f"{one.version} for {one.use}" if one.version else f"not there; for {one.use}: {one.install}"
-
-
-def _kernels(chip: Processor) -> Iterator[str]:
-    if chip.kernels is not None:
-        yield f"kernels for {chip.kernels}"
-        yield "products in bfloat16" if chip.bfloat16 else "no products in bfloat16"
-    if chip.threads is not None:
-        yield plural(chip.threads, "thread") + (f" ({printable(chip.told)[:40]})" if chip.told else "")
-
-
-def _cores(chip: Processor) -> Iterator[str]:
-    yield f"{chip.cores}, {chip.free_cores} of them free"
-    if chip.quota is not None:
-        yield f"{chip.quota:g} cores' worth of time in this container"
-    if chip.load:
-        yield f"load {' '.join(f'{one:.1f}' for one in chip.load)}"
 
 
 def _size(size: float) -> str:
     return short(size, "B")
 
 
-def _joined(facts: Iterable[str]) -> str:
-    return " · ".join(facts)
+def _joined(*facts: str | int | None) -> str:
+    return " · ".join(str(fact) for fact in facts if fact)

@@ -12,7 +12,6 @@ from tfcli.recipe import Section
 from tfcli.records.roles import BOS, EOS, MASK, PAD, ROLE_NAMES, UNK
 
 Algorithm = Literal["bpe", "wordpiece", "unigram", "word", "char"]
-Split = Literal["hash", "tail", "file"]
 OnBadRecord = Literal["refuse", "skip"]
 CLEANING_KEYS = ("normalize", "min_characters", "max_characters", "max_length_ratio", "filter_pairs", "deduplicate")
 """Keys of the data section that change or remove documents before they are divided."""
@@ -119,7 +118,7 @@ class DataSection(Section):
     validation: Annotated[str, MinLen(1)] | None = None
     """The source of the validation part, where `split` is "file"."""
 
-    split: Split | None = None
+    split: Literal["hash", "tail", "file"] | None = None
     """How the validation part is held out (train/validation split). hash: by content, so that adding documents moves
     none of the others. tail: the last share of the text. file: `validation` names it. None: file where `validation` is
     given; else the source's own division, if it has one; else hash, or tail below 100 documents."""

@@ -169,8 +169,7 @@ def _accepted(kind: Any) -> Iterator[tuple[str, tuple[str, ...], str]]:
     """What a type hint accepts: a kind of value in words, or choices; and the unit."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
-        for argument in arguments:
-            yield from _accepted(argument)
+        yield from chain.from_iterable(map(_accepted, arguments))
     elif origin is Literal:
         yield "", arguments, ""
     elif kind is bool:

@@ -5,7 +5,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -275,23 +275,23 @@ def _as_usage_error(error: Mapping[str, Any]) -> UsageError:
 
 def to_toml(recipe: Recipe) -> str:
     """The recipe as TOML. Settings that are None have no line, for TOML has no null; nor has a name that is none."""
-    top = {f.name: getattr(recipe, f.name) for f in fields(recipe) if f.name not in SECTIONS}
-    lines = [f"{name} = {_value(value)}" for name, value in top.items() if value or name != "name"]
+    lines = [line for line in _lines(recipe) if line != 'name = ""']
     for section, kind in SECTIONS.items():
         settings = getattr(recipe, section)
-        if recipe.is_imported and section in ("tokenizer", "data", "train"):
-            continue  # these stages happened elsewhere
-        if section in ("check", "result", "inspect", "origin") and settings == kind():
-            continue
-        written = {name: value for name, value in vars(settings).items() if value is not None}
-        lines += ["", f"[{section}]", *(f"{name} = {_value(value)}" for name, value in written.items())]
+        elsewhere = recipe.is_imported and section in ("tokenizer", "data", "train")  # where these stages happened
+        if not elsewhere and (section not in ("check", "result", "inspect", "origin") or settings != kind()):
+            lines += ["", f"[{section}]", *_lines(settings)]
     return "\n".join(lines) + "\n"
+
+
+def _lines(section: Section) -> list[str]:
+    written = {name: value for name, value in vars(section).items() if value is not None and name not in SECTIONS}
+    return [f"{name} = {_value(value)}" for name, value in written.items()]
 
 
 def _value(value: Any) -> str:
     if isinstance(value, Section):
-        written = {name: one for name, one in vars(value).items() if one is not None}
-        return "{" + ", ".join(f"{name} = {_value(one)}" for name, one in written.items()) + "}"
+        return "{" + ", ".join(_lines(value)) + "}"
     if isinstance(value, tuple):
         return "[" + ", ".join(_value(item) for item in value) + "]"
     if isinstance(value, float):

@@ -305,8 +305,7 @@ class Recipe(Section):
         the trained tokenizer is filled in by the training stage."""
         usual = 0.1 if self.objective == "seq2seq" else 0.0
         smoothing = usual if self.train.label_smoothing is None else self.train.label_smoothing
-        own = None if self.data.sources else "builtin:pt-en" if self.reads_pairs else "builtin:stories"
-        own = own if self.train.task is None else _OWN_OF_TASK[self.train.task]
+        own = None if self.data.sources else _OWN.get(self.objective, "builtin:stories")
         data = replace(self.data, source=self.data.source or own)
         train = replace(self.train, context=self.context, label_smoothing=smoothing)
         model = self.model
@@ -318,8 +317,8 @@ class Recipe(Section):
 SPAN_LABELS = ("first", "last")
 """What the head for spans tells apart."""
 
-_OWN_OF_TASK = {"classify": "builtin:bank", "tag": "builtin:word-classes", "span": None}
-
+_OWN = {"classify": "builtin:bank", "tag": "builtin:word-classes", "span": None}
+_OWN |= {"seq2seq": "builtin:pt-en", "completion": "builtin:pt-en"}
 
 SECTIONS: dict[str, type] = {name: type(one) for name, one in vars(Recipe()).items() if isinstance(one, Section)}
 

@@ -7,19 +7,11 @@ from annotated_types import Ge, Gt, Le, Lt, MinLen, Unit
 
 from tfcli.recipe import Section
 
-Schedule = Literal["cosine", "linear", "inverse_sqrt", "constant", "wsd"]
-Optimizer = Literal["adamw", "muon"]
-Decayed = Literal["matrices", "linear", "all"]
-Precision = Literal["auto", "float32", "bfloat16"]
 Windows = Literal["documents", "stream"]
 Denoising = Literal["span-corruption", "infilling"]
-Objective = Literal["span-corruption", "infilling", "prefix"]
-Task = Literal["classify", "tag", "span"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
 AttentionPath = Literal["auto", "fused", "rows"]
 Compile = Literal["auto", "on", "off"]
-Parallel = Literal["ddp", "fsdp"]
-Adapter = Literal["lora"]
 
 BATCH_SIZE = 32
 """Sequences in a micro-batch where a recipe names no number. Of documents and pairs, a micro-batch then has as many
@@ -66,7 +58,7 @@ class TrainSection(Section):
     learning_rate: Annotated[float, Gt(0)] = 3e-3
     """Peak of the learning-rate schedule."""
 
-    schedule: Schedule = "cosine"
+    schedule: Literal["cosine", "linear", "inverse_sqrt", "constant", "wsd"] = "cosine"
     """Learning-rate schedule after the warm-up. cosine and linear fall to final_learning_rate, inverse_sqrt falls as
     1/√step, constant stays. wsd (warm-up, stable, decay) stays, then falls linearly to final_learning_rate over the
     last decay_share of the steps."""
@@ -84,7 +76,7 @@ class TrainSection(Section):
     decay_share: Annotated[float, Gt(0), Le(1), Unit("share")] = 0.2
     """Share of the steps, at the end, over which the learning rate of wsd falls."""
 
-    optimizer: Optimizer = "adamw"
+    optimizer: Literal["adamw", "muon"] = "adamw"
     """adamw for everything; or muon for the matrices inside the layers, and adamw for the rest."""
 
     muon_learning_rate: Annotated[float, Gt(0)] = 0.02
@@ -96,7 +88,7 @@ class TrainSection(Section):
     weight_decay: Annotated[float, Ge(0)] = 0.1
     """Decoupled weight decay (Loshchilov and Hutter 2019) of the weights that `decayed` names."""
 
-    decayed: Decayed = "matrices"
+    decayed: Literal["matrices", "linear", "all"] = "matrices"
     """Which weights decay. matrices: all matrices with the embeddings; linear: only the matrices of linear layers; all:
     also gains and biases."""
 
@@ -129,7 +121,7 @@ class TrainSection(Section):
     whole_words: bool = False
     """Whole-word masking: an encoder predicts all pieces of a word or none of them."""
 
-    objective: Objective | None = None
+    objective: Literal["span-corruption", "infilling", "prefix"] | None = None
     """What is learned from plain text. span-corruption: an encoder-decoder writes the spans that sentinels stand for
     (T5). infilling: an encoder-decoder reads a text with spans behind masks, and writes the whole (BART). prefix: a
     decoder reads the first part of a window both ways, and predicts the rest. None: a decoder predicts every next
@@ -138,7 +130,7 @@ class TrainSection(Section):
     completion_only: bool = False
     """A decoder reads pairs of prompt and answer, and only the answer and its end are scored."""
 
-    task: Task | None = None
+    task: Literal["classify", "tag", "span"] | None = None
     """A task head in the place of the one that predicts tokens, on an encoder or a decoder. classify: a label for each
     text. tag: a label for each word. span: the first and the last token of an answer. None: tokens are predicted."""
 
@@ -172,7 +164,7 @@ class TrainSection(Section):
     init: Annotated[str, MinLen(1)] | None = None
     """A run with whose weights and tokenizer the training begins, instead of new ones."""
 
-    adapter: Adapter | None = None
+    adapter: Literal["lora"] | None = None
     """lora: train small matrices beside those of the layers of the run in `init`, and nothing else (LoRA, Hu et al.
     2021); what is kept as the run's weights is merged. None: train all weights."""
 
@@ -191,7 +183,7 @@ class TrainSection(Section):
     threads: Annotated[int, Ge(0), Unit("threads")] = 0
     """CPU threads; 0: one for each core that is free when the run begins, but no more than PyTorch would take."""
 
-    precision: Precision = "auto"
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """bfloat16 is mixed precision: autocast over float32 weights. auto: bfloat16 on a GPU that has it, and on a CPU
     with bfloat16 matrix units from d_model 128 on; else float32."""
 
@@ -206,7 +198,7 @@ class TrainSection(Section):
     """Gradient checkpointing: the activations inside a layer are computed again for the backward pass, not kept. A
     third more work, far less memory."""
 
-    parallel: Parallel = "ddp"
+    parallel: Literal["ddp", "fsdp"] = "ddp"
     """With several processes. ddp (distributed data parallel): each holds all weights. fsdp (fully sharded): each holds
     a part of every matrix."""
 
