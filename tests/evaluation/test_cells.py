@@ -3,7 +3,7 @@
 import numpy as np
 
 from tfcli.data.dataset import TokenStreamView
-from tfcli.evaluation.evaluate import bucket_of
+from tfcli.evaluation.evaluate import _LAST
 from tfcli.evaluation.windows import FEWEST_DOCUMENTS, extent, text_cells
 from tfcli.records.dataset import PartCounts
 
@@ -50,4 +50,4 @@ def test_what_it_loses_is_spread_like_the_rest():
 
 def test_buckets_end_at_powers_of_two_and_half_way_between():
     lengths = np.array([0, 1, 8, 9, 12, 13, 16, 17, 24, 25, 32, 33, 48, 49])
-    assert bucket_of(lengths).tolist() == [0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6]
+    assert np.searchsorted(_LAST, lengths).tolist() == [0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6]

@@ -14,7 +14,7 @@ from tests.support.fakes import ROLES
 from tfcli.data.dataset import TokenStreamView
 from tfcli.data.loader import MaskedBatches
 from tfcli.evaluation import measure as module
-from tfcli.evaluation.evaluate import evaluate
+from tfcli.evaluation.evaluate import evaluate, scores_of
 from tfcli.evaluation.windows import EvaluationSettings
 from tfcli.pipeline.datasets import dataset_for_evaluation, dataset_of_run
 from tfcli.runs.load import load_run
@@ -66,7 +66,7 @@ def test_of_a_long_text_some_windows_are_taken(trained: Callable[[str], Path], m
     data = dataset_of_run(run.directory, run.recipe, lambda event: None)
     monkeypatch.setattr(module, "MOST_TOKENS", 200)
     told: list[str] = []
-    scores = evaluate(run, data, PSEUDO, lambda event: told.append(event.detail))
+    scores = scores_of(module.measure(run, data, PSEUDO, lambda event: told.append(event.detail)))
     context, length = run.config.model.max_seq_len, len(data.text("validation"))
     assert scores.pseudo_tokens is not None
     assert 200 - 3 * context < scores.pseudo_tokens <= 200 + 2 * context

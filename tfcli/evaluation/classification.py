@@ -71,7 +71,7 @@ def entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:
 
 
 class TaskScores:
-    """The sums of a text under a task, and the scores that they give, by name."""
+    """The sums of a text under a task, and the scores that they give, by name; the last says most."""
 
     def __init__(self, task: str, labels: Sequence[str]) -> None:
         self.task, self.labels = task, labels
@@ -84,11 +84,6 @@ class TaskScores:
         if task == "span":  # of whose sums the second counts two labels a text
             self.scores = {"exact_match": lambda sums: sums[..., -2] / (sums[..., 1] / 2)}
             self.scores["span_f1"] = lambda sums: sums[..., -1] / (sums[..., 1] / 2)
-
-    @property
-    def headline(self) -> str:
-        """The score that says most: that of entities or spans, else macro-F1."""
-        return [*self.scores][-1]
 
     def sums(self, found: Judged, rows: int) -> Array:
         """Of each text of a batch. Shape: (R, K)."""

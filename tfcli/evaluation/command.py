@@ -99,13 +99,7 @@ def evaluate(
     from tfcli.evaluation.windows import EvaluationSettings
     from tfcli.models.head import require_head
     from tfcli.outputs import write_output
-    from tfcli.pipeline.datasets import (
-        data_to_compare,
-        dataset_for_evaluation,
-        dataset_of_run,
-        notes_on_text,
-        original_targets,
-    )
+    from tfcli.pipeline import datasets
     from tfcli.runs.load import load_run
 
     use_threads(threads)
@@ -121,21 +115,21 @@ def evaluate(
             require_comparable(loaded, other)
             read_as_asked(other, settings)
         if names:
-            data = dataset_for_evaluation(loaded, names, reporter)
+            data = datasets.dataset_for_evaluation(loaded, names, reporter)
         else:
-            data = dataset_of_run(loaded.directory, loaded.recipe, reporter)
+            data = datasets.dataset_of_run(loaded.directory, loaded.recipe, reporter)
         if loaded.recipe.objective == "seq2seq":
             terminal.note(f"Translating {len(data.pairs('validation')):,} pairs …")
-        measured = measure(loaded, data, settings, reporter, targets=lambda: original_targets(loaded, names))
+        measured = measure(loaded, data, settings, reporter, targets=lambda: datasets.original_targets(loaded, names))
         for name, path in (("outputs", outputs), ("references", references)):
             if path is not None:
                 write_output(path, f"--{name}", "".join(f"{line}\n" for line in getattr(measured.translated, name)))
         if other is None:
             scores = scores_of(measured)
         else:
-            same = data_to_compare(loaded, other, data, names, reporter)
+            same = datasets.data_to_compare(loaded, other, data, names, reporter)
             again = measure(other, same, settings, reporter, like=measured)
-            scores = compared(measured, again, notes_on_text(loaded, other, names))
+            scores = compared(measured, again, datasets.notes_on_text(loaded, other, names))
         if names:
             scores = replace(scores, part="whole")
         elif (validation := loaded.recipe.data.validation) is not None:

@@ -4,7 +4,7 @@ Shape legend: U units, K sums of a unit.
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tfcli.data.dataset import PreparedDataset
 from tfcli.errors import UsageError
 from tfcli.evaluation.bootstrap import FEWEST_UNITS, Array, Score, interval, p_value, resampled
-from tfcli.evaluation.measure import Measured, Report, Targets, measure, nameless_ids
+from tfcli.evaluation.measure import Measured, Targets, measure, nameless_ids
 from tfcli.evaluation.translation import bleu_of, chrf_of
 from tfcli.evaluation.windows import AS_IT_IS, EvaluationSettings
 from tfcli.records.evaluation import Bucket, Comparison, Difference, Intervals, Scores
@@ -82,16 +82,10 @@ _LAST = np.array([factor << power for power in range(2, 40) for factor in (2, 3)
 
 
 def evaluate(
-    run: LoadedRun,
-    data: PreparedDataset,
-    settings: EvaluationSettings = AS_IT_IS,
-    report: Report = lambda event: None,
-    *,
-    targets: Targets = lambda: None,
+    run: LoadedRun, data: PreparedDataset, settings: EvaluationSettings = AS_IT_IS, targets: Targets = lambda: None
 ) -> Scores:
-    """Loss and accuracy over the validation part of `data`; for pairs, scores of translations of all of it as well.
-    It takes and raises what `measure` does."""
-    return scores_of(measure(run, data, settings, report, targets=targets))
+    """The scores of what `measure` finds, which says what is taken and raised."""
+    return scores_of(measure(run, data, settings, targets=targets))
 
 
 def scores_of(measured: Measured) -> Scores:
@@ -99,29 +93,31 @@ def scores_of(measured: Measured) -> Scores:
     run, sums, total, cells = measured.run, measured.sums, measured.sums.total, measured.cells
     record = measured.data.record()
     table = score_table(measured)
-    whole = {name: table.score(name) for name in table.scores}
-    translated, spread, pseudo = measured.translated, measured.extent, measured.pseudo
     scored, pairs = sums.tokens > 0, run.recipe.reads_pairs
     known = Usual() if (known := usual(run)).dataset == record.fingerprint else known
     draws = resampled(table.sums) if len(table.sums) >= FEWEST_UNITS else None
     intervals = {} if draws is None else {name: interval(np.asarray(one(draws))) for name, one in table.scores.items()}
     nameless, one_by_one = nameless_ids(run), run.recipe.objective in ("clm", "mlm")
+    given: dict[str, Any] = {"bits_per_byte": None} | {name: table.score(name) for name in table.scores}
+    given |= {name: getattr(total, name) for name in ("loss", "perplexity", "accuracy")}
+    if (pseudo := measured.pseudo) is not None:
+        given |= {"pseudo_perplexity": pseudo.total.perplexity, "pseudo_tokens": pseudo.total.tokens}
+    if (spread := measured.extent) is not None:
+        given |= {name: round(float(getattr(spread, name)[scored].sum())) for name in ("bytes", "characters")}
+    if (made := measured.translated) is not None:
+        given |= {"signature": made.statistics.signature, "beam": made.beam, "references_exact": made.exact}
+    if measured.told is not None:
+        of_labels, confusion, scores = measured.told
+        given |= {"chance": scores.chance(of_labels.sum(0)), "labels": tuple(scores.labels)}
+        given |= {"confusion": tuple(map(tuple, confusion.tolist()))}
     return Scores(
         run=str(run.directory.path),
         precision=run.precision,
         objective=run.recipe.objective,
         sources=record.sources,
-        loss=total.loss,
-        perplexity=total.perplexity,
-        bits_per_byte=whole.get("bits_per_byte"),
         tokens=total.tokens,
         documents=record.validation.documents,
-        accuracy=total.accuracy,
         left_out=measured.left_out,
-        **({} if translated is None else asdict(translated.statistics.scores())),
-        bits_per_character=whole.get("bits_per_character"),
-        bytes=None if spread is None else round(float(spread.bytes[scored].sum())),
-        characters=None if spread is None else round(float(spread.characters[scored].sum())),
         unknown=int(sums.unknown.sum()),
         ids_without_token=len(nameless),
         share_without_token=float(sums.nameless.sum() / total.tokens) if nameless else None,
@@ -130,11 +126,6 @@ def scores_of(measured: Measured) -> Scores:
         windows=None if pairs else run.recipe.train.windows or "stream",
         text_start=tuple(run.tokenizer.labels(run.config.roles.text_prefix)) if one_by_one else None,
         unscored=measured.unscored,
-        **_of_labels(measured, whole),
-        beam=None if translated is None else translated.beam,
-        references_exact=None if translated is None else translated.exact,
-        pseudo_perplexity=None if pseudo is None else pseudo.total.perplexity,
-        pseudo_tokens=None if pseudo is None else pseudo.total.tokens,
         pieces_per_word=record.validation.pieces_per_word(ends_of(run)),
         usual_pieces_per_word=known.pieces,
         usual_bits_per_byte=known.bits_per_byte,
@@ -142,43 +133,24 @@ def scores_of(measured: Measured) -> Scores:
         units=cells.units,
         intervals=Intervals(**intervals),
         buckets=tuple(buckets(measured)),
+        **given,
     )
-
-
-def _of_labels(measured: Measured, whole: dict[str, float]) -> dict[str, Any]:
-    """The scores of a task head, beside whoever always says the most frequent label."""
-    if measured.told is None:
-        return {}
-    sums, confusion, scores = measured.told
-    own: dict[str, Any] = {name: whole[name] for name in scores.scores}
-    own |= {"chance": scores.chance(sums.sum(0)), "labels": tuple(scores.labels)}
-    return own | {"confusion": tuple(map(tuple, confusion.tolist()))}
-
-
-def bucket_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The number of the bucket of each length.
-
-    >>> bucket_of(np.array([0, 8, 9, 12, 13, 1024]))
-    array([ 0,  0,  1,  1,  2, 14])
-    """
-    return np.searchsorted(_LAST, lengths)
 
 
 def buckets(measured: Measured) -> Iterator[Bucket]:
     """The scores of each bucket of lengths that is not empty, the shortest first."""
-    number = bucket_of(measured.lengths)
+    number = np.searchsorted(_LAST, measured.lengths)
     sums = measured.sums.grouped(number[measured.cells.document], int(number.max()) + 1)
     for bucket in np.unique(number).tolist():
         here = np.flatnonzero(number == bucket)
         tokens = int(sums.tokens[bucket])
-        scores = None if measured.translated is None else measured.translated.statistics.scores(here)
         yield Bucket(
             shortest=int(_LAST[bucket - 1]) + 1 if bucket else 1,
             longest=int(_LAST[bucket]),
             documents=len(here),
             loss=float(sums.nats[bucket]) / tokens if tokens else None,
             accuracy=float(sums.correct[bucket]) / tokens if tokens else None,
-            **{name: getattr(scores, name, None) for name in ("bleu", "chrf", "exact_match")},
+            **({} if measured.translated is None else measured.translated.statistics.scores(here)),
         )
 
 

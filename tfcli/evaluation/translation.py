@@ -21,16 +21,6 @@ from tfcli.models.transformer import EncoderDecoder
 from tfcli.runs.load import LoadedRun
 
 
-@dataclass(frozen=True)
-class TranslationScores:
-    """Corpus BLEU (Papineni et al. 2002) and chrF (Popović 2015), 0 to 100; `exact_match` is a share, 0 to 1."""
-
-    bleu: float
-    chrf: float
-    exact_match: float
-    signature: str
-
-
 @dataclass(frozen=True, eq=False)
 class TranslationStatistics:
     """What the scores of any selection of pairs are computed from. Shape: bleu, chrf (N, K); exact (N,)."""
@@ -40,10 +30,11 @@ class TranslationStatistics:
     exact: Array
     signature: str
 
-    def scores(self, chosen: NDArray[np.int64] | slice = slice(None)) -> TranslationScores:
-        """Scores of some pairs, or of all."""
-        bleu, chrf = float(bleu_of(self.bleu[chosen].sum(0))), float(chrf_of(self.chrf[chosen].sum(0)))
-        return TranslationScores(bleu, chrf, float(self.exact[chosen].mean()), self.signature)
+    def scores(self, chosen: NDArray[np.int64] | slice = slice(None)) -> dict[str, float]:
+        """Of some pairs, or of all: corpus BLEU (Papineni et al. 2002) and chrF (Popović 2015), 0 to 100, and the share
+        of exact matches."""
+        bleu, chrf = bleu_of(self.bleu[chosen].sum(0)), chrf_of(self.chrf[chosen].sum(0))
+        return {"bleu": float(bleu), "chrf": float(chrf), "exact_match": float(self.exact[chosen].mean())}
 
 
 def one_line(text: str) -> str:

@@ -11,7 +11,7 @@ from tfcli.draw import View
 from tfcli.draw.numbers import exact, percent, plural
 from tfcli.draw.safe import printable
 from tfcli.draw.tables import bar, columns, dim, heading
-from tfcli.records.evaluation import Difference, Interval, Scores
+from tfcli.records.evaluation import Difference, Scores
 
 _SCORES = {
     "loss": ("loss", "nats a token"),
@@ -89,7 +89,8 @@ def _scores_table(scores: Scores) -> Table:
     table = columns("lrrw", "", "", "95 % interval") if sure else columns("lrw")
     for score, value in given.items():
         name, note = _SCORES[score]
-        interval = [Text(_interval(score, getattr(scores.intervals, score)))] if sure else []
+        ends = " – ".join(_written(score, end) for end in getattr(scores.intervals, score) or ())
+        interval = [Text(ends.replace(" % –", " –"))] if sure else []
         note = "both ends right" if score == "exact_match" and scores.objective == "span" else note
         about = Text(note or _OF_TOKENS.get(scores.objective, "of the tokens"), "dim")
         table.add_row(Text(name), Text(_written(score, value), "bold"), *interval, about)
@@ -101,10 +102,6 @@ def _written(score: str, value: float) -> str:
     if score.endswith("perplexity") and value >= 1000:
         return f"{value:,.0f}" if value < 1e7 else f"{value:.3g}"
     return _value(score, value)
-
-
-def _interval(score: str, interval: Interval | None) -> str:
-    return " – ".join(_written(score, end) for end in interval or ()).replace(" % –", " –")
 
 
 def _notes(scores: Scores) -> Iterator[str]:
@@ -168,8 +165,7 @@ def _buckets_table(scores: Scores, width: int) -> Table:
     lengths = [getattr(bucket, drawn) or 0.0 for bucket in scores.buckets]
     with_bars = width >= _BARS_FROM and max(lengths) > 0
     for bucket, length in zip(scores.buckets, lengths, strict=True):
-        values = [(name, getattr(bucket, name)) for name in names]
-        figures = ("-" if value is None else _value(name, value) for name, value in values)
+        figures = ("-" if (value := getattr(bucket, name)) is None else _value(name, value) for name in names)
         least = "up to " if bucket.shortest == 1 else f"{exact(bucket.shortest)}–"
         row = [Text(cell) for cell in (least + exact(bucket.longest), exact(bucket.documents), *figures)]
         if with_bars:
@@ -186,11 +182,8 @@ def _confusion_table(scores: Scores) -> Table:
     names = [printable(name) for name in scores.labels]
     table = columns("l" + "r" * len(names), "true \\ told", *names)
     for name, row in zip(names, scores.confusion, strict=True):
-        cells = [
-            Text(exact(count), "bold" if names[n] == name else "dim" if not count else "")
-            for n, count in enumerate(row)
-        ]
-        table.add_row(Text(name), *cells)
+        styles = ("bold" if other == name else "" if count else "dim" for other, count in zip(names, row, strict=True))
+        table.add_row(Text(name), *map(Text, map(exact, row), styles))
     return table
 
 
@@ -199,24 +192,20 @@ def _comparison(scores: Scores) -> Iterator[Text | Table]:
     comparison = scores.comparison
     assert comparison is not None
     yield Text("Compared on the same text", style="bold")
-    for letter, one in (("A", scores), ("B", comparison.scores)):
-        yield Text.assemble((letter, "bold cyan"), f"  {_model_name(one)}")
-    yield _differences_table(comparison.differences)
-    if any(one.p_value is not None for one in comparison.differences):
-        yield from dim("Paired bootstrap, 1,000 resamples; p: how often chance alone differs as much")
-    for note in comparison.notes:
-        yield Text(printable(note), style="yellow")
-
-
-def _differences_table(differences: tuple[Difference, ...]) -> Table:
+    for letter, run in (("A", scores), ("B", comparison.scores)):
+        yield Text.assemble((letter, "bold cyan"), f"  {_model_name(run)}")
     table = columns("lrrrrrl", "", "A", "B", "B − A", "95 % interval", "p")
-    for one in differences:
+    for one in comparison.differences:
         interval = "-" if one.interval is None else " – ".join(_signed(one.score, end) for end in one.interval)
         p_value = "-" if one.p_value is None else f"{one.p_value:.3f}"
         figures = (_value(one.score, one.first), _value(one.score, one.second))
         change = Text(_signed(one.score, one.difference), "bold")
         table.add_row(_SCORES[one.score][0], *figures, change, interval, p_value, _verdict(one))
-    return table
+    yield table
+    if any(one.p_value is not None for one in comparison.differences):
+        yield from dim("Paired bootstrap, 1,000 resamples; p: how often chance alone differs as much")
+    for note in comparison.notes:
+        yield Text(printable(note), style="yellow")
 
 
 def _verdict(one: Difference) -> Text:

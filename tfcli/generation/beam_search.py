@@ -111,19 +111,9 @@ class PromptBeams:
                 if fate != "pruned":
                     (group.ended if fate == "ended" else group.live).append(text)
                 if self._observe is not None:
-                    node = BeamNode(
-                        step=len(ids) - 1,
-                        parent=parent.node,
-                        token_id=ids[-1],
-                        token="",
-                        log_probability=log_probability,
-                        score=sum(each),
-                        ranking=text.ranking(self._settings.length_penalty),
-                        group=number,
-                        fate=fate,
-                        chosen=False,
-                    )
-                    self._observe(self.prompt, node)
+                    ranking = text.ranking(self._settings.length_penalty)
+                    what = len(ids) - 1, parent.node, ids[-1], "", log_probability, sum(each), ranking
+                    self._observe(self.prompt, BeamNode(*what, group=number, fate=fate, chosen=False))
             if not ranked:
                 group.ended += parents  # nothing that may follow: they stay as they are
             if is_free:
@@ -147,14 +137,12 @@ class PromptBeams:
         self, parents: list[Hypothesis], options: Sequence[Options], chosen_before: Counter[float]
     ) -> list[tuple[float, Hypothesis, float, float]]:
         """The extensions of a group's hypotheses, as far as they may be looked at, the best first."""
+        lost = self._settings.diversity
         extensions = [
-            (parent.value + counted, parent, token, log_probability)
+            (parent.value + counted - lost * chosen_before.get(token, 0), parent, token, log_probability)
             for parent in parents
             for token, log_probability, counted in zip(*options[parent.row], strict=True)
         ]
-        if chosen_before:
-            lost = self._settings.diversity
-            extensions = [(value - lost * chosen_before[token], at, token, p) for value, at, token, p in extensions]
         extensions.sort(key=itemgetter(0), reverse=True)
         looked_at = self._width if self._observe is None else 2 * self._width
         return [extension for extension in extensions[:looked_at] if extension[0] > -math.inf]
@@ -255,30 +243,6 @@ def _read(state: DecodingState, searches: Sequence[PromptBeams]) -> None:
 def _best(log_probabilities: Tensor, processed: Tensor, most: int) -> list[Options]:
     """The `most` best of each row, of (R, Vocab). What is ruled out or penalised leaves the others as probable as they
     are: else a text would win by being blocked."""
-    values, ids = best_tokens(processed, most)
+    values, ids = processed.topk(min(most, processed.shape[-1]))
     # One transfer to Python: floats hold ids below 2^24 exactly.
     return torch.stack([ids.to(values.dtype), log_probabilities.gather(-1, ids), values], 1).tolist()
-
-
-_CHUNK = 64
-
-
-def best_tokens(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """`topk` in a third of its time on a CPU: the best tokens lie in the chunks with the best maxima, which are found
-    quickly. Of one token, the first of equals, as in greedy decoding.
-    Shape: logits (R, Vocab); returns: two of (R, count), or of (R, Vocab) where there are fewer."""
-    rows, size = logits.shape
-    if count == 1:
-        best = logits.max(-1, keepdim=True)
-        return best.values, best.indices
-    chunks = size // _CHUNK
-    if chunks <= count:
-        found = logits.topk(min(count, size))
-        return found.values, found.indices
-    whole = logits[:, : chunks * _CHUNK].unflatten(-1, (chunks, _CHUNK))
-    chosen = whole.amax(-1).topk(count).indices  # (R, count)
-    ids = (chosen[:, :, None] * _CHUNK + torch.arange(_CHUNK, device=logits.device)).flatten(1)
-    rest = torch.arange(chunks * _CHUNK, size, device=logits.device).expand(rows, -1)
-    ids = torch.cat([ids, rest], -1)
-    found = logits.gather(-1, ids).topk(count)
-    return found.values, ids.gather(-1, found.indices)

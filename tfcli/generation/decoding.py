@@ -15,15 +15,8 @@ from torch import Tensor
 
 from tfcli.data.batch import SAMPLES, generator
 from tfcli.errors import UsageError
+from tfcli.generation import sampling
 from tfcli.generation.kv_cache import DecodingCache, least_moves
-from tfcli.generation.sampling import (
-    against_repetition,
-    draw,
-    log_probabilities,
-    never_generated,
-    ruled_out,
-    sampling_probabilities,
-)
 from tfcli.models.transformer import Decoder, EncoderDecoder, Transformer, extend_context, require_extendable
 from tfcli.recipe.recipe import GenerateSection
 from tfcli.records.generation import Finish
@@ -56,11 +49,9 @@ def read_of(
         return sources, read, [settings.max_new_tokens] * len(read)
     longest = max(map(len, read))
     if longest > context:
-        raise UsageError(
-            f"The prompt has {longest} tokens, the beginning-of-text token included, "
-            f"and the model's context of {context} leaves no room for a new one",
-            f"shorten it to {context} tokens at most, or choose --beyond-context slide",
-        )
+        problem = f"The prompt has {longest} tokens, the beginning-of-text token included, and the model's context of "
+        remedy = f"shorten it to {context} tokens at most, or choose --beyond-context slide"
+        raise UsageError(f"{problem}{context} leaves no room for a new one", remedy)
     # The last one need not be read: it is predicted at the context's last position.
     return sources, read, [min(settings.max_new_tokens, context - len(ids) + 1) for ids in read]
 
@@ -278,34 +269,30 @@ def decode(
         for row, (text, before) in enumerate(zip(texts, continued(state.model, texts, roles), strict=True))
         for sample in range(copies)
     ]
-    banned = ruled_out(never_generated(roles, state.logits.shape[-1]), state.logits)
+    banned = sampling.ruled_out(sampling.never_generated(roles, state.logits.shape[-1]), state.logits)
     for step in count():
-        processed = against_repetition(state.logits + banned, [text.held for text in live], settings)
+        processed = sampling.against_repetition(state.logits + banned, [text.held for text in live], settings)
         uniforms, stages = None, dict[str, Tensor]()
         if settings.temperature == 0:
             ids = processed.argmax(-1)
         else:
             uniforms = torch.tensor([text.random.random() for text in live if text.random], dtype=torch.float64)
-            probabilities = sampling_probabilities(processed, settings, stages if observe else None)
-            ids = draw(probabilities, uniforms)
+            probabilities = sampling.sampling_probabilities(processed, settings, stages if observe else None)
+            ids = sampling.draw(probabilities, uniforms)
         if step < len(prefix):
             ids = torch.full_like(ids, prefix[step])
         if observe is not None:
             if uniforms is None:
-                probabilities = sampling_probabilities(processed, settings)
-            observe(
-                DecodingStages(
-                    state.logits, processed, stages, probabilities=probabilities, uniforms=uniforms, token_ids=ids
-                )
-            )
+                probabilities = sampling.sampling_probabilities(processed, settings)
+            observe(DecodingStages(state.logits, processed, stages, probabilities, uniforms=uniforms, token_ids=ids))
         going = []
-        scores = log_probabilities(state.logits, ids).tolist()
+        scores = sampling.log_probabilities(state.logits, ids).tolist()
         for place, (text, token, score) in enumerate(zip(live, ids.tolist(), scores, strict=True)):
             text.new.append(token)
             text.held.append(token)
             yield NewToken(text.number, token, score)
             is_full = len(text.new) == state.limits[place]
-            if token not in roles.ends and not is_full and not (ends is not None and ends(text.new)):
+            if not (token in roles.ends or is_full or (ends and ends(text.new))):
                 going.append(place)
         if not going:
             return

@@ -57,14 +57,13 @@ def fill_all(
                 text.got[place] = found[place]
                 text.ids[place] = found[place][0][0]
         waiting = [text for text in waiting if text.open]
-    return [_filled(text, tokenizer, joint=joint) for text in texts]
-
-
-def _filled(text: _Masked, tokenizer: Tokenizer, *, joint: bool) -> Filled:
-    found = [text.got[place] for place in text.masks]
-    predictions = tuple(tuple(map(Candidate, tokenizer.labels(ids), values)) for ids, values in found)
-    order = tuple([*text.got].index(place) for place in text.masks) if joint else None
-    return Filled(text.prompt, predictions, tokenizer.decode(text.ids), order)
+    filled = []
+    for text in texts:
+        got = (text.got[place] for place in text.masks)
+        predictions = tuple(tuple(map(Candidate, tokenizer.labels(ids), values)) for ids, values in got)
+        order = tuple([*text.got].index(place) for place in text.masks) if joint else None
+        filled.append(Filled(text.prompt, predictions, tokenizer.decode(text.ids), order))
+    return filled
 
 
 def masked(model: Encoder, tokenizer: Tokenizer, prompt: str) -> _Masked:
@@ -75,10 +74,8 @@ def masked(model: Encoder, tokenizer: Tokenizer, prompt: str) -> _Masked:
     if not masks:
         assert roles.mask is not None
         name = tokenizer.labels([roles.mask])[0]
-        raise UsageError(
-            f"The prompt {shortened(prompt)!r} has no {name}, and an encoder fills masks",
-            f"put {name} where a word is to be found: 'the {name} sat on the mat'",
-        )
+        problem = f"The prompt {shortened(prompt)!r} has no {name}, and an encoder fills masks"
+        raise UsageError(problem, f"put {name} where a word is to be found: 'the {name} sat on the mat'")
     context = model.section.max_seq_len
     if len(ids) > context:
         problem = f"The prompt has {len(ids)} tokens, those of beginning and end included, and the model's context is "

@@ -8,18 +8,9 @@ from typing import Unpack
 
 from tfcli.data.denoising import find_sentinels
 from tfcli.errors import UsageError, shortened
+from tfcli.generation import decoding
 from tfcli.generation.beam_search import continuations, prompt_beams
 from tfcli.generation.classification import read_for_task, told_of
-from tfcli.generation.decoding import (
-    Continuation,
-    DecodingStages,
-    Forced,
-    NewToken,
-    continued,
-    finish_of,
-    prompt_tokens,
-    read_of,
-)
 from tfcli.generation.fill_mask import CANDIDATES, fill_all, masked
 from tfcli.generation.sampling import ruled_out
 from tfcli.generation.stopping import StopTexts, stop_finder
@@ -123,7 +114,8 @@ def require_prompt(run: LoadedRun, prompt: str, settings: GenerateSection) -> No
         masked(model, tokenizer, prompt)
         return
     assert isinstance(model, Decoder | EncoderDecoder)
-    read_of(model, [prompt_ids(model, tokenizer, prompt, settings, run.recipe.objective)], tokenizer.roles, settings)
+    ids = prompt_ids(model, tokenizer, prompt, settings, run.recipe.objective)
+    decoding.read_of(model, [ids], tokenizer.roles, settings)
 
 
 def settled(
@@ -168,16 +160,16 @@ class PromptBatch:
         self.ids = [prompt_ids(model, tokenizer, prompt, settings, objective) for prompt in prompts]
         self._tokenizer, self._settings = tokenizer, settings
         self._named = find_sentinels(tokenizer.token_id) if objective == "span-corruption" else ()
-        self._continued = continued(model, self.ids, tokenizer.roles)
+        self._continued = decoding.continued(model, self.ids, tokenizer.roles)
         ends = stop_finder(tokenizer, settings.stop, self._continued)
-        self.how = Forced(prefix=prefix_ids(model, tokenizer, settings), ends=ends)
+        self.how = decoding.Forced(prefix=prefix_ids(model, tokenizer, settings), ends=ends)
         self.model, self.asked = model, (model, self.ids, tokenizer.roles, settings)
 
     def text(self, number: int) -> "GrowingText":
         """A text of a prompt, to grow."""
         return GrowingText(self._tokenizer, self.prompts[number], self._continued[number], self._settings, self._named)
 
-    def record(self, number: int, found: Continuation) -> Generated:
+    def record(self, number: int, found: decoding.Continuation) -> Generated:
         """A text that has been found as a whole."""
         return self.text(number).whole(found.token_ids, found.log_probabilities)
 
@@ -233,7 +225,7 @@ class GrowingText:
     def record(self) -> Generated:
         """The text so far; as a whole once it is finished."""
         ids, each = tuple(self._ids), tuple(self._log_probabilities)
-        finish = finish_of(ids, self._tokenizer.roles, self._settings.max_new_tokens, stopped=self.stopped)
+        finish = decoding.finish_of(ids, self._tokenizer.roles, self._settings.max_new_tokens, stopped=self.stopped)
         return Generated(self._prompt, self._text, ids, score=sum(each), log_probabilities=each, finish=finish)
 
     def _kept(self, piece: str) -> str:
@@ -276,7 +268,7 @@ def stream(
     whole as a record. The prompt is read before this returns. `num_samples` and `beam` are for `generate`."""
     assert not isinstance(run.model, Encoder), "an encoder fills masks: there is nothing to stream"
     batch = _one_text(run, prompt, settings, sample)
-    return _pieces(batch.text(0), prompt_tokens(*batch.asked, **batch.how))
+    return _pieces(batch.text(0), decoding.prompt_tokens(*batch.asked, **batch.how))
 
 
 def _one_text(run: LoadedRun, prompt: str, settings: GenerateSection, sample: bool | None) -> PromptBatch:
@@ -284,7 +276,7 @@ def _one_text(run: LoadedRun, prompt: str, settings: GenerateSection, sample: bo
     return PromptBatch(run.model, run.tokenizer, [prompt], settings, run.recipe.objective)
 
 
-def _pieces(text: GrowingText, tokens: Iterable[NewToken]) -> Iterator[str | Generated]:
+def _pieces(text: GrowingText, tokens: Iterable[decoding.NewToken]) -> Iterator[str | Generated]:
     for token in tokens:
         if piece := text.push(token.token_id, token.log_probability):
             yield piece
@@ -301,7 +293,7 @@ def translate(
     roles: TokenRoles,
     settings: GenerateSection,
     batch_size: int = 64,
-    **forced: Unpack[Forced],
+    **forced: Unpack[decoding.Forced],
 ) -> list[list[int]]:
     """The best text of a beam search for every source, or of greedy decoding where the beam is 1: token ids without
     bos and eos, as the sources are. A `UsageError` where a source is longer than the context. Nothing is sampled,
@@ -325,13 +317,13 @@ def trace(run: LoadedRun, prompt: str, settings: GenerateSection, *, sample: boo
     batch = _one_text(run, prompt, settings, sample)
     roles, labels = run.tokenizer.roles, run.tokenizer.labels
     steps = list[TraceStep]()
-    tokens = prompt_tokens(*batch.asked, lambda one: steps.append(trace_step(one, roles, labels)), **batch.how)
+    tokens = decoding.prompt_tokens(*batch.asked, lambda one: steps.append(trace_step(one, roles, labels)), **batch.how)
     *_, generated = _pieces(batch.text(0), tokens)
     assert isinstance(generated, Generated)
     return Trace(generated, tuple(steps))
 
 
-def trace_step(stages: DecodingStages, roles: TokenRoles, labels: Labels, options: int = OPTIONS) -> TraceStep:
+def trace_step(stages: decoding.DecodingStages, roles: TokenRoles, labels: Labels, options: int = OPTIONS) -> TraceStep:
     """A step of one text: its likeliest tokens under the model itself, the chosen one in the last place if it is none
     of them. Ids that no token has are left out."""
     logits, probabilities, chosen = stages.logits[0], stages.logits.softmax(-1)[0], int(stages.token_ids[0])

@@ -24,19 +24,15 @@ class SelfAttentionCache:
 
     def __init__(self, block: Tensor) -> None:
         self.length = 0
-        self.give_room(block)
-
-    def give_room(self, block: Tensor) -> None:
-        """Go on in another block, which holds what this one held."""
-        self._keys, self._values = block.unbind(0)
+        self.keys, self.values = block.unbind(0)
 
     def keys_values(self, project: Callable[[], KeysValues]) -> KeysValues:
         """Write the new columns behind the earlier ones and return views of all, two of (rows, Hkv, length, Dh)."""
         key, value = project()
         rows, new = key.shape[0], key.shape[2]
         start, self.length = self.length, self.length + new
-        assert self.length <= self._keys.shape[2], f"{self.length} columns do not fit into {self._keys.shape[2]}"
-        keys, values = self._keys, self._values
+        keys, values = self.keys, self.values
+        assert self.length <= keys.shape[2], f"{self.length} columns do not fit into {keys.shape[2]}"
         if rows < keys.shape[0]:
             keys, values = keys[:rows], values[:rows]
         keys.narrow(2, start, new).copy_(key)
@@ -47,13 +43,12 @@ class SelfAttentionCache:
 class CrossAttentionCache:
     """One layer's keys and values of the sources, projected once."""
 
-    def __init__(self) -> None:
-        self._of_all: KeysValues | None = None
-        self._shown: KeysValues | None = None
+    _of_all: KeysValues | None = None
+    _shown: KeysValues | None = None
 
     def keys_values(self, project: Callable[[], KeysValues]) -> KeysValues:
         """Those of the sources that are shown, two of (sources, Hkv, S, Dh); `project` is called the first time."""
-        if self._of_all is None or self._shown is None:
+        if self._shown is None:
             key, value = project()
             # A head behind the other, as every step will read them.
             self._of_all = self._shown = key.contiguous(), value.contiguous()
@@ -136,7 +131,7 @@ class DecodingCache:
         self._block = held.new_empty((*held.shape[:-2], columns, held.shape[-1]))
         self._block[..., : held.shape[-2], :] = held
         for own, block in zip(self._own, self._block, strict=True):
-            own.give_room(block)
+            own.keys, own.values = block.unbind(0)
 
 
 def least_moves(rows: Sequence[int], first: int = 0) -> list[int]:

@@ -31,7 +31,10 @@ class StopTexts:
         self._held += piece
         found = [(place + len(stop), place) for stop in self._stops if (place := self._held.find(stop)) >= 0]
         self.stopped = bool(found)
-        return self._release(min(found)[1] if found else len(self._held) - self._beginning())
+        longest = min(max(map(len, self._stops), default=1) - 1, len(self._held))
+        ends = (self._held[-length:] for length in range(longest, 0, -1))
+        beginning = next((len(end) for end in ends if any(stop.startswith(end) for stop in self._stops)), 0)
+        return self._release(min(found)[1] if found else len(self._held) - beginning)
 
     def finish(self) -> str:
         """What is still held back, once no more will come."""
@@ -40,12 +43,6 @@ class StopTexts:
     def _release(self, length: int) -> str:
         released, self._held = self._held[:length], self._held[length:]
         return released
-
-    def _beginning(self) -> int:
-        """Characters at the end that may be the beginning of a stop text."""
-        longest = min(max(map(len, self._stops), default=1) - 1, len(self._held))
-        ends = (self._held[-length:] for length in range(longest, 0, -1))
-        return next((len(end) for end in ends if any(stop.startswith(end) for stop in self._stops)), 0)
 
 
 def stop_finder(

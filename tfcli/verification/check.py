@@ -1,17 +1,8 @@
 """Checks and their findings; what is checked: a run or a small model, and text for it.
 
-A check is a function that measures something on a subject and returns a `Finding`, or
-yields several of which the worst counts; its name is shown, and its docstring, which is the claim:
-
-    @proof("beam of one")
-    def beam_of_one(subject: VerifiedRun) -> Finding:
-        'A beam of 1 finds the text of greedy decoding.'
-        if subject.run.architecture == "encoder":
-            raise Skipped("an encoder fills masks: it has no beam")
-        ...
-        return at_most(different, 0, "tokens")
-
-Made-up documents are random words of the run's own vocabulary, prepared as any corpus is.
+A check is a function that measures something on a subject and returns a `Finding`, or yields several of which the worst
+counts, or raises `Skipped`; `proof` gives it the name that is shown with its docstring, which is the claim. Made-up
+documents are random words of the run's own vocabulary, prepared as any corpus is.
 
 Shape legend: B rows, T tokens, S source tokens, D model, Vocab.
 """
@@ -97,9 +88,8 @@ def difference(ours: Tensor, theirs: Tensor) -> float:
     if not ours.numel():
         return 0.0
     ours, theirs = ours.cpu().double(), theirs.cpu().double()  # some devices have no float64
-    gap = (ours - theirs).abs().max()
     scale = theirs.abs().max().clamp(min=torch.finfo(torch.float32).tiny)
-    return float(gap / scale)
+    return float((ours - theirs).abs().max() / scale)
 
 
 @dataclass(frozen=True)

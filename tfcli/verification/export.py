@@ -41,16 +41,12 @@ def exported(subject: VerifiedRun) -> Finding:
         notes = [f"transformers draws {', '.join(record.lacks)}, which the run does not have"] * bool(record.lacks)
         if not tokens.holds:  # some families have a class of their own, which takes the vocabulary alone from the file
             tokens = _same_tokens(subject, transformers.PreTrainedTokenizerFast.from_pretrained(out))
-            notes.append(
-                f"AutoTokenizer cuts texts as {record.layout} does, and PreTrainedTokenizerFast as this run does"
-            )
+            cuts = f"AutoTokenizer cuts texts as {record.layout} does"
+            notes.append(f"{cuts}, and PreTrainedTokenizerFast as this run does")
         left = [name for names in loading.values() for name in names if name not in record.lacks]
-        findings = (
-            _same_logits(subject, model.eval().to(run.device)),
-            tokens,
-            at_most(len(left), 0, "tensors", f"{left[0]} is missing or left over" if left else ""),
-        )
-        return replace(worst(findings), note="; ".join(notes))
+        tensors = at_most(len(left), 0, "tensors", f"{left[0]} is missing or left over" if left else "")
+        logits = _same_logits(subject, model.eval().to(run.device))
+        return replace(worst((logits, tokens, tensors)), note="; ".join(notes))
 
 
 @torch.inference_mode()

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import takewhile
+from operator import eq
 
 import torch
 
@@ -106,7 +107,9 @@ def streaming(subject: VerifiedRun) -> Iterator[Finding]:
             printed = "".join(piece for piece in pieces if isinstance(piece, str))
             for text, ids in ((printed, streamed.token_ids), (made[0].text, made[0].token_ids)):
                 whole = _text_behind(subject, prompt, ids)
-                yield at_most(_apart(text, whole), 0, "characters", f"what follows {prompt!r}")
+                # Characters from the first that differs to the end of the longer text.
+                apart = max(len(text), len(whole)) - sum(takewhile(bool, map(eq, text, whole)))
+                yield at_most(apart, 0, "characters", f"what follows {prompt!r}")
 
 
 def _text_behind(subject: VerifiedRun, prompt: str, ids: Sequence[int]) -> str:
@@ -114,9 +117,3 @@ def _text_behind(subject: VerifiedRun, prompt: str, ids: Sequence[int]) -> str:
     tokenizer = subject.run.tokenizer
     before = tokenizer.encode(prompt) if subject.run.architecture == "decoder" else []
     return tokenizer.decode([*before, *ids])[len(tokenizer.decode(before)) :]
-
-
-def _apart(ours: str, theirs: str) -> int:
-    """Characters from the first that differs to the end of the longer text."""
-    same = takewhile(lambda pair: pair[0] == pair[1], zip(ours, theirs, strict=False))
-    return max(len(ours), len(theirs)) - len([*same])

@@ -82,7 +82,7 @@ def round_trip(subject: VerifiedRun) -> Finding:
     lost = [text for text in _texts(subject) if tokenizer.decode(tokenizer.encode(text)) != text]
     if not tokenizer.is_lossless:
         lost = [text for text in _texts(subject) if not _same_ids(tokenizer, text)]
-    finding = _count((text for text in lost if not _is_its_own(tokenizer, alone, text)), "texts")
+    finding = _count(text for text in lost if not _is_its_own(tokenizer, alone, text))
     letters = tokenizer.missing_bytes
     notes = [f"the vocabulary has no letter for {len(letters)} of the 256 bytes"] * bool(letters)
     notes += [f"{len(lost)} texts are not kept, the first is {text[:_SHOWN]!a}" for text in lost[:1]]
@@ -96,7 +96,7 @@ def special_tokens_apart(subject: VerifiedRun) -> Finding:
     names = tokenizer.labels(sorted(tokenizer.special_ids))
     texts = [*_texts(subject), *(text for name in names for text in framings(name))]
     reached = (text for text in texts if tokenizer.special_ids & set(tokenizer.encode(text)))
-    return _count(reached, "texts")
+    return _count(reached)
 
 
 @proof("tokenizer batches")
@@ -104,7 +104,7 @@ def batches(subject: VerifiedRun) -> Finding:
     """Texts that are encoded together get the ids that each gets alone."""
     tokenizer, texts = subject.run.tokenizer, _texts(subject)
     together = tokenizer.encode_batch(texts)
-    return _count((text for text, ids in zip(texts, together, strict=True) if ids != tokenizer.encode(text)), "texts")
+    return _count((text for text, ids in zip(texts, together, strict=True) if ids != tokenizer.encode(text)))
 
 
 @proof("tokenizer stream")
@@ -113,8 +113,8 @@ def stream(subject: VerifiedRun) -> Finding:
     tokenizer = subject.run.tokenizer
     random = np.random.default_rng(0).integers(tokenizer.vocab_size, size=(8, 64)).tolist()
     sequences = [*tokenizer.encode_batch(_texts(subject)), *random]
-    texts = [(tokenizer.decode(ids), _streamed(tokenizer, ids)) for ids in sequences]
-    return _count((whole for whole, streamed in texts if streamed != whole), "texts")
+    texts = [(tokenizer.decode(ids), tokenizer.stream(), ids) for ids in sequences]
+    return _count((whole for whole, at, ids in texts if "".join([*map(at.push, ids), at.finish()]) != whole))
 
 
 def _texts(subject: VerifiedRun) -> list[str]:
@@ -137,11 +137,6 @@ def _is_its_own(tokenizer: Tokenizer, alone: Backend, text: str) -> bool:
     return ids == tokenizer.encode(text) and alone.decode(ids) == tokenizer.decode(ids)
 
 
-def _streamed(tokenizer: Tokenizer, ids: list[int]) -> str:
-    pieces = tokenizer.stream()
-    return "".join([*map(pieces.push, ids), pieces.finish()])
-
-
-def _count(found: Iterator[str], unit: str) -> Finding:
+def _count(found: Iterator[str]) -> Finding:
     texts = list(found)
-    return at_most(len(texts), 0, unit, f"the first is {texts[0][:_SHOWN]!a}" if texts else "")
+    return at_most(len(texts), 0, "texts", f"the first is {texts[0][:_SHOWN]!a}" if texts else "")
