@@ -75,10 +75,9 @@ class Lock:
 def patient_lock(path: Path, *, shared: bool = False) -> Lock:
     """As `Lock`, at once or after the instants in which others ask `is_locked`."""
     for _ in range(_LOCK_ATTEMPTS - 1):
-        try:
+        with suppress(BlockingIOError):
             return Lock(path, shared=shared)
-        except BlockingIOError:
-            time.sleep(0.02)
+        time.sleep(0.02)
     return Lock(path, shared=shared)
 
 

@@ -69,18 +69,15 @@ def cores() -> int:
 def free_cores() -> int:
     """Cores that nothing else uses, at least one: so much time do busy threads get together, one a core. Where that is
     not every core, it is asked again: another program may just have ended. The answer stays."""
-    found = 1
-    for _ in range(_TIMES):
-        if (found := max(found, _free_now())) == cores():
-            break
-    return found
-
-
-def _free_now() -> int:
     from concurrent.futures import ThreadPoolExecutor
 
+    found = 1
     with ThreadPoolExecutor(cores()) as threads:
-        return int(sum(threads.map(_share_of_core, range(cores()))) + _ROUNDING)
+        for _ in range(_TIMES):
+            shares = threads.map(_share_of_core, range(cores()))
+            if (found := max(found, int(sum(shares) + _ROUNDING))) == cores():
+                break
+    return found
 
 
 def _share_of_core(_: int) -> float:

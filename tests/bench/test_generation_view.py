@@ -43,7 +43,6 @@ SPEED = GenerationSpeed(
     prompt_tokens=32.0,
     new_tokens=128,
     beam=1,
-    sentences=None,
     rounds=5,
     warmup=1,
     weight_bytes=42_600_000,
@@ -70,18 +69,6 @@ def test_a_row_a_side_in_eighty_columns():
         "transformers      71.5        22.0        13.9    10.4 %  910 MB      5.76×",
         "float32                  21.0–24.1   13.1–15.2                    5.40–6.02",
     ]
-
-
-def test_of_a_corpus_the_whole_time_alone_is_shown():
-    sides = [replace(side, prefill_seconds=None, token_seconds=None, bandwidth_share=None) for side in SPEED.sides]
-    corpus = replace(
-        SPEED, architecture="encoder-decoder", batch=32, prompt_tokens=24.51, sentences=1000, sides=tuple(sides)
-    )
-    lines = printed(GenerationSpeedView(corpus)).splitlines()
-    assert lines[2] == "1,000 sources of 24.5 tokens (mean), 32 at a time · 128 new each, greedy"
-    text = "\n".join(lines)
-    assert "ms in all" in text and "311" in text and "1,790" in text
-    assert "prefill" not in text.lower() and "limit" not in text
 
 
 def test_several_texts_take_steps_and_have_no_limit():

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tfcli.bench.measure import in_turns, ratios, spread
+from tfcli.bench.measure import measure, ratios, spread
 
 
 class Scripted:
@@ -12,19 +12,26 @@ class Scripted:
 
     def __init__(self, name: str, seconds: list[float], calls: list[str]) -> None:
         self.name, self.seconds, self.calls = name, iter(seconds), calls
+        self.answers: list[dict[str, Any]] = []
 
-    def step(self) -> dict[str, Any]:
+    def step(self) -> None:
         self.calls.append(self.name)
-        return {"seconds": next(self.seconds)}
+        self.answers.append({"seconds": next(self.seconds)})
+
+    def stop(self) -> dict[str, Any]:
+        self.calls.append("stop")
+        return {"memory": 7}
 
 
 def test_sides_step_in_turns_and_the_warmup_does_not_count():
     calls: list[str] = []
-    rounds: list[int] = []
-    sides = [Scripted("a", [9.0, 1.0, 2.0], calls), Scripted("b", [8.0, 3.0, 4.0], calls)]
-    assert in_turns(sides, 2, warmup=1, done=rounds.append) == [[1.0, 2.0], [3.0, 4.0]]
-    assert calls == ["a", "b"] * 3
-    assert rounds == [1, 2, 3]
+    rounds: list[str] = []
+    sides: Any = [Scripted("a", [9.0, 1.0, 2.0], calls), Scripted("b", [8.0, 3.0, 4.0], calls)]
+    taken = measure(sides, 2, warmup=1, tell=rounds.append)
+    assert [one.seconds for one in taken] == [[1.0, 2.0], [3.0, 4.0]]
+    assert [set(one.beside) for one in taken] == [{"memory"}, {"memory", "ratio", "ratio_p10", "ratio_p90"}]
+    assert calls == [*(["a", "b"] * 3), "stop", "stop"]
+    assert rounds == ["round 1 of 3", "round 2 of 3", "round 3 of 3"]
 
 
 def test_percentiles_lie_between_the_values():

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.support.bench import TINY
+from tfcli.bench.train import bench_training
 from tfcli.bench.transformers_side import TransformersLoop, opponent_of
 from tfcli.errors import UsageError
 from tfcli.models.build import meta_model
@@ -79,4 +80,4 @@ def test_every_difference_is_named_once():
 def test_the_library_is_wanted_before_any_work(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(UsageError, match=r"There is no library transformers .*; install it: pip install transformers"):
-        TransformersLoop(tiny(preset("gpt2")), "float32")
+        bench_training(tiny(preset("gpt2")), 1, transformers=True)

@@ -120,7 +120,7 @@ def test_generation_in_json_against_transformers():
     figures = json.loads(result.stdout)
     assert set(figures) == {
         *("recipe", "architecture", "num_layers", "d_model", "num_heads", "vocab_size", "batch", "prompt_tokens"),
-        *("new_tokens", "beam", "sentences", "rounds", "warmup", "weight_bytes", "read_bandwidth", "machine", "sides"),
+        *("new_tokens", "beam", "rounds", "warmup", "weight_bytes", "read_bandwidth", "machine", "sides"),
         *("same_ids", "differences"),
     }
     ours, other = figures["sides"]
@@ -132,17 +132,10 @@ def test_generation_in_json_against_transformers():
     assert (ours["precision"], other["precision"], figures["batch"]) == ("bfloat16", "bfloat16", 2)
 
 
-def test_sentences_come_in_batches_of_the_recipe():
-    options = ["--arch", "encoder-decoder", "--sentences", "5", "--set", "generate.batch_size=3", "--json"]
-    figures = json.loads(tfcli("bench", "generate", *options, *GENERATE).stdout)
-    assert (figures["sentences"], figures["batch"], figures["beam"]) == (5, 3, 1)
-
-
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
         (["--arch", "encoder"], "An encoder generates no text"),
-        (["--sentences", "3"], "A decoder translates no sentences"),
         (["--precision", "int3"], "--precision 'int3' is not one of"),
         (["--batch", "0"], "--batch '0' should be greater than or equal to 1"),
     ],

@@ -75,7 +75,7 @@ CONTRACT = {
     "runs compare": "RUN --by --json",
     "bench train": "--arch --preset --size --recipe --set --steps --against --seed --device --threads --json",
     "bench generate": "--arch --preset --size --recipe --set --batch --prompt-tokens --max-new-tokens --beam"
-    " --sentences --rounds --precision --against --seed --device --threads --json",
+    " --rounds --precision --against --seed --device --threads --json",
     "bench data": "SOURCE --tokenizer --context --rounds --against --threads --json",
     "lectures show": "LECTURE|IDEA --json",
     "lectures run": "LECTURE|IDEA --runs",

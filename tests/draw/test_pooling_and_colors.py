@@ -5,7 +5,7 @@ import pytest
 from rich.color import Color
 
 from tests.support.consoles import printed
-from tfcli.draw.colors import LEVELS, NO_VALUE, SIGNED, VIRIDIS, WEIGHTS, Brush, levels, readable_on
+from tfcli.draw.colors import LEVELS, NO_VALUE, SIGNED, VIRIDIS, WEIGHTS, Brush, levels, readable_on, step
 from tfcli.draw.heatmap import HeatMap, max_pool
 
 NAN = float("nan")
@@ -39,7 +39,7 @@ def test_an_empty_scale_has_a_level() -> None:
 def test_a_signed_map_is_white_at_zero_blue_below_red_above() -> None:
     middle = levels(np.array([0.0]), -3.0, 3.0)[0]
     assert SIGNED.table[middle] == (248, 248, 248)
-    assert Color.from_ansi(SIGNED.index(middle)).get_truecolor() == (255, 255, 255)
+    assert Color.from_ansi(step(SIGNED.indexes, middle)).get_truecolor() == (255, 255, 255)
     assert SIGNED.table[0][2] > SIGNED.table[0][0]
     assert SIGNED.table[-1][0] > SIGNED.table[-1][2]
     assert Brush(SIGNED, None).glyph(middle) == "▒", "half as dark as the highest value"

@@ -38,10 +38,8 @@ class Spread:
 @dataclass(frozen=True)
 class TrainingSide:
     """One way to train. `peak_share`: its `flops_per_step` a second as a share of the matrix peak in its precision.
-
     `ratio`: its median step over that of the first side, which has None; `ratio_p10` and `ratio_p90`: over rounds, in
-    each of which every side does one step. `memory`: the most that its process held, or PyTorch on a CUDA GPU.
-    """
+    each of which every side does one step. `memory`: the most that its process held, or PyTorch on a CUDA GPU."""
 
     name: str
     model: str
@@ -67,11 +65,9 @@ class Difference:
 
 @dataclass(frozen=True)
 class TrainingSpeed:
-    """`steps` measured steps of every side in turns, after `warmup` that do not count.
-
-    A step is `micro_batches` of `sequences` of `length` random ids, `tokens_per_step` in all (of both sides of pairs).
-    `flops_per_step`: of the recipe's matrix products forward and backward, without what a mask hides.
-    """
+    """`steps` measured steps of every side in turns, after `warmup` that do not count. A step is `micro_batches` of
+    `sequences` of `length` random ids, `tokens_per_step` in all (of both sides of pairs). `flops_per_step`: of the
+    recipe's matrix products forward and backward, without what a mask hides."""
 
     recipe: str
     architecture: str
@@ -96,11 +92,9 @@ class TrainingSpeed:
 
 @dataclass(frozen=True)
 class GenerationSide:
-    """One way to generate, as `TrainingSide`; the best text of a beam counts alone.
-
-    `prefill_seconds`: until the first new token; `token_seconds`: from one (of every text) to the next;
-    `bandwidth_share`: the time in which its weights can be read as a share of that. None where they mean nothing.
-    """
+    """One way to generate, as `TrainingSide`; the best text of a beam counts alone. `prefill_seconds`: until the first
+    new token; `token_seconds`: from one (of every text) to the next; `bandwidth_share`: the time in which its weights
+    can be read as a share of that. None where they mean nothing."""
 
     name: str
     model: str
@@ -108,7 +102,7 @@ class GenerationSide:
     parameters: int
     tokens_per_second: float
     seconds: Spread
-    prefill_seconds: Spread | None
+    prefill_seconds: Spread
     token_seconds: Spread | None
     bandwidth_share: float | None
     memory: int
@@ -119,12 +113,9 @@ class GenerationSide:
 
 @dataclass(frozen=True)
 class GenerationSpeed:
-    """`rounds` generations of every side in turns, after `warmup` that do not count.
-
-    Each makes `new_tokens` for each of `batch` prompts (sources) of `prompt_tokens` random ids; or for each of
-    `sentences` sources whose mean length that is, `batch` at a time. `weight_bytes`: of the matrices that one more
-    token is multiplied with. `same_ids`: share of the new tokens that are the same on both sides, of one model.
-    """
+    """`rounds` generations of every side in turns, after `warmup` that do not count. Each makes `new_tokens` for each
+    of `batch` prompts (sources) of `prompt_tokens` random ids. `weight_bytes`: of the matrices that one more token is
+    multiplied with. `same_ids`: share of the new tokens that are the same on both sides, of one model."""
 
     recipe: str
     architecture: str
@@ -136,7 +127,6 @@ class GenerationSpeed:
     prompt_tokens: float
     new_tokens: int
     beam: int
-    sentences: int | None
     rounds: int
     warmup: int
     weight_bytes: int

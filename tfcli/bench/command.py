@@ -51,17 +51,12 @@ def bench_train(
 def bench_generate(
     terminal: Terminal,
     asked: Annotated[Asked, SHAPE, MACHINE],
-    batch: Annotated[
-        int | None, typer.Option(min=1, help="Prompts at once.", show_default="1; with --sentences the recipe's, 32")
-    ] = None,
+    batch: Annotated[int, typer.Option(min=1, help="Prompts at once.")] = 1,
     prompt_tokens: Annotated[int, typer.Option(min=2, help="Tokens of each prompt.")] = 32,
     max_new_tokens: Annotated[
         int | None, typer.Option(min=1, help="New tokens of each.", show_default="the recipe's, 128")
     ] = None,
     beam: Annotated[int | None, typer.Option(min=1, help="Beams; 1: greedy.", show_default="the recipe's, 1")] = None,
-    sentences: Annotated[
-        int | None, typer.Option(min=1, help="Translate so many, of lengths as in real text.", show_default=False)
-    ] = None,
     rounds: Rounds = 5,
     precision: Annotated[
         Literal["float32", "bfloat16", "int8"], typer.Option(help="Of the weights, on both sides; int8: tfcli's alone.")
@@ -92,11 +87,10 @@ def bench_generate(
     chosen = generation_settings(settings, {"max_new_tokens": max_new_tokens, "beam": beam})
     settings = with_vocabulary(terminal, settings)
     work = GenerationWork(
-        batch=batch or (chosen.batch_size if sentences else 1),
+        batch=batch,
         prompt_tokens=prompt_tokens,
         new_tokens=chosen.max_new_tokens,
         beam=chosen.beam,
-        sentences=sentences,
         seed=settings.train.seed,
     )
     with terminal.progress() as tell:

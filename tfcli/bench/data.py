@@ -1,16 +1,17 @@
 """Throughput of tokenization: `tfcli prepare` beside the bare tokenizers library, and beside `datasets.map`."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from statistics import median
 
 from tfcli.bench import DataSide, DataSpeed
 from tfcli.bench.data_sides import TEXTS, TOKENIZER
-from tfcli.bench.machine import describe_machine, require_cores, require_transformers
+from tfcli.bench.machine import describe_machine, require_sides
 from tfcli.bench.measure import SideProcess, measure, spread
-from tfcli.corpora import Source, Text, pieces, texts
+from tfcli.corpora import Source, pieces, texts
 from tfcli.corpora.open import open_source
 from tfcli.machine import cores, temporary_folder
 from tfcli.recipe.data import TokenizerSection
@@ -30,15 +31,11 @@ def bench_data(
     transformers: bool = False,
     tell: Callable[[str], None] = lambda _: None,
 ) -> DataSpeed:
-    """Measure how fast a text becomes a dataset of token ids, every side in a process of its own and in turns.
-
-    Without a `tokenizer` (a file or a run) one of the default size is trained first. A UsageError where there is no
-    such source, tokenizer or library, or too many threads; a TfcliError where a side fails.
-    """
+    """Measure how fast a text becomes a dataset of token ids, every side in a process of its own and in turns. Without
+    a `tokenizer` (a file or a run) one of the default size is trained first. A UsageError where there is no such
+    source, tokenizer or library, or too many threads; a TfcliError where a side fails."""
     threads = threads or cores()
-    require_cores(threads)
-    if transformers:
-        require_transformers()
+    require_sides(threads, transformers=transformers)
     loaded = None if tokenizer is None else load_tokenizer(tokenizer)
     source = open_source(sources, "text")
     with ExitStack() as stack:
@@ -47,7 +44,7 @@ def bench_data(
         lines, size = _write_texts(source, folder / TEXTS)
         if loaded is None:
             tell("training a tokenizer")
-            loaded, _ = train_tokenizer(lambda: _texts(source), TokenizerSection())
+            loaded, _ = train_tokenizer(lambda: chain.from_iterable(map(texts, source.documents())), TokenizerSection())
         loaded.save(folder / TOKENIZER)
         sides = []
         for name in ("prepare", "encode_batch_fast", "datasets.map")[: 2 + transformers]:
@@ -85,13 +82,8 @@ def _write_texts(source: Source, path: Path) -> tuple[int, int]:
     """A line a text, or a piece of a long one. Returns how many, and the bytes of their text."""
     lines = size = 0
     with path.open("w", encoding="utf-8", newline="\n") as file:
-        for text in _texts(source):
+        for text in chain.from_iterable(map(texts, source.documents())):
             for piece in filter(None, pieces(text)):
                 file.write(json.dumps({"text": piece}, ensure_ascii=False) + "\n")
                 lines, size = lines + 1, size + len(piece.encode())
     return lines, size
-
-
-def _texts(source: Source) -> Iterator[Text]:
-    for document in source.documents():
-        yield from texts(document)

@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import Any
 
 from tfcli.bench import GenerationSide, GenerationSpeed
-from tfcli.bench.machine import describe_machine, describe_model, require_cores, require_transformers
+from tfcli.bench.machine import describe_machine, describe_model, require_sides
 from tfcli.bench.measure import Answer, SideProcess, Taken, measure, spread
 from tfcli.bench.transformers_side import opponent_of
 from tfcli.bench.work import GenerationWork, weights_of_a_token
@@ -41,12 +41,11 @@ def bench_generation(
     is_same = transformers and bool(exportable(recipe.model).family)
     with ExitStack() as stack:
         folder = stack.enter_context(temporary_folder())
-        common: Answer = {"recipe": asdict(recipe), "work": asdict(work), "folder": None}
+        common: Answer = {"recipe": asdict(recipe), "work": asdict(work), "folder": str(folder) if is_same else None}
         if is_same:
             tell("writing the weights")
-            with SideProcess("weights", {**common, "open": "weights", "folder": str(folder)}) as writer:
+            with SideProcess("weights", {**common, "open": "weights"}) as writer:
                 writer.step()
-            common["folder"] = str(folder)
 
         def start(name: str, **own: Any) -> SideProcess:
             tell(f"starting {name}")
@@ -62,18 +61,13 @@ def bench_generation(
         tell("bandwidth")
         bandwidth.step()
     read_bandwidth = max(answer["bytes_per_second"] for answer in bandwidth.answers)
-    model = recipe.model
-    assert model.vocab_size is not None
-    prompts = work.prompts(model.architecture, model.vocab_size, model.max_seq_len)
-    weights = weights_of_a_token(meta_model(model))
-    framed = sum(map(len, prompts)) + (len(prompts) if model.architecture == "encoder-decoder" else 0)
+    weights = weights_of_a_token(meta_model(recipe.model))
     return GenerationSpeed(
         **describe_model(recipe),
         batch=work.batch,
-        prompt_tokens=framed / len(prompts),
+        prompt_tokens=float(work.prompt_tokens),
         new_tokens=work.new_tokens,
         beam=work.beam,
-        sentences=work.sentences,
         rounds=rounds,
         warmup=WARMUP,
         weight_bytes=weights * _BYTES[precision],
@@ -87,7 +81,7 @@ def bench_generation(
 
 def _decided(recipe: Recipe, work: GenerationWork, transformers: bool) -> Recipe:
     """Refuse what cannot be measured, and fill in what the machine decides, the same for all sides."""
-    require_cores(recipe.train.threads)
+    require_sides(recipe.train.threads, transformers=transformers)
     recipe = recipe.resolved()
     # With a context that holds a decoder's prompt and new tokens; of an encoder-decoder, either side.
     before = 1 if recipe.model.architecture == "encoder-decoder" else work.prompt_tokens
@@ -95,10 +89,6 @@ def _decided(recipe: Recipe, work: GenerationWork, transformers: bool) -> Recipe
     model = replace(recipe.model, max_seq_len=longest)
     if model.architecture == "encoder":
         raise UsageError("An encoder generates no text", "choose --arch decoder or --arch encoder-decoder")
-    if work.sentences and model.architecture == "decoder":
-        raise UsageError("A decoder translates no sentences", "choose --arch encoder-decoder, or leave out --sentences")
-    if transformers:
-        require_transformers()
     recipe = resolve_for_machine(replace(recipe, model=model))
     there = memory_of(choose_device(recipe.train.device))
     parameters = meta_model(model).num_parameters()
@@ -122,20 +112,17 @@ def _same_ids(sides: Sequence[SideProcess]) -> float:
 def _side(taken: Taken, work: GenerationWork, *, reading: float) -> GenerationSide:
     """A side's figures; `reading` a token's weights takes so many seconds, at a byte each."""
     side, answers, seconds = taken.side, taken.side.answers[WARMUP:], spread(taken.seconds)
-    prefill = later = share = None
-    if not work.sentences:
-        prefill = spread([answer["prefill"] for answer in answers])
-        if work.new_tokens > 1:
-            left = [answer["seconds"] - answer["prefill"] for answer in answers]
-            later = spread([rest / (work.new_tokens - 1) for rest in left])
-    if later is not None and work.batch == 1 and work.beam == 1:
-        share = _BYTES[side.about["precision"]] * reading / later.p50
+    later = share = None
+    if work.new_tokens > 1:
+        later = spread([(answer["seconds"] - answer["prefill"]) / (work.new_tokens - 1) for answer in answers])
+        if work.batch == work.beam == 1:
+            share = _BYTES[side.about["precision"]] * reading / later.p50
     return GenerationSide(
         name=side.name,
         **side.about,
-        tokens_per_second=work.texts * work.new_tokens / seconds.p50,
+        tokens_per_second=work.batch * work.new_tokens / seconds.p50,
         seconds=seconds,
-        prefill_seconds=prefill,
+        prefill_seconds=spread([answer["prefill"] for answer in answers]),
         token_seconds=later,
         bandwidth_share=share,
         **taken.beside,

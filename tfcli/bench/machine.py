@@ -41,16 +41,12 @@ def describe_model(recipe: Recipe) -> dict[str, Any]:
     return {"recipe": recipe.name, **{name: getattr(recipe.model, name) for name in sizes}}
 
 
-def require_cores(threads: int) -> None:
-    """Refuse to measure threads that wait for each other."""
+def require_sides(threads: int, *, transformers: bool) -> None:
+    """Refuse, before any work, threads that wait for each other, and to compare with a library that is not there."""
     if threads > cores():
         problem = f"train.threads = {threads} is more than the {cores()} processor cores there are"
         raise UsageError(problem, "choose --threads no larger than that")
-
-
-def require_transformers() -> None:
-    """Refuse, before any work, to compare with a library that is not there."""
-    if importlib.util.find_spec("transformers") is None:
+    if transformers and importlib.util.find_spec("transformers") is None:
         raise UsageError("There is no library transformers to compare with", "install it: pip install transformers")
 
 

@@ -111,25 +111,17 @@ _PAUSE = 0.02  # seconds between two sides' steps, in which the idle threads of 
 def measure(
     sides: Sequence[SideProcess], rounds: int, *, warmup: int, tell: Callable[[str], None], unit: str = "round"
 ) -> list[Taken]:
-    """What every side took, `in_turns`."""
-    times = in_turns(sides, rounds, warmup=warmup, done=lambda number: tell(f"{unit} {number} of {warmup + rounds}"))
+    """What every side took in the rounds after the warm-up; in a round each does one step while the others idle, so
+    that a machine that is slowed for a while slows all alike."""
+    for number in range(1, warmup + rounds + 1):
+        for side in sides:
+            time.sleep(_PAUSE)
+            side.step()
+        tell(f"{unit} {number} of {warmup + rounds}")
+    times = [[answer["seconds"] for answer in side.answers[warmup:]] for side in sides]
     return [
         Taken(side, taken, {**side.stop(), **ratios(times[0], taken)}) for side, taken in zip(sides, times, strict=True)
     ]
-
-
-def in_turns(
-    sides: Sequence[SideProcess], rounds: int, *, warmup: int, done: Callable[[int], None] = lambda _: None
-) -> list[list[float]]:
-    """Every side's seconds of every round after the warm-up; in a round each does one step while the others idle, so
-    that a machine that is slowed for a while slows all alike."""
-    seconds: list[list[float]] = [[] for _ in sides]
-    for number in range(warmup + rounds):
-        for taken, side in zip(seconds, sides, strict=True):
-            time.sleep(_PAUSE)
-            taken.append(side.step()["seconds"])
-        done(number + 1)
-    return [taken[warmup:] for taken in seconds]
 
 
 def spread(values: Sequence[float]) -> Spread:

@@ -12,10 +12,9 @@ from tfcli.bench.machine import (
     describe_machine,
     describe_model,
     largest_products,
-    require_cores,
-    require_transformers,
+    require_sides,
 )
-from tfcli.bench.measure import Answer, SideProcess, Taken, measure, spread
+from tfcli.bench.measure import SideProcess, Taken, measure, spread
 from tfcli.bench.transformers_side import opponent_of
 from tfcli.models.flops import training_flops
 from tfcli.models.head import require_head
@@ -40,20 +39,18 @@ def bench_training(
     flops = train.grad_accumulation * training_flops(model, sequences, length, labelled=batch.target_tokens)
     names = ["tfcli", *(f"transformers {precision}" for precision in _PRECISIONS if transformers)]
     with ExitStack() as stack:
-
-        def start(name: str, request: Answer) -> SideProcess:
-            tell(f"starting {name}")
-            return stack.enter_context(SideProcess(name, request))
-
         shapes = largest_products(model, sequences * length, batch.target_tokens)
         machine = {"device": train.device, "threads": train.threads}
         request = {"open": "products", "shapes": [*SQUARES, *shapes], "precisions": _PRECISIONS, **machine}
-        products = start("matrix products", request)
+        tell("starting matrix products")
+        products = stack.enter_context(SideProcess("matrix products", request))
         products.step()
         sides = []
         for name in names:
+            tell(f"starting {name}")
             kind, _, precision = name.partition(" ")
-            sides.append(start(name, {"open": kind, "recipe": asdict(recipe), "precision": precision}))
+            asked = {"open": kind, "recipe": asdict(recipe), "precision": precision}
+            sides.append(stack.enter_context(SideProcess(name, asked)))
         measured = measure(sides, steps, warmup=WARMUP, tell=tell, unit="step")
         tell("matrix products")
         products.step()
@@ -78,10 +75,9 @@ def bench_training(
 
 def _decided(recipe: Recipe, transformers: bool) -> Recipe:
     """Refuse what cannot be measured, and fill in what the machine decides, the same for all sides."""
-    require_cores(recipe.train.threads)
+    require_sides(recipe.train.threads, transformers=transformers)
     require_head(recipe.model)
     if transformers:
-        require_transformers()
         opponent_of(recipe.model)
     recipe = resolve_for_machine(recipe.resolved())
     require_memory(recipe)

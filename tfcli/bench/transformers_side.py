@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from tfcli.bench import Difference
-from tfcli.bench.machine import require_transformers
 from tfcli.bench.measure import Answer
 from tfcli.bench.work import ROLES, GenerationBench, GenerationWork, ModelSide
 from tfcli.data.batch import Batch
@@ -130,7 +129,6 @@ def _trained(model: torch.nn.Module) -> int:
 
 def _new_model(config: dict[str, Any]) -> Any:
     """Of the class that a config.json names."""
-    require_transformers()
     import transformers
 
     settings = {key: value for key, value in config.items() if key != "model_type"}
@@ -149,42 +147,23 @@ def _inputs(batch: Batch, device: torch.device) -> dict[str, Tensor]:
 
 
 class TransformersGeneration(GenerationBench):
-    """Greedy or with beams, keys and values cached, its own choice of attention kernel. A corpus is sorted by length
-    and read in padded batches. `folder` is a checkpoint to load; None: a new model of the recipe's sizes."""
+    """Greedy or with beams, keys and values cached, its own choice of attention kernel. `folder` is a checkpoint to
+    load; None: a new model of the recipe's sizes."""
 
     def __init__(self, recipe: Recipe, work: GenerationWork, precision: str, folder: str | None) -> None:
         super().__init__(recipe, work, precision)
-        require_transformers()
         torch.manual_seed(recipe.train.seed)
         kind = getattr(torch, precision)
         model = _load(Path(folder), kind) if folder else _new_model(opponent_of(recipe.model).config).to(kind)
         self.model = model.to(self.device).eval()
         self.parameters = _trained(model)
         self.is_decoder = recipe.model.architecture == "decoder"
-        self._all = self._batch(self.prompts)
-
-    def generate(self, new_tokens: int) -> list[list[int]]:  # noqa: D102
-        if not self.work.sentences:
-            return self._generated(self._all, new_tokens)
-        order = sorted(range(len(self.prompts)), key=lambda number: len(self.prompts[number]), reverse=True)
-        found: dict[int, list[int]] = {}
-        for first in range(0, len(order), self.work.batch):
-            numbers = order[first : first + self.work.batch]
-            batch = self._batch([self.prompts[number] for number in numbers])
-            found |= zip(numbers, self._generated(batch, new_tokens), strict=True)
-        return [found[number] for number in range(len(self.prompts))]
-
-    def _batch(self, prompts: list[list[int]]) -> dict[str, Tensor]:
-        framed = prompts if self.is_decoder else [ROLES.source(prompt) for prompt in prompts]
-        longest = max(map(len, framed))
-        padded = [row + [ROLES.pad] * (longest - len(row)) for row in framed]
-        mask = [[1] * len(row) + [0] * (longest - len(row)) for row in framed]
-        arrays = {"input_ids": padded, "attention_mask": mask}
-        return {name: torch.tensor(array, device=self.device) for name, array in arrays.items()}
+        prompts = self.prompts if self.is_decoder else [ROLES.source(prompt) for prompt in self.prompts]
+        self._ids = torch.tensor(prompts, device=self.device)
+        self._mask = torch.ones_like(self._ids)
 
     @torch.inference_mode()
-    def _generated(self, batch: dict[str, Tensor], new_tokens: int) -> list[list[int]]:
-        """The new ids alone."""
+    def generate(self, new_tokens: int) -> list[list[int]]:  # noqa: D102
         from transformers import GenerationConfig
 
         settings = GenerationConfig(
@@ -199,8 +178,8 @@ class TransformersGeneration(GenerationBench):
         )
         # What a config leaves unsaid is taken from the model's own, and that has an end of its own.
         self.model.generation_config = settings
-        ids: Tensor = self.model.generate(**batch, generation_config=settings)
-        return ids[:, batch["input_ids"].shape[1] if self.is_decoder else 1 :].tolist()
+        ids: Tensor = self.model.generate(input_ids=self._ids, attention_mask=self._mask, generation_config=settings)
+        return ids[:, self._ids.shape[1] if self.is_decoder else 1 :].tolist()
 
 
 def _load(folder: Path, kind: torch.dtype) -> Any:

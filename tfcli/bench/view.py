@@ -179,12 +179,8 @@ class GenerationSpeedView(View[GenerationSpeed]):
 
 
 def _generation_columns(speed: GenerationSpeed) -> Iterator[Cells]:
-    """The figures that mean something: of prompts the prefill and a token, of a corpus the whole."""
-    if speed.sentences:
-        yield spreads("ms in all", [side.seconds for side in speed.sides])
-        return
-    if prefills := [side.prefill_seconds for side in speed.sides if side.prefill_seconds is not None]:
-        yield spreads("prefill ms", prefills)
+    """The figures that mean something."""
+    yield spreads("prefill ms", [side.prefill_seconds for side in speed.sides])
     if tokens := [side.token_seconds for side in speed.sides if side.token_seconds is not None]:
         yield spreads("ms a token" if speed.batch == 1 else "ms a step", tokens)
     if shares := [side.bandwidth_share for side in speed.sides if side.bandwidth_share is not None]:
@@ -193,12 +189,9 @@ def _generation_columns(speed: GenerationSpeed) -> Iterator[Cells]:
 
 def _work(speed: GenerationSpeed) -> str:
     unit = "source" if speed.architecture == "encoder-decoder" else "prompt"
-    what = f"{plural(speed.batch, unit)} of {speed.prompt_tokens:.0f} tokens"
-    if speed.sentences:
-        mean = f"{speed.prompt_tokens:.1f} tokens (mean)"
-        what = f"{plural(speed.sentences, 'source')} of {mean}, {speed.batch} at a time"
     way = "greedy" if speed.beam == 1 else f"{speed.beam} beams"
-    return f"{what} · {speed.new_tokens:,} new each, {way}"
+    work = f"{plural(speed.batch, unit)} of {speed.prompt_tokens:.0f} tokens"
+    return f"{work} · {speed.new_tokens:,} new each, {way}"
 
 
 def _generation_notes(speed: GenerationSpeed) -> Iterator[str]:
@@ -207,8 +200,7 @@ def _generation_notes(speed: GenerationSpeed) -> Iterator[str]:
         f"{plural(speed.rounds, 'round')} after {speed.warmup} to warm up, random weights and ids: the median, under "
         "it the 10th and 90th percentile. Tokens a second are over the whole time."
     )
-    if not speed.sentences:
-        yield "Prefill: until the first new token; after it, the time from one to the next."
+    yield "Prefill: until the first new token; after it, the time from one to the next."
     if ours.bandwidth_share is not None:
         yield "The limit is the time in which a token's weights can be read from memory."
     yield f"tfcli: {exact(ours.parameters)} parameters."

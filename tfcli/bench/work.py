@@ -12,7 +12,6 @@ from torch import nn
 from tfcli.bench.measure import Answer, Side
 from tfcli.files import write_json
 from tfcli.generation.beam_search import continuations
-from tfcli.generation.generate import translate
 from tfcli.interop.exporting import expressed
 from tfcli.interop.tensors import checkpoint_of_parameters
 from tfcli.layers.embedding import TokenEmbedding
@@ -30,36 +29,23 @@ ROLES = TokenRoles(pad=0, bos=0, eos=1)
 """Random ids have no special tokens; models and configs want some. The rows of these two are zeros
 (`synthetic_model`), so that neither is ever the likeliest token."""
 _FIRST = 2  # the first id that serves as nothing else
-_MEDIAN_LENGTH, _SPREAD = 20, 0.6
-"""Lengths of sentences in tokens: their logarithm is normal (Williams 1940), their mean 24, one in ten above 43."""
 
 
 @dataclass(frozen=True)
 class GenerationWork:
-    """`batch` prompts of random ids, of `prompt_tokens` each with what begins or ends it. With `sentences`, so many
-    sources of lengths as in real text are translated instead."""
+    """`batch` prompts of random ids, of `prompt_tokens` each with what begins or ends it."""
 
     batch: int
     prompt_tokens: int
     new_tokens: int
     beam: int
-    sentences: int | None
     seed: int
 
-    @property
-    def texts(self) -> int:
-        """How many are made."""
-        return self.sentences or self.batch
-
-    def prompts(self, architecture: str, vocab_size: int, context: int) -> list[list[int]]:
+    def prompts(self, architecture: str, vocab_size: int) -> list[list[int]]:
         """Ids to be read: of a decoder with its bos, of an encoder-decoder bare, without the end that follows."""
-        draw = np.random.default_rng(self.seed)
-        lengths = np.full(self.batch, self.prompt_tokens - 1)
-        if self.sentences:
-            drawn = draw.lognormal(np.log(_MEDIAN_LENGTH), _SPREAD, self.sentences).round()
-            lengths = drawn.clip(1, context - 1).astype(np.int64)
-        start = [ROLES.bos] if architecture == "decoder" else []
-        return [start + draw.integers(_FIRST, vocab_size, length).tolist() for length in lengths]
+        shape = (self.batch, self.prompt_tokens - 1)
+        drawn: list[list[int]] = np.random.default_rng(self.seed).integers(_FIRST, vocab_size, shape).tolist()
+        return [[ROLES.bos, *ids] for ids in drawn] if architecture == "decoder" else drawn
 
 
 class ModelSide(Side):
@@ -80,22 +66,19 @@ class GenerationBench(ModelSide):
     def __init__(self, recipe: Recipe, work: GenerationWork, precision: str) -> None:
         torch.set_num_threads(recipe.train.threads)
         self.device, self.work, self.precision = choose_device(recipe.train.device), work, precision
-        model = recipe.model
-        assert model.vocab_size is not None
-        self.prompts = work.prompts(model.architecture, model.vocab_size, model.max_seq_len)
+        assert recipe.model.vocab_size is not None
+        self.prompts = work.prompts(recipe.model.architecture, recipe.model.vocab_size)
 
     def step(self) -> Answer:
         """All texts once, under "ids"; before that, how long one new token takes, under "prefill"."""
         began = time.perf_counter()
-        if not self.work.sentences:
-            self.generate(1)
+        self.generate(1)
         first = time.perf_counter()
         ids = self.generate(self.work.new_tokens)
-        prefill = None if self.work.sentences else first - began
-        return {"prefill": prefill, "seconds": time.perf_counter() - first, "ids": ids}
+        return {"prefill": first - began, "seconds": time.perf_counter() - first, "ids": ids}
 
     def generate(self, new_tokens: int) -> list[list[int]]:
-        """So many new ids of every prompt, or of every source of a corpus."""
+        """So many new ids of every prompt."""
         raise NotImplementedError
 
 
@@ -103,11 +86,9 @@ _GAIN = 3.0  # how much larger what a layer computes is than what it reads
 
 
 def synthetic_model(section: ModelSection, seed: int) -> Transformer:
-    """A model without dropout that says something else at every step, and never ends; the same in every process.
-
-    Its layers outweigh the embeddings, or it would repeat its last token. Logits differ by about 1, so that beams have
-    a choice. The rows of padding and end are zeros in the head: of all the others one is higher.
-    """
+    """A model without dropout that says something else at every step, and never ends; the same in every process. Its
+    layers outweigh the embeddings, or it would repeat its last token. Logits differ by about 1, so that beams have a
+    choice. The rows of padding and end are zeros in the head: of all the others one is higher."""
     model = build_model(section, seed).eval()
     generator = torch.Generator().manual_seed(seed)
     head = model.get_submodule("head")
@@ -178,6 +159,4 @@ class TfcliGeneration(GenerationBench):
 
     def generate(self, new_tokens: int) -> list[list[int]]:  # noqa: D102
         settings = replace(self.settings, max_new_tokens=new_tokens)
-        if self.work.sentences:
-            return translate(self.model, self.prompts, ROLES, settings, batch_size=self.work.batch * self.work.beam)
         return [list(best.token_ids) for best, *_ in continuations(self.model, self.prompts, ROLES, settings)]

@@ -26,21 +26,14 @@ NO_VALUE = LEVELS
 
 @dataclass(frozen=True)
 class Colormap:
-    """`table[level]` from the lowest value to the highest.
-
-    In few steps for lesser consoles: `indexes` of the 256 xterm colours, `glyphs` from light to dark where there is no
-    colour. Sixteen colours would fold a map into wrong steps: glyphs again, of a signed map the darker the further from
-    0, in the two `tints`, below and above it.
-    """
+    """`table[level]` from the lowest value to the highest. In few steps for lesser consoles: `indexes` (16 to 231) of
+    the xterm colours, `glyphs` from light to dark where there is no colour. Sixteen colours would fold a map into wrong
+    steps: glyphs again, of a signed map the darker the further from 0, in the two `tints`, below and above it."""
 
     table: tuple[RGB, ...]
     indexes: tuple[int, ...]
     glyphs: str = " ░▒▓█"
     tints: tuple[str, str] | None = None
-
-    def index(self, level: int) -> int:
-        """The xterm colour (16 to 231) that stands for a level."""
-        return step(self.indexes, level)
 
 
 def step(steps: Sequence[T], level: int) -> T:
@@ -114,22 +107,17 @@ class Brush:
         self.color_system = color_system
         self.in_color = color_system in _ENOUGH
         self._tints = colormap.tints if color_system == "standard" else None
-        self._styles: dict[tuple[int, int], Style] = {}
-        self._readable: dict[int, Style] = {}
+        self.style, self.readable = cache(self._style), cache(self._readable)
 
-    def style(self, ink: int, paper: int = NO_VALUE) -> Style:
+    def _style(self, ink: int, paper: int = NO_VALUE) -> Style:
         """The level `ink` on the level `paper`; NO_VALUE leaves the terminal's own colour."""
-        if (ink, paper) not in self._styles:
-            self._styles[ink, paper] = Style.from_color(self._color(ink), self._color(paper))
-        return self._styles[ink, paper]
+        return Style.from_color(self._color(ink), self._color(paper))
 
-    def readable(self, paper: int) -> Style:
+    def _readable(self, paper: int) -> Style:
         """Black or white on the level `paper`."""
-        if paper not in self._readable:
-            background = self._color(paper) or Color.default()
-            ink = Color.from_ansi(16 if readable_on(background.get_truecolor()) == BLACK else 231)
-            self._readable[paper] = Style.from_color(ink, background)
-        return self._readable[paper]
+        background = self._color(paper) or Color.default()
+        ink = Color.from_ansi(16 if readable_on(background.get_truecolor()) == BLACK else 231)
+        return Style.from_color(ink, background)
 
     @property
     def glyphs(self) -> str:
@@ -151,7 +139,7 @@ class Brush:
         if level == NO_VALUE:
             return None
         if self.color_system == "256":
-            return Color.from_ansi(self.colormap.index(level))
+            return Color.from_ansi(step(self.colormap.indexes, level))
         return Color.from_rgb(*self.colormap.table[level])
 
 

@@ -1,8 +1,9 @@
 """Series of numbers as a plot of Braille dots (2 × 4 a cell) with axes."""
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -34,11 +35,9 @@ class Series:
 
 @dataclass(frozen=True)
 class Plot:
-    """Series over one x axis, later ones on top. Points that are not finite are left out.
-
-    `height` is in lines, without the x axis; ranges are those of the points where they are None, and what is beyond
-    `y_range` is cut off. `gutter`: cells left of the y axis at least, so that plots under each other stand in line.
-    """
+    """Series over one x axis, later ones on top. Points that are not finite are left out. `height` is in lines, without
+    the x axis; ranges are those of the points where they are None, and what is beyond `y_range` is cut off. `gutter`:
+    cells left of the y axis at least, so that plots under each other stand in line."""
 
     series: tuple[Series, ...]
     x_label: str
@@ -62,12 +61,12 @@ class Plot:
         canvas = _Canvas(width, self.height, (first, last), (low, high), options.ascii_only)
         for series, (series_xs, series_ys) in zip(self.series, points, strict=True):
             canvas.draw(series, series_xs, series_ys)
-        for number, line in enumerate(canvas.lines()):
+        for number in range(self.height):
             edge = _written("┤" if number in names else "│", options.ascii_only)
             yield Segment(f"{names.get(number, ''):>{gutter}} {edge}", Style(dim=True))
-            yield from line
+            yield from (canvas.cell(number, column) for column in range(width))
             yield Segment.line()
-        yield from self._x_axis(gutter, canvas.width, first, last, options.ascii_only)
+        yield from self._x_axis(gutter, width, first, last, options.ascii_only)
 
     def _x_axis(self, gutter: int, width: int, first: float, last: float, ascii_only: bool) -> RenderResult:
         yield Text(" " * gutter + _written(" └" + "─" * width, ascii_only), style="dim")
@@ -96,11 +95,9 @@ class _Canvas:
     x_range: tuple[float, float]
     y_range: tuple[float, float]
     ascii_only: bool
-
-    def __post_init__(self) -> None:
-        self._bits = np.zeros((self.height, self.width), dtype=np.intp)
-        self._styles: dict[tuple[int, int], str] = {}
-        self._markers: dict[tuple[int, int], str] = {}
+    bits: dict[tuple[int, int], int] = field(default_factory=lambda: defaultdict(int))
+    styles: dict[tuple[int, int], str] = field(default_factory=dict)
+    markers: dict[tuple[int, int], str] = field(default_factory=dict)
 
     def draw(self, series: Series, xs: NDArray[np.float64], ys: NDArray[np.float64]) -> None:
         dots_x = _scaled(xs, *self.x_range, self.width * 2)
@@ -110,10 +107,8 @@ class _Canvas:
                 self._mark(y, x, series.marker, series.style)
             return
         previous = None
-        for x in range(self.width * 2):
+        for x in np.unique(dots_x).tolist():
             here = dots_y[dots_x == x]
-            if not len(here):
-                continue
             if previous:
                 self._join(*previous, x, int(here[0]), series.style)
             for y in range(int(here.min()), int(here.max()) + 1):
@@ -124,20 +119,17 @@ class _Canvas:
         if series.letter and previous:
             self._mark(previous[1] // 4, previous[0] // 2, series.letter, series.style)
 
-    def lines(self) -> list[list[Segment]]:
-        return [[self._cell(row, column) for column in range(self.width)] for row in range(self.height)]
-
-    def _cell(self, row: int, column: int) -> Segment:
-        bits = int(self._bits[row, column])
-        sign = self._markers.get((row, column)) or (chr(0x2800 + bits) if bits else " ")
-        if self.ascii_only and (row, column) not in self._markers:
+    def cell(self, row: int, column: int) -> Segment:
+        bits = self.bits[row, column]
+        sign = self.markers.get((row, column)) or (chr(0x2800 + bits) if bits else " ")
+        if self.ascii_only and (row, column) not in self.markers:
             sign = " '.:"[bool(bits & _UPPER) + 2 * bool(bits & _LOWER)]
-        style = self._styles.get((row, column))
+        style = self.styles.get((row, column))
         return Segment(sign, Style.parse(style) if style else None)
 
     def _mark(self, row: int, column: int, marker: str, style: str) -> None:
-        self._markers[row, column] = _written(marker, self.ascii_only)
-        self._styles[row, column] = style
+        self.markers[row, column] = _written(marker, self.ascii_only)
+        self.styles[row, column] = style
 
     def _join(self, x0: int, y0: int, x1: int, y1: int, style: str) -> None:
         steps = max(abs(x1 - x0), abs(y1 - y0), 1)
@@ -145,8 +137,8 @@ class _Canvas:
             self._dot(round(x0 + (x1 - x0) * step / steps), round(y0 + (y1 - y0) * step / steps), style)
 
     def _dot(self, x: int, y: int, style: str) -> None:
-        self._bits[y // 4, x // 2] |= _DOTS[y % 4][x % 2]
-        self._styles[y // 4, x // 2] = style
+        self.bits[y // 4, x // 2] |= _DOTS[y % 4][x % 2]
+        self.styles[y // 4, x // 2] = style
 
 
 def _written(signs: str, ascii_only: bool) -> str:

@@ -91,8 +91,7 @@ def int8_product(rows: Tensor, quantized: Tensor, scale: Tensor) -> Tensor:
 
 def softmax_gradient(gradient: Tensor, weights: Tensor) -> Tensor:
     """P ⊙ (G − rowsum(P ⊙ G)): the gradient of a softmax P by what it was taken of, from that by P; all (…, S)."""
-    found = _first(softmax_backward_data, gradient, weights, -1, weights.dtype)
-    if found is not None:
+    if (found := _first(softmax_backward_data, gradient, weights, -1, weights.dtype)) is not None:
         return found
     precise = torch.promote_types(weights.dtype, torch.float32)
     g, p = gradient.to(precise), weights.to(precise)
@@ -101,8 +100,7 @@ def softmax_gradient(gradient: Tensor, weights: Tensor) -> Tensor:
 
 def dropped_out(x: Tensor, rate: float) -> tuple[Tensor, Tensor]:
     """Dropout that tells what it has kept: x / (1 − rate) where it survives and 0 elsewhere, and a mask."""
-    found = _first(native_dropout, x, rate, True)
-    if found is not None:
+    if (found := _first(native_dropout, x, rate, True)) is not None:
         return found
     survivors = torch.rand_like(x, dtype=torch.float32) >= rate
     return x * survivors / (1 - rate), survivors

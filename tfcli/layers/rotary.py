@@ -43,12 +43,12 @@ def rotation(positions: Tensor, frequencies: Tensor, layout: PositionLayout = "h
 def rotary_frequencies(model: ModelSection, length: int = 0) -> Tensor:
     """Each pair's angle from one position to the next, (R / 2,); "dynamic": by the `length` beyond the context."""
     size, base, factor = model.turned_size, model.position_base, model.position_scaling
-    if model.position_scaling_kind == "linear":
-        return _plain(size, base) / factor
     if model.position_scaling_kind == "dynamic":
         growth = factor * max(length, model.max_seq_len) / model.max_seq_len - (factor - 1)
-        return _plain(size, base * growth ** (size / (size - 2)))
-    frequencies = _plain(size, base)
+        base, factor = base * growth ** (size / (size - 2)), 1.0
+    frequencies: Tensor = base ** -(torch.arange(0, size, 2, dtype=torch.float64) / size)
+    if model.position_scaling_kind in ("linear", "dynamic"):
+        return frequencies / factor
     context, (low, high) = model.position_trained_len or model.max_seq_len, model.turns
     if model.position_scaling_kind == "llama3":  # from low to high, in even steps of turns
         kept = ((context * frequencies / (2 * math.pi) - low) / (high - low)).clamp(0, 1)
@@ -57,11 +57,6 @@ def rotary_frequencies(model: ModelSection, length: int = 0) -> Tensor:
         begin, end = max(math.floor(first), 0), min(math.ceil(last), size - 1)
         kept = 1 - ((torch.arange(size // 2).double() - begin) / (end - begin or 0.001)).clamp(0, 1)
     return frequencies * (kept + (1 - kept) / factor)
-
-
-def _plain(size: int, base: float) -> Tensor:
-    exponents: Tensor = torch.arange(0, size, 2, dtype=torch.float64) / size
-    return base**-exponents
 
 
 def rotate(x: Tensor, by: Rotation | None) -> Tensor:

@@ -93,10 +93,8 @@ def labelled_hidden(model: Transformer, batch: Batch, device: torch.device) -> t
 
 def _hidden(model: Transformer, batch: Batch, device: torch.device) -> Tensor:
     sides = [_on(side, device) for side in (batch.input_ids, batch.decoder_input_ids) if side is not None]
-    padding_mask = None if batch.padding_mask is None else _on(batch.padding_mask, device)
-    told = {"document_starts": batch.document_starts, "prefix": batch.prefix}
-    seen = {name: _on(array, device) for name, array in told.items() if array is not None}
-    return model.hidden(*sides, padding_mask, **seen)
+    masks = {name: getattr(batch, name) for name in ("padding_mask", "document_starts", "prefix")}
+    return model.hidden(*sides, **{name: _on(array, device) for name, array in masks.items() if array is not None})
 
 
 def _on(array: object, device: torch.device) -> Tensor:

@@ -300,9 +300,8 @@ def part_of_parameter(name: str) -> ParameterPart:
     modules = name.split(".")
     if any(module.endswith("norm") for module in modules):
         return "norms"
-    for part in _PARTS:
-        if part in modules:
-            return part
+    if named := [part for part in _PARTS if part in modules]:
+        return named[0]
     if "relative_bias" in modules:
         return "attention"
     assert any(module == "positions" or module.endswith("embedding") for module in modules), name

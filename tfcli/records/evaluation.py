@@ -76,10 +76,8 @@ class Scores:
     `context` tokens, each `stride` behind the last (None: none overlap as there are no windows, or they must not).
     `precision` is that of the weights. `text_start` are the tokens that stood before each text, and `unscored` counts
     first tokens that nothing stood before: they are in no score. `pseudo_perplexity` is that of `pseudo_tokens` tokens,
-    each masked alone.
-
-    Of a task head, `tokens` are labels, and accuracy is beside `chance`, that of whoever always says the most frequent
-    one. `confusion` counts how often each of the `labels`, by row, was taken for each, by column."""
+    each masked alone. Of a task head, `tokens` are labels, and accuracy is beside `chance`, that of whoever always says
+    the most frequent one. `confusion` counts how often each of the `labels`, by row, was taken for each, by column."""
 
     run: str
     objective: str

@@ -26,11 +26,9 @@ class Contribution:
 
 @dataclass(frozen=True)
 class Attribution:
-    """The logit of `token` at a position, less that of `against` where there is one, as a sum.
-
-    `logit` is the model's own number, which the values of `parts` add up to. `best` are the two likeliest tokens.
-    `gated`: the head is not linear, and its activation is taken as a factor that stays as it is.
-    """
+    """The logit of `token` at a position, less that of `against` where there is one, as a sum. `logit` is the model's
+    own number, which the values of `parts` add up to. `best` are the two likeliest tokens. `gated`: the head is not
+    linear, and its activation is taken as a factor that stays as it is."""
 
     tokens: tuple[str, ...]
     position: int

@@ -56,23 +56,14 @@ def tokens(run: LoadedRun, text: str, *, words: bool = False) -> TokensRecord:
         of_positions = added.float().reshape(-1, added.shape[-1]).norm(dim=1).tolist()
     spans = _spans(tokenizer, text, ids)
     rows = []
-    for position, (token, label) in enumerate(zip(ids, tokenizer.labels(ids), strict=True)):
+    for position, (token, label, *lengths) in enumerate(
+        zip(ids, tokenizer.labels(ids), norms, of_positions, strict=True)
+    ):
         is_special, is_unknown = token in tokenizer.special_ids, token == tokenizer.roles.unk
         role: TokenRole = "unknown" if is_unknown else "special" if is_special else "text"
         first, end = spans.get(position, (None, None))
-        rows.append(
-            TokenRow(
-                position=position,
-                token_id=token,
-                token=label,
-                role=role,
-                first=first,
-                end=end,
-                bytes=_bytes(label, None if first is None else text[first:end], role),
-                norm=norms[position],
-                position_norm=of_positions[position],
-            )
-        )
+        size = _bytes(label, None if first is None else text[first:end], role)
+        rows.append(TokenRow(position, token, label, role, first, end, size, *lengths))
     return TokensRecord(
         run=str(run.directory.path),
         algorithm=tokenizer.algorithm,
