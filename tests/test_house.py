@@ -19,6 +19,8 @@ SMALL = {
     "inspection/attribution/command.py": "a picture's command, as every picture has one",
     "inspection/gradients/command.py": "a picture's command, as every picture has one",
     "inspection/model/command.py": "a picture's command, as every picture has one",
+    "inspection/recurrent/command.py": "a picture's command, as every picture has one",
+    "inspection/recurrent/view.py": "what a picture is drawn by, as every picture has it",
     "inspection/scaling/command.py": "a picture's command, as every picture has one",
 }
 # Above 500 lines: each is one idea.

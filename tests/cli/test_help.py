@@ -58,6 +58,7 @@ CONTRACT = {
     "inspect model": "RUN --arch --preset --size --recipe --set --csv --svg --html --json",
     "inspect cost": "RUN --arch --preset --size --recipe --set --length --batch --heads --against --measure --threads"
     " --csv --svg --html --json",
+    "inspect recurrent": "TEXT --steps --seed --threads --csv --svg --html --json",
     "inspect scaling": "--queries --keys --seed --csv --svg --html --json",
     "inspect gradients": "RUN TEXT --arch --preset --size --recipe --set --target --seed --csv --svg --html --json",
     "inspect training": "RUN --json --csv --svg --html",

@@ -12,12 +12,13 @@ from tfcli.inspection.heads.command import heads
 from tfcli.inspection.model.command import model
 from tfcli.inspection.positions.command import positions
 from tfcli.inspection.predictions.command import lens, losses, predictions
+from tfcli.inspection.recurrent.command import recurrent
 from tfcli.inspection.scaling.command import scaling
 from tfcli.runs.command import training
 
 inspect_app = typer.Typer()
 for _command in (
     *(attention, positions, predictions, losses, lens, attribution, training, cost),
-    *(neighbours, heads, equivariance, model, tokens, scaling, gradients),
+    *(neighbours, heads, equivariance, model, tokens, scaling, gradients, recurrent),
 ):
     inspect_app.command()(_command)
