@@ -1,5 +1,6 @@
 """The Python API: three functions, and an import that costs nothing."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +16,22 @@ from tfcli.recipe.loading import build_recipe
 
 def test_importing_it_leaves_torch_alone() -> None:
     code = "import sys, tfcli; assert not {'torch', 'numpy', 'tokenizers', 'pydantic'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_what_is_returned_is_a_picture_in_a_notebook(trained: Callable[[str], Path]) -> None:
+    """Of a list all records; with the numbers of the layer and the head that were chosen; and only once it is asked."""
+    run = tfcli.load_run(trained("decoder"))
+    records = tfcli.attention(run, "Tom swam", layer=1, head=0)
+    assert isinstance(records, list) and records._repr_html_() == records[0]._repr_html_()  # type: ignore[attr-defined]
+    assert "layer 1, head 0" in records[0]._repr_html_()  # type: ignore[attr-defined]
+    [text] = made = tfcli.generate(run, "Tom <b>", max_new_tokens=2)
+    picture = made._repr_html_()
+    assert "&lt;b&gt;" in picture and "2" in picture and text.text and picture.startswith("<div")
+    filled = tfcli.generate(tfcli.load_run(trained("encoder")), "Tom <mask>")
+    assert "mask 1 of 1" in " ".join(re.sub("<[^>]*>", " ", filled._repr_html_()).split())
+    code = "import sys, tfcli.records.generation, tfcli.inspection.attention as records\n"
+    code += "assert not {'rich', 'torch'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -6,7 +6,7 @@
     print(tfcli.generate(run, "One day", temperature=0.8)[0].text)
     tfcli.attention(run, "Tom swam to the bank")[0].weights.shape      # (L, H, T, S)
 
-Importing it is cheap: PyTorch is loaded by the first call.
+Importing it is cheap: PyTorch is loaded by the first call. In a notebook, what they return is shown as its picture.
 """
 
 TYPE_CHECKING = False  # nothing is imported here, so that `__main__` comes at once to answer signals
@@ -50,11 +50,14 @@ def generate(run: "LoadedRun", prompt: str = "", **settings: "Any") -> "Made":
     Raises:
         UsageError: the prompt or a setting does not fit the model.
     """
+    import tfcli.generation.view  # noqa: F401 (notebooks draw by it)
+    from tfcli.draw import Shown
     from tfcli.generation.generate import generate as make
     from tfcli.recipe.loading import generation_settings
 
     chosen = generation_settings(run.recipe, settings)
-    return make(run, prompt, chosen, sample=chosen.temperature > 0 if "temperature" in settings else None)
+    made = make(run, prompt, chosen, sample=chosen.temperature > 0 if "temperature" in settings else None)
+    return Shown(made) if isinstance(made, list) else made
 
 
 def attention(run: "LoadedRun", text: str, target: "str | None" = None, **choice: "Any") -> "list[AttentionRecord]":
@@ -69,6 +72,8 @@ def attention(run: "LoadedRun", text: str, target: "str | None" = None, **choice
         UsageError: the text is longer than the context, there is no such layer, head or part, or a target is given to a
             model that takes none.
     """
+    import tfcli.inspection.attention.view  # noqa: F401 (notebooks draw by it)
+    from tfcli.draw import Shown
     from tfcli.errors import UsageError
     from tfcli.inspection.attention import AttentionHeads
     from tfcli.inspection.attention.choice import AttentionChoice
@@ -77,4 +82,4 @@ def attention(run: "LoadedRun", text: str, target: "str | None" = None, **choice
     found = inspect_attention(run, text, AttentionChoice(target=target, **choice))
     if not isinstance(found, AttentionHeads):
         raise UsageError("attention gives weights, and this choice is a list or a comparison", "leave it out")
-    return list(found.narrowed())
+    return Shown(found.narrowed())

@@ -68,6 +68,16 @@ def test_the_python_api_works_as_the_page_says(
     assert output_of(code).splitlines()[-1] == "(2, 2, 21, 21)"
 
 
+def test_a_record_is_a_picture_in_a_notebook_as_the_page_says(
+    trained: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "decoder").symlink_to(trained("decoder"))
+    monkeypatch.chdir(tmp_path)
+    [code] = blocks(DOCS / "inspection.md", "python")
+    assert output_of(code).splitlines()[-1] == "1"
+
+
 def test_transformers_reads_special_tokens_unless_told_otherwise(tokenizer: Tokenizer) -> None:
     transformers = pytest.importorskip("transformers")
     other = transformers.PreTrainedTokenizerFast(tokenizer_file="tokenizer.json")

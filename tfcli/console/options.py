@@ -46,6 +46,7 @@ Json = Annotated[bool, _output("--json", help="Print JSON with stable keys inste
 Csv = Annotated[bool, _output("--csv", help="Print the numbers as CSV instead.")]
 Svg = Annotated[Path | None, _output("--svg", metavar="F", help="Also write the picture as SVG.")]
 Html = Annotated[Path | None, _output("--html", metavar="F", help="Also write the picture as a web page.")]
+StepByStep = Annotated[bool, _output("--step", help="Show one step at a time: Enter goes on, Backspace back, q ends.")]
 Seed = Annotated[int | None, typer.Option("--seed", min=0, help=SEED_HELP, show_default=SEED_USUAL)]
 TextSeed = Annotated[int | None, typer.Option(min=0, help="Seed of the built-in generators of text.", show_default="0")]
 Device = Annotated[Devices, typer.Option("--device", help=DEVICE_HELP)]
@@ -85,9 +86,26 @@ class Outputs:
     def __post_init__(self) -> None:
         if self.csv and self.json:
             raise UsageError("--csv and --json are two forms of one result", "give one of the two")
-        for option, path in (("--svg", self.svg), ("--html", self.html)):
-            if path is not None:
-                require_output(path, option)
+        for name, path in vars(self).items():
+            if isinstance(path, Path):
+                require_output(path, f"--{name}")
+
+
+@dataclass(frozen=True)
+class Showing(Outputs):
+    """How the steps of a picture are shown, and where they go, as options."""
+
+    step: StepByStep = False
+    hide: Annotated[str | None, _output(metavar="NAME,…", help="Leave holes for weights, scores … or by name.")] = None
+    answers: Annotated[Path | None, _output(metavar="F", help="Write it whole: .svg, .html, .tex or text.")] = None
+    latex: Annotated[Path | None, _output(metavar="F", help="Also write formulas and matrices as LaTeX.")] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.step and (self.json or self.csv):
+            raise UsageError("--step shows pictures, and --json and --csv print none", "leave one of the two out")
+        if self.answers and not self.hide:
+            raise UsageError("--answers holds what --hide leaves out, and nothing is hidden", "add --hide weights")
 
 
 _COMMON = [
@@ -115,7 +133,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     groups: dict[str, tuple[Callable[..., Any], list[str]]] = {}
     parameters = inspect.signature(function, eval_str=True).parameters
     kind: Any
-    for name, parameter in sorted(parameters.items(), key=lambda item: item[1].annotation is Outputs):
+    for name, parameter in sorted(parameters.items(), key=lambda item: item[0] == "outputs"):
         kind, *rest = get_args(parameter.annotation) or (parameter.annotation,)
         if kind is Asked:
             inside = option_parameters([one for names in rest for one in names])
@@ -339,7 +357,8 @@ def present(
     html: Callable[[], str] | None = None,
 ) -> None:
     """Write the files that were asked for, then print the view, or JSON or CSV (of the `table`) instead. Files show the
-    view 120 columns wide, unless `svg` or `html` draw their own; `json` makes values of a form of their own."""
+    view 120 columns wide, unless `svg` or `html` draw their own; `json` makes values of a form of their own; the
+    steps of a stepwise one are `Showing`'s."""
     from tfcli.draw.svg import captioned, picture_html, picture_svg
     from tfcli.draw.tables import to_csv, to_json
 
@@ -353,5 +372,7 @@ def present(
         terminal.json((json or to_json)(record))
     elif outputs.csv:
         terminal.write(to_csv(table(record)))
+    elif isinstance(outputs, Showing) and outputs.step:
+        terminal.step_through(view)
     else:
         terminal.show(view)

@@ -2,9 +2,10 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, Literal
@@ -14,6 +15,25 @@ if TYPE_CHECKING:
 
 
 Color = Literal["auto", "always", "never"]
+
+
+_KEY = re.compile(r"\x1b[\[O][0-9;]*[A-Za-z~]|[\x00\xe0].|.", re.DOTALL)
+_BACK = {"\x7f", "\b", "\x1b[D", "\x1bOD", "\x1b[A", "\x1bOA", "\x1b[5~", "\xe0K", "\x00K", "\xe0H", "\x00H"}
+"""Backspace, left, up and a page up, as Unix and Windows send them."""
+
+
+def _keys(stack: ExitStack) -> Callable[[], str]:
+    """What reads the keys that are typed next, which are not echoed until the stack is closed."""
+    if sys.platform == "win32":
+        import typer
+
+        return typer.getchar
+    import termios
+    import tty
+
+    stack.callback(termios.tcsetattr, 0, termios.TCSADRAIN, termios.tcgetattr(0))
+    tty.setcbreak(0, termios.TCSADRAIN)
+    return lambda: os.read(0, 32).decode(errors="replace")
 
 
 @dataclass
@@ -37,6 +57,40 @@ class Terminal:
     def show(self, renderable: Any) -> None:
         """Print a part of the result."""
         self.out.print(renderable, markup=False, highlight=False)
+
+    def step_through(self, view: Any) -> None:
+        """Show a `Stepwise` view one step at a time, as keys ask; without a terminal, all at once."""
+        if not (is_terminal() and is_terminal(sys.stdin)) or self.out.is_dumb_terminal:
+            self.note("--step waits for keys, and this is no terminal: here are all steps at once.")
+            return self.show(view)
+        from rich.console import Group
+        from rich.segment import Segment, SegmentLines
+        from rich.text import Text
+
+        head, first, *others = view.parts()
+        steps, at = [Group(head, "", first), *others], 0
+        with self.out.screen(), ExitStack() as stack, suppress(EOFError):
+            typed = _keys(stack)
+            while True:
+                width, room = self.out.width, max(1, self.out.height - 1)
+                screens = [  # a step that is higher has several
+                    (f"Step {number} of {len(steps)}{', the rest' * (top > 0)}", lines[top : top + room])
+                    for number, step in enumerate(steps, start=1)
+                    for lines in [self.out.render_lines(step, pad=False)]
+                    for top in range(0, len(lines), room)
+                ]
+                place, lines = screens[at := min(max(at, 0), len(screens) - 1)]
+                line = Text(
+                    f"{place} · Enter goes on, Backspace back, q ends", "reverse", no_wrap=True, overflow="crop"
+                )
+                self.out.clear()
+                self.out.print(
+                    SegmentLines(Segment.set_shape(lines, width, room), new_lines=True), line, sep="", end=""
+                )
+                for key in _KEY.findall(typed()) or "q":
+                    if key in "qQ\x04\x1b":
+                        return None
+                    at += -1 if key in _BACK else 1
 
     def text(self, text: str) -> None:
         """Print a line of the result: never wrapped, never styled."""

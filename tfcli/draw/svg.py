@@ -5,8 +5,11 @@ circles, so that no font decides how it looks. Words stay text: they can be sear
 """
 
 import io
+from base64 import b64encode
 from collections.abc import Iterable, Iterator
+from hashlib import sha256
 from html import escape
+from importlib.resources import files
 from itertools import groupby
 from typing import Any
 
@@ -17,6 +20,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.terminal_theme import TerminalTheme
 
+from tfcli.draw import Stepwise
 from tfcli.draw.colors import RGB, hexadecimal
 from tfcli.draw.safe import printable, shortened
 
@@ -37,13 +41,12 @@ WIDTH = 120
 _NARROW = 44  # columns, in 384 pixels
 _CELL, _LINE, _MARGIN = 8, 18, 16
 _INK, _PAPER, _DIM = (26, 26, 26), (255, 255, 255), (102, 102, 102)
-# The sixteen colours of a terminal, dark enough to be read on white.
+# The sixteen colours of a terminal, dark enough to be read on white; `dark.css` has them for black.
 _SIXTEEN: list[RGB] = [
     *((26, 26, 26), (185, 28, 28), (21, 128, 61), (180, 83, 9)),
     *((29, 78, 216), (162, 28, 175), (14, 116, 144), (102, 102, 102)),
 ]
-# The same on a page of a dark screen; colours of maps stay as they are.
-_DARK = ("e6e6e6", "f87171", "4ade80", "fbbf24", "7aa2ff", "e879f9", "22d3ee", "a3a3a3")
+_DARK, _PAGE = ((files(__package__) / name).read_text("utf-8") for name in ("dark.css", "page.html"))
 _THEME = TerminalTheme(_PAPER, _INK, _SIXTEEN, _SIXTEEN)
 # Blocks as (left, top, right, bottom), in shares of a cell.
 _BLOCKS = {
@@ -65,36 +68,43 @@ _HEAVY = "┃━┏┓┗┛┡┩╇┳"
 _DOTS = ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 3), (1, 3))
 
 
-def picture_svg(view: Any, width: int = WIDTH) -> str:
-    """An SVG document of what a console of `width` columns shows of `view`, in 24-bit colour on white."""
+def picture_svg(view: Any, width: int = WIDTH, *, dark: bool = True) -> str:
+    """An SVG document of what a console of `width` columns shows of `view`, in 24-bit colour on white; `dark`: on black
+    for readers who have it so, by rules that would reach what stands beside it in a page."""
     lines = _console_lines(view, width)
     columns = max((sum(segment.cell_length for segment in line) for line in lines), default=0)
     wide, high = 2 * _MARGIN + _CELL * columns, 2 * _MARGIN + _LINE * len(lines)
     title = "".join(segment.text for segment in lines[0]).strip() if lines else ""
     parts = [part for number, line in enumerate(lines) for part in _line(line, _MARGIN + _LINE * number)]
     # Crisp edges leave no seam between neighbouring rectangles.
-    return svg_document(title, wide, high, parts, f" fill='{hexadecimal(_INK)}' shape-rendering='crispEdges'")
+    look = f" fill='{hexadecimal(_INK)}' shape-rendering='crispEdges'"
+    return svg_document(title, wide, high, [f"<style>{_DARK}</style>", *parts] if dark else parts, look)
 
 
 def picture_html(view: Any, width: int = WIDTH) -> str:
-    """A web page with the same picture, and that of a narrow console for a narrow screen; it needs no network."""
-    svg, narrow = picture_svg(view, width), picture_svg(view, _NARROW)
-    dark = "".join(
-        f'[fill="{hexadecimal(light)}"] {{ fill: #{ink} }} [stroke="{hexadecimal(light)}"] {{ stroke: #{ink} }} '
-        for light, ink in zip(_SIXTEEN, _DARK, strict=True)
-    )
-    title = svg.partition("<title>")[2].partition("</title>")[0]
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
-        f"<title>{title}</title>\n<style>\n:root {{ color-scheme: light dark }} body {{ margin: 0 }} "
-        "svg { max-width: 100%; height: auto } svg + svg { display: none }\n"
-        "@media (max-width: 700px) { svg:first-child { display: none } svg + svg { display: block } }\n"
-        "@media (prefers-color-scheme: dark) {\n"
-        f"body, svg > rect:first-of-type {{ background: #121212; fill: #121212 }}\n{dark}\n}}\n</style>\n"
-        f"</head>\n<body>\n<main>\n{svg}{narrow}</main>\n</body>\n</html>\n"
-    )
+    """A web page with the same picture, and that of a narrow console for a narrow screen; the steps of a stepwise view
+    one at a time, or all of them. It needs no network."""
+    parts = view.parts() if isinstance(view, Stepwise) else [view]
+    pictures = ["".join(picture_svg(part, columns, dark=False) for columns in (width, _NARROW)) for part in parts]
+    sections = [f"<section{' data-step' * (number > 0)}>\n{one}</section>\n" for number, one in enumerate(pictures)]
+    title = pictures[0].partition("<title>")[2].partition("</title>")[0]
+    return filled_page(_PAGE, TITLE=title, DARK=_DARK, PICTURES="".join(sections))
+
+
+def filled_page(page: str, **parts: str) -> str:
+    """A page with its parts in the places of ``__NAME__``, whose one script may run."""
+    script = page.partition("<script>")[2].partition("</script>")[0]
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    for name, part in {"HASH": f"sha256-{digest}", **parts}.items():
+        page = page.replace(f"__{name}__", part)
+    return page
+
+
+def picture_text(view: Any) -> str:
+    """What a console of 80 columns without colours shows."""
+    file = io.StringIO()
+    Console(width=80, file=file, color_system=None, force_jupyter=False).print(view)
+    return file.getvalue()
 
 
 def captioned(document: str, command: str, run: str = "", text: str = "") -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tfcli.console.options import Checkpoint, Device, Json, Run, Threads, command, open_run, use_threads
+from tfcli.console.options import Checkpoint, Device, Json, Run, StepByStep, Threads, command, open_run, use_threads
 from tfcli.console.settings import flag_of
 from tfcli.console.terminal import Terminal
 from tfcli.errors import UsageError
@@ -112,6 +112,7 @@ def generate(
     *,
     asked: GenerationOptions,
     trace: Trace = False,
+    step: StepByStep = False,
     show_beams: ShowBeams = False,
     checkpoint: Checkpoint = "best",
     precision: Precision = "float32",
@@ -146,6 +147,8 @@ def generate(
     from tfcli.runs.load import remark_on_first_foreign, usual
 
     given = asked.given()
+    if step and (json or not trace):
+        raise UsageError("--step shows the pictures of --trace one at a time", "add --trace, and leave --json out")
     asks = "--interactive asks for the prompts" if interactive else "--prompts names the prompts" if prompt_file else ""
     beside = "one is given" if prompts else "--prompts names some" if interactive and prompt_file else ""
     if asks and beside:
@@ -159,7 +162,7 @@ def generate(
     _require_use([*given, *shown], loaded.recipe.train.task or loaded.architecture, settings, sample)
     settled(loaded.model, loaded.tokenizer, settings, sample)  # refused before a prompt is waited for
     how: Literal["text", "trace", "beams"] = "trace" if trace else "beams" if show_beams else "text"
-    answers = Answers(terminal, loaded, settings, sample=sample, how=how, json=json)
+    answers = Answers(terminal, loaded, settings, sample=sample, how=how, json=json, step=step)
     if not prompts and not prompt_file and not interactive:
         if answers.has_one_answer or loaded.architecture != "decoder":
             needs = f"An {loaded.architecture}" if loaded.recipe.train.task is None else "A task head"
@@ -259,8 +262,8 @@ def _useless(
 
 @dataclass
 class Answers:
-    """Answers prompts, and shows each answer: the texts alone, each with its trace, or with the tree of its beams.
-    `sample` is as `generation.generate` takes it."""
+    """Answers prompts, and shows each answer: the texts alone, each with its trace (a `step` at a time), or with the
+    tree of its beams. `sample` is as `generation.generate` takes it."""
 
     terminal: Terminal
     run: "LoadedRun"
@@ -268,6 +271,7 @@ class Answers:
     sample: bool | None
     how: Literal["text", "trace", "beams"] = "text"
     json: bool = False
+    step: bool = False
     _said_full: bool = False
     _has_answered: bool = False
 
@@ -323,12 +327,15 @@ class Answers:
     def _show_inside(self, prompt: str) -> None:
         """Show a trace, or the tree of the beams."""
         from tfcli.generation.generate import beams, trace
-        from tfcli.generation.view import BeamTreeView, TraceView
+        from tfcli.generation.view import BeamTreeView, InferenceView, TraceView
 
         if self.how == "trace":
             steps = trace(self.run, prompt, self.settings, sample=self.sample)
-            view = partial(TraceView, translation=self.run.architecture == "encoder-decoder")
-            self.terminal.result(steps, view, json=self.json)
+            translation = self.run.architecture == "encoder-decoder"
+            if self.step:
+                self.terminal.step_through(InferenceView(steps, translation))
+            else:
+                self.terminal.result(steps, partial(TraceView, translation=translation), json=self.json)
             self._note_full(steps.generated)
         else:
             tree = beams(self.run, prompt, self.settings)

@@ -1,15 +1,17 @@
 """Generated text, filled masks, traces and beam trees in the terminal."""
 
+import tomllib
 from collections import Counter, namedtuple
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import NamedTuple
 
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.text import Text
 
-from tfcli.draw import View
+from tfcli.draw import Stepwise, View
 from tfcli.draw.numbers import percent, percent_in_four, plural
 from tfcli.draw.safe import fit, printable, shortened, token_label, widest
 from tfcli.draw.tables import bar, dim, heading
@@ -28,14 +30,13 @@ from tfcli.records.generation import (
 
 
 @dataclass(frozen=True)
-class GeneratedView:
+class GeneratedView(View[Generated]):
     """The prompt, the continuation, and how likely it was; a translation stands under its source."""
 
-    generated: Generated
     translation: bool = False
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        made = self.generated
+        made = self.record
         yield Text.assemble(
             (printable(made.prompt, keep_newlines=True), "dim"),
             "\n→ " if self.translation else "",
@@ -95,15 +96,14 @@ _LONGEST_LABEL = 16
 
 
 @dataclass(frozen=True)
-class TraceView:
+class TraceView(View[Trace]):
     """Candidates stand in the order of their probability, as many as fit, the chosen one always among them. The bars
     show probabilities under the model itself; what penalties and filters ruled out is dim and marked."""
 
-    trace: Trace
     translation: bool = False
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        steps, ascii_only = self.trace.steps, options.ascii_only
+        steps, ascii_only = self.record.steps, options.ascii_only
         width = options.max_width
         chosen_width = max(5, widest(tuple(token_label(step.token) for step in steps)))
         room = min(chosen_width, _LONGEST_LABEL if width >= 100 else _LONGEST_LABEL // 2)
@@ -113,7 +113,37 @@ class TraceView:
         for number, step in enumerate(steps, start=1):
             yield _row(number, step, room, layout, ascii_only)
         yield from dim(f"p: under the model itself   chance: in the draw   {chosen} chosen   {ruled_out} ruled out")
-        yield GeneratedView(self.trace.generated, self.translation)
+        yield GeneratedView(self.record.generated, self.translation)
+
+
+@dataclass(frozen=True)
+class InferenceView(Stepwise[Trace]):
+    """Inference one token at a time: what the model has read, what may come, what came; then the whole trace."""
+
+    translation: bool = False
+
+    def parts(self) -> list[RenderableType]:
+        """A picture a token, and the trace."""
+        drawings = tomllib.loads((files(__package__) / "inference.toml").read_text("utf-8"))
+        drawing, nothing = drawings["encoder-decoder" if self.translation else "decoder"], "nothing but the start"
+        parts, source, made = list[RenderableType](), self.record.generated.prompt, ""
+        for step in self.record.steps:
+            text, so_far = (printable(one) or nothing for one in (source + made, made))
+            read = Text(drawing.format(text=text, source=printable(source), so_far=so_far).rstrip())
+            parts.append(Group(read, StepView(step)))
+            made += step.token
+        return [Text("Inference, one token at a time", "bold"), *parts, TraceView(self.record, self.translation)]
+
+
+class StepView(View[TraceStep]):
+    """The candidates of one token, and the one that came."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        step = self.record
+        shown = [Candidate(one.token, one.probability) for one in step.options]
+        yield from candidate_bars(shown, step.token, options.max_width, ascii_only=options.ascii_only)
+        chance = "the likeliest is taken" if step.chance == 1 else f"drawn with chance {percent(step.chance)}"
+        yield Text.assemble((token_label(step.token), "bold"), (f": {chance}, and joins the text", "dim"))
 
 
 def _row(number: int, step: TraceStep, room: int, layout: Row, ascii_only: bool) -> Text:

@@ -59,6 +59,7 @@ class AttentionRecord(AttentionTokens):
         names: what each entry of the first axis is where it is no layer's own heads: "layer 0, mean of 4 heads".
         query_positions: where the queries stand in their text, key_positions: the keys; () for 0, 1, 2 …
         formula: how this model makes scores.
+        first: the numbers of the first layer and head, where they were narrowed.
         query_words: the words that the whole text's tokens spell, key_words: those of the keys' text; () for unknown.
         residuals: whether each layer's output is added to what it reads.
         mask: True where a query may look, the same for all layers and heads; None: where its weight is not 0.
@@ -80,6 +81,7 @@ class AttentionRecord(AttentionTokens):
     query_words: tuple[Word, ...] = ()
     key_words: tuple[Word, ...] = ()
     residuals: bool = True
+    first: tuple[int, int] = (0, 0)
 
     @property
     def telling(self) -> NDArray[np.bool_]:
@@ -114,7 +116,9 @@ class AttentionRecord(AttentionTokens):
     def narrowed(self, layer: int | None, head: int | None) -> AttentionRecord:
         """The record with the asked layer and head alone; None: all. The axes stay."""
         layers, heads = (slice(None) if one is None else slice(one, one + 1) for one in (layer, head))
-        return replace(self.each(lambda values: values[layers, heads]), names=self.names[layers])
+        found = self.each(lambda values: values[layers, heads])
+        focus = self.focus[0] if layer is None else 0, self.focus[1] if head is None else 0
+        return replace(found, names=self.names[layers], focus=focus, first=(layer or 0, head or 0))
 
     def each(self, part: Callable[[NDArray[np.float32]], NDArray[np.float32]]) -> AttentionRecord:
         """The record with a part of its weights, and of its scores and bias where it has them."""
@@ -134,7 +138,7 @@ class AttentionRecord(AttentionTokens):
 
     def place(self, layer: int, head: int) -> str:
         """What a layer and a head of `weights` are: "layer 1, head 0", or what stands in their place."""
-        return self.names[layer] if self.names else f"layer {layer}, head {head}"
+        return self.names[layer] if self.names else f"layer {layer + self.first[0]}, head {head + self.first[1]}"
 
 
 def _are_words(

@@ -1,7 +1,5 @@
 """Attention matrices as an SVG of plain rectangles, and a page of all heads: the same bytes always, nothing fetched."""
 
-import base64
-import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from html import escape
@@ -14,7 +12,7 @@ from numpy.typing import NDArray
 
 from tfcli.draw.colors import NO_VALUE, VIRIDIS, WEIGHTS, hexadecimal, levels, readable_on
 from tfcli.draw.safe import in_room, widest
-from tfcli.draw.svg import rectangle, svg_document
+from tfcli.draw.svg import filled_page, rectangle, svg_document
 from tfcli.inspection.attention import AttentionRecord
 from tfcli.inspection.attention.matrix_view import KIND_NAMES, Matrix, head_sums, labels, pooled, sides
 
@@ -151,14 +149,11 @@ def attention_html(records: Sequence[AttentionRecord], *, layer: int = 0, head: 
     data = {
         "records": [{**_record(record), "layer": layer, "head": head} for record in records],
         "palettes": {name: [hexadecimal(color) for color in chosen.table] for name, chosen in palettes.items()},
-        "focus": [len(records) - 1, last.focus[0] - layer, last.focus[1] - head],
+        "focus": [len(records) - 1, *last.focus],
     }
     # "</script>" or "<!--" inside a token must not end the data block.
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c").replace(">", "\\u003e")
-    page = _PAGE.read_text(encoding="utf-8")
-    script = page.partition("<script>")[2].partition("</script>")[0]
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return page.replace("__HASH__", f"sha256-{digest}").replace("__DATA__", text)
+    return filled_page(_PAGE.read_text(encoding="utf-8"), DATA=text)
 
 
 def _record(record: AttentionRecord) -> dict[str, Any]:

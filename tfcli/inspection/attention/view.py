@@ -52,6 +52,16 @@ def attention_view(record: AttentionRecord, kept: int = 0) -> Group:
     return Group(weights_matrix(record, kept), *([Text(seen)] if seen else []))
 
 
+class AttentionView(View[AttentionRecord]):
+    """Of several heads all of them small; and the one in focus."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if self.record.weights[..., 0, 0].size > 1:
+            yield attention_overview(self.record, "all")
+            yield ""
+        yield attention_view(self.record)
+
+
 _AROUND = 17  # lines of a screen that a story and the commands behind a picture take
 _LONGEST = 24  # cells of a label
 _ROW_BAR, _EDGE_BAR = 40, 20

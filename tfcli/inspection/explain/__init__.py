@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+HOLE = "____"
+"""What stands for a number that is left out."""
 NotationName = Literal["bishop", "udl", "cs224n", "inf721", "encoder"]
 MatrixKind = Literal["signed", "weights", "mask"]
 """Numbers around 0; shares of 1; what may be attended to (0) and what not (−∞)."""
@@ -22,7 +24,7 @@ class Matrix:
     """A matrix as a notation writes it: with tokens down, or across where its tokens are columns.
 
     `axes` are the symbols of its two sizes ("N", "D"). `sums` are shown beside rows or under columns, where these are
-    distributions. −∞ stands for what a mask hides. Shape: values (R, C).
+    distributions. −∞ stands for what a mask hides. One of holes has lost its numbers. Shape: values (R, C).
     """
 
     name: str
@@ -32,6 +34,7 @@ class Matrix:
     axes: tuple[str, str]
     kind: MatrixKind = "signed"
     sums: Literal["rows", "columns"] | None = None
+    holes: bool = False
 
 
 @dataclass(frozen=True)
@@ -45,13 +48,15 @@ class Measure:
 
 @dataclass(frozen=True)
 class Step:
-    """One step: its formula, the matrices that go in and come out, what was measured, and a few words."""
+    """One step: its formula, the matrices that go in and come out, what was measured, and a few words; or a drawing or
+    a listing, whose lines stay as they are."""
 
     title: str
     formula: str
     matrices: tuple[Matrix, ...] = ()
     measures: tuple[Measure, ...] = ()
     note: str = ""
+    lines: str = ""
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tfcli.console.options import Checkpoint, Kind, Outputs, Target, Weights, command, first_given, present, use_threads
+from tfcli.console.options import Checkpoint, Kind, Showing, Target, Weights, command, first_given, present, use_threads
 from tfcli.console.settings import flag_of, usual
 from tfcli.console.stdin import read_text
 from tfcli.console.terminal import Terminal
 from tfcli.errors import UsageError
 from tfcli.inspection.explain import NotationName
+from tfcli.outputs import about, write_output
 
 if TYPE_CHECKING:
     from tfcli.inspection.explain import Explanation
@@ -107,23 +108,35 @@ class Reading:
         return of_run(weights.load(self.run), text, target=self.target, kind=self.kind, layer=self.layer or 0)
 
 
-def present_steps(terminal: Terminal, outputs: Outputs, explanation: "Explanation") -> None:
-    """Show the steps of an explanation with every matrix, as a picture, JSON or CSV."""
-    from tfcli.inspection.explain.view import ExplanationView, explanation_table
+def present_steps(terminal: Terminal, outputs: Showing, whole: "Explanation", drawn: Any = None) -> None:
+    """Show the steps of an explanation with every matrix, as a picture, JSON or CSV; `drawn`: as another view."""
+    from tfcli.draw.svg import captioned, picture_html, picture_svg, picture_text
+    from tfcli.inspection.explain.handout import with_holes
+    from tfcli.inspection.explain.view import ExplanationView, explanation_latex, explanation_table
 
-    present(terminal, outputs, ExplanationView(explanation), explanation, explanation_table)
+    drawn = drawn or ExplanationView
+    shown = with_holes(whole, [name.strip() for name in outputs.hide.split(",")]) if outputs.hide else whole
+    if outputs.latex:
+        write_output(outputs.latex, "--latex", explanation_latex(shown))
+    if path := outputs.answers:
+        draw = {".svg": picture_svg, ".html": picture_html}.get(path.suffix.lower(), picture_text)
+        page = explanation_latex(whole) if path.suffix.lower() == ".tex" else draw(drawn(whole))
+        write_output(path, "--answers", page if draw is picture_text else captioned(page, **about))
+    view = drawn(shown)
+    present(terminal, outputs, view, view.record, lambda _: explanation_table(shown))
 
 
 @command
 def attention(
     terminal: Terminal,
-    outputs: Outputs,
+    outputs: Showing,
     *,
     reading: Annotated[
         Reading,
         ("text", "run", *_OF_LAYER, "head", *_SIZES, "score", "projection", "bias", "integers", "seed", *_GIVEN),
     ],
     cosines: Annotated[bool, typer.Option("--cosines", help="Show cosines beside dot products.")] = False,
+    code: Annotated[bool, typer.Option("--code", help="Add Bishop's algorithm as PyTorch that runs.")] = False,
     notation: NotationOption = "bishop",
     weights: Weights,
 ) -> None:
@@ -143,19 +156,25 @@ def attention(
       tfcli explain attention "Tom swam" --run runs/decoder-1 --head 1
     """
     from tfcli.inspection.explain.attention import explain_attention
+    from tfcli.inspection.explain.handout import flow, listing
 
     if reading.projection is not None and (other := reading.first_of(("score", "bias", "head_dim", "value_dim"))):
         raise UsageError("--projection none takes X itself for queries, keys and values", f"leave {other} out")
     if reading.projection is not None and reading.heads not in (None, 1):
         raise UsageError(f"Without projections there is one head, and not {reading.heads}", "leave --heads out")
-    explanation = explain_attention(reading.subject(weights), notation, head=reading.head, with_cosines=cosines)
-    present_steps(terminal, outputs, explanation)
+    if code and outputs.hide:
+        raise UsageError("--code computes what --hide leaves out", "give one of the two")
+    subject = reading.subject(weights)
+    explanation = explain_attention(subject, notation, head=reading.head, with_cosines=cosines)
+    steps = flow(subject, explanation, subject.heads(reading.head)) + explanation.steps
+    steps += (listing(subject, reading.head),) if code else ()
+    present_steps(terminal, outputs, replace(explanation, steps=steps))
 
 
 @command
 def layer(
     terminal: Terminal,
-    outputs: Outputs,
+    outputs: Showing,
     *,
     reading: Annotated[Reading, ("text", "run", *_OF_LAYER, *_SIZES, "bias", "integers", "norm_placement", "seed")],
     shapes: Annotated[bool, typer.Option("--shapes", help="Show only the shape of every tensor.")] = False,
@@ -177,6 +196,8 @@ def layer(
 
     subject = reading.subject(weights)
     if shapes:
+        if outputs.step or outputs.hide or outputs.latex:
+            raise UsageError("--shapes is one table without numbers", "leave --step, --hide and --latex out")
         trace = trace_shapes(subject, notation)
         present(terminal, outputs, ShapesView(trace), trace, shapes_table)
     else:
@@ -186,7 +207,7 @@ def layer(
 @command
 def masking(
     terminal: Terminal,
-    outputs: Outputs,
+    outputs: Showing,
     *,
     text: Annotated[str | None, _text("INF721's scores", "The text to read, or the names of your scores")] = None,
     reading: Annotated[Reading, ("run", "layer", "target", "head", *_SIZES, "integers", "seed")],
@@ -230,7 +251,7 @@ def masking(
 @command
 def positions(
     terminal: Terminal,
-    outputs: Outputs,
+    outputs: Showing,
     text: Text = None,
     run: OfRun = None,
     d_model: Annotated[int | None, _SIZE("4", _OF_VECTORS)] = None,
@@ -254,7 +275,7 @@ def positions(
     """
     from tfcli.inspection.explain.positions import embedded_by_run, explain_positions, toy_embeddings
     from tfcli.inspection.explain.subject import EXAMPLE
-    from tfcli.inspection.explain.view import PositionExplanationView, explanation_table
+    from tfcli.inspection.explain.view import PositionExplanationView
     from tfcli.runs.load import load_run
 
     if not 1 < base < inf:
@@ -269,8 +290,8 @@ def positions(
     else:
         embedded = embedded_by_run(load_run(run, checkpoint), read)
     record = explain_positions(embedded, notation, base=base, length=length)
-    table = explanation_table(record.explanation)
-    present(terminal, outputs, PositionExplanationView(record), record, lambda _: table)
+    as_chosen = record.explanation
+    present_steps(terminal, outputs, as_chosen, lambda one: PositionExplanationView(replace(record, explanation=one)))
 
 
 _OF_DRAWN_TOY = {"temperature": 0.5, "top_k": 3, "top_p": 0.9, "beam": 2, "seed": 0}
@@ -283,7 +304,7 @@ def _of_draw(name: str, about: str, **limits: Any) -> Any:
 @command
 def decoding(
     terminal: Terminal,
-    outputs: Outputs,
+    outputs: Annotated[Showing, ("csv", "svg", "html", "json", "step")],
     text: Annotated[str | None, _text(False, "What a run goes on from")] = None,
     run: Annotated[Path | None, usual("a toy language", "A trained model.", metavar="RUN")] = None,
     temperature: Annotated[float | None, _of_draw("temperature", "Divides the logits; 0: greedy.", min=0)] = None,

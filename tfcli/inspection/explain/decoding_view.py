@@ -2,16 +2,17 @@
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import TypeVar
 
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.segment import Segment
 from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from tfcli.draw import View
+from tfcli.draw import Stepwise
 from tfcli.draw.colors import has_colors
 from tfcli.draw.numbers import exact, plural
 from tfcli.draw.safe import fit, printable, token_label, widest
@@ -27,20 +28,43 @@ _LONGEST_LABEL, _BAR = 14, 16
 _Value = TypeVar("_Value", int, float)
 
 
-class DecodingView(View[DecodingRecord]):
+class DecodingView(Stepwise[DecodingRecord]):
     """Every step, then the two searches and the tree of the second."""
 
+    def parts(self) -> list[RenderableType]:
+        """Who writes, and how it draws; the new tokens, then what two searches find."""
+        source = "a toy language" if self.record.source is None else printable(self.record.source)
+        title = f"Decoding step by step · {source} · {exact(self.record.vocabulary)} tokens"
+        steps = [_Step(self.record, number) for number in range(len(self.record.steps))]
+        head, searches = Group(*heading(title, _formula(self.record))), Group(*_searches(self.record))
+        return [head, *steps, searches, BeamTreeView(self.record.tree)]
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One new token: its candidates, and the draw on a line from 0 to 1."""
+
+    record: DecodingRecord
+    number: int
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        record = self.record
-        source = "a toy language" if record.source is None else printable(record.source)
-        yield from heading(f"Decoding step by step · {source} · {exact(record.vocabulary)} tokens", _formula(record))
-        for number, step in enumerate(record.steps, start=1):
-            yield Text()
-            yield from _step(record, number, step, options, has_colors(console))
-        yield Text()
-        yield from _searches(record)
-        yield Text()
-        yield BeamTreeView(record.tree)
+        record, step = self.record, self.record.steps[self.number]
+        text = printable(record.prompt + "".join(step.before))
+        yield Text.assemble((f"Step {self.number + 1}", "bold"), f"  what follows “{text}”?")
+        yield _candidates(record, step, options.max_width, ascii_only=options.ascii_only)
+        if step.others:
+            yield Text(f"… and {plural(step.others, 'further token')}, {step.rest:.3f} together", style="dim")
+        if step.uniform is None:
+            z = "z′" if record.is_against_repetition else "z"
+            yield Text.assemble(f"argmax {z}: ", (token_label(step.token), "bold"))
+            return
+        (first, count), *others = _filters(record, step.kept, "kept_").items()
+        left = "".join(f", {name} {number}" for name, number in others)
+        yield Text(f"{first} leaves {count}{left}.", style="dim")
+        yield from _unit_line(step, options.max_width, has_colors(console))
+        chosen = next(one for one in step.candidates if one.token_id == step.token_id)
+        drawn = f"u = {step.uniform:.4f} lies in [{chosen.begin:.4f}, {chosen.end:.4f}): "
+        yield Text.assemble(drawn, (token_label(step.token), "bold"))
 
 
 def _formula(record: DecodingRecord) -> str:
@@ -65,28 +89,6 @@ def _against(record: DecodingRecord) -> str:
     if record.no_repeat_ngram:
         rules.append(f"−∞ for what would end {plural(record.no_repeat_ngram, 'token')} that the text holds already")
     return f" · z′ is {'; '.join(rules)}" if rules else ""
-
-
-def _step(
-    record: DecodingRecord, number: int, step: DecodingStep, options: ConsoleOptions, in_color: bool
-) -> RenderResult:
-    text = printable(record.prompt + "".join(step.before))
-    yield Text.assemble((f"Step {number}", "bold"), f"  what follows “{text}”?")
-    yield _candidates(record, step, options.max_width, ascii_only=options.ascii_only)
-    if step.others:
-        yield Text(f"… and {plural(step.others, 'further token')}, {step.rest:.3f} together", style="dim")
-    if step.uniform is None:
-        z = "z′" if record.is_against_repetition else "z"
-        yield Text.assemble(f"argmax {z}: ", (token_label(step.token), "bold"))
-        return
-    (first, count), *others = _filters(record, step.kept, "kept_").items()
-    left = "".join(f", {name} {number}" for name, number in others)
-    yield Text(f"{first} leaves {count}{left}.", style="dim")
-    yield from _unit_line(step, options.max_width, in_color)
-    chosen = next(one for one in step.candidates if one.token_id == step.token_id)
-    yield Text.assemble(
-        f"u = {step.uniform:.4f} lies in [{chosen.begin:.4f}, {chosen.end:.4f}): ", (token_label(step.token), "bold")
-    )
 
 
 def _filters(record: DecodingRecord, by_key: Mapping[str, _Value], prefix: str) -> dict[str, _Value]:

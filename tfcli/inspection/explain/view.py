@@ -2,26 +2,28 @@
 
 import math
 import re
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from itertools import accumulate, groupby, product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from tfcli.draw import View
+from tfcli.draw import Stepwise, View
 from tfcli.draw.colors import NO_VALUE, SIGNED, WEIGHTS, Brush, brush_for, has_colors, levels
 from tfcli.draw.heatmap import HeatMap, Line, labelled_row, scale_bar
 from tfcli.draw.safe import fit, printable, shortened, token_label, widest
 from tfcli.draw.tables import CsvTable, columns, dim, heading
-from tfcli.inspection.explain import Explanation, Matrix, MatrixKind, PositionExplanation, ShapeTrace, Step
+from tfcli.inspection.explain import HOLE, Explanation, Matrix, MatrixKind, PositionExplanation, ShapeTrace, Step
 
 Kept = list[int | None]
 """Indices in their order; None: a gap."""
@@ -97,7 +99,7 @@ def _drawn(matrix: Matrix, brush: Brush, furthest: float, room: int, *, labelled
     count = len(matrix.columns)
     may_fit = [*range(min(room // _LEAST_COLUMN + 1, count - 1)), count - 1]
     heads, values = _short_labels([matrix.columns[i] for i in may_fit]), matrix.values[:, may_fit]
-    write = formatter(matrix.values, matrix.kind)
+    write = (lambda _: HOLE) if matrix.holes else formatter(matrix.values, matrix.kind)
     texts = {row: [write(value) for value in values[row].tolist()] for row in down if row is not None}
     widths = [max(cell_len(label), *map(len, cells)) + 1 for label, *cells in zip(heads, *texts.values(), strict=True)]
     if all(label.isdecimal() for label in heads):
@@ -201,7 +203,8 @@ def _emptied(shelf: _Shelf, *, gap: bool = False) -> RenderResult:
 
 def _is_map(matrix: Matrix, width: int) -> bool:
     """Whether weights are too many for numbers: leaving some out would hide what they say."""
-    return matrix.kind == "weights" and (len(matrix.rows) > _MOST_ROWS or len(matrix.columns) * _NARROWEST > width)
+    is_long = len(matrix.rows) > _MOST_ROWS or len(matrix.columns) * _NARROWEST > width
+    return is_long and matrix.kind == "weights" and not matrix.holes
 
 
 _INDENT = 2
@@ -220,17 +223,14 @@ def _heading(record: Explanation | ShapeTrace) -> Iterator[Text]:
     return heading(printable(record.title), printable(record.subtitle), *whose)
 
 
-class ExplanationView(View[Explanation]):
+class ExplanationView(Stepwise[Explanation]):
     """Every step, then the slips of the lecture that the numbers bring to light."""
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield from _heading(self.record)
-        for number, step in enumerate(self.record.steps, 1):
-            yield Text()
-            yield StepView(step, number)
-        if self.record.slips:
-            yield Text("\nWhat the lecture prints otherwise", style="bold")
-            yield _bullets(self.record.slips)
+    def parts(self) -> list[RenderableType]:
+        """What is explained, on what; the steps, and the slips as another one."""
+        steps = [StepView(step, number) for number, step in enumerate(self.record.steps, 1)]
+        slips = Group(Text("What the lecture prints otherwise", style="bold"), _bullets(self.record.slips))
+        return [Group(*_heading(self.record)), *steps, *[slips] * bool(self.record.slips)]
 
 
 @dataclass(frozen=True)
@@ -244,6 +244,8 @@ class StepView(View[Step]):
         yield Text(title if self.number is None else f"{self.number} {title}", style="bold")
         if step.formula:
             yield _indented(Text(printable(step.formula), style="cyan"))
+        if step.lines:
+            yield Text(printable(step.lines, keep_newlines=True), overflow="fold")
         if step.matrices:
             signed = [np.abs(m.values[np.isfinite(m.values)]) for m in step.matrices if m.kind == "signed"]
             furthest = max((float(values.max(initial=0.0)) for values in signed), default=0.0)
@@ -253,7 +255,8 @@ class StepView(View[Step]):
             table = columns("wrw")
             for one in step.measures:
                 meaning = Text(printable(one.meaning), "dim")
-                table.add_row(Text(printable(one.name)), Text(f"{one.value:.3g}", "bold"), meaning)
+                value = HOLE if math.isnan(one.value) else f"{one.value:.3g}"
+                table.add_row(Text(printable(one.name)), Text(value, "bold"), meaning)
             yield _indented(table)
         for line in dim(*map(printable, step.note.splitlines())):
             yield _indented(line)
@@ -261,7 +264,7 @@ class StepView(View[Step]):
     def _legend(self, console: Console, width: int, furthest: float) -> RenderResult:
         """The scales of the colours, and what stands for no number; nothing where numbers alone say all, and of maps,
         which have their own."""
-        parts, numbers = list[Line](), [matrix for matrix in self.record.matrices if not _is_map(matrix, width)]
+        parts, numbers = list[Line](), [one for one in self.record.matrices if not (one.holes or _is_map(one, width))]
         kinds = {matrix.kind for matrix in numbers}
         if has_colors(console) and "signed" in kinds:
             parts.append(scale_bar(f"{-furthest:.3g}", f"{furthest:.3g}", brush_for(console, SIGNED)))
@@ -296,9 +299,9 @@ def explanation_table(explanation: Explanation) -> CsvTable:
         for number, step in enumerate(explanation.steps, 1):
             for matrix in step.matrices:
                 for place, value in zip(product(matrix.rows, matrix.columns), matrix.values.flat, strict=True):
-                    yield number, step.title, matrix.name, *place, str(value)
+                    yield number, step.title, matrix.name, *place, None if matrix.holes else str(value)
             for measure in step.measures:
-                yield number, step.title, measure.name, None, None, measure.value
+                yield number, step.title, measure.name, None, None, None if math.isnan(measure.value) else measure.value
 
     return CsvTable(("step", "title", "matrix", "row", "column", "value"), lines())
 
@@ -328,16 +331,63 @@ def shapes_table(trace: ShapeTrace) -> CsvTable:
     return CsvTable(_TENSOR, rows)
 
 
-class PositionExplanationView(View[PositionExplanation]):
+class PositionExplanationView(Stepwise[PositionExplanation]):
     """A block a lecture, the chosen one marked; then the steps."""
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Text("How the lectures write it", style="bold")
+    def parts(self) -> list[RenderableType]:
+        """The lectures side by side as the first step."""
         table = columns("lw")
         for one in self.record.spellings:
             chosen = one.notation is not None and one.notation == self.record.explanation.notation
             formulas = [(f"{line}\n", "cyan") for line in one.formulas] or [("no formula\n", "dim")]
             spelled = Text.assemble(*formulas, (one.joins, "cyan"), (f"   {one.letters}", "dim"))
             table.add_row(Text(("▸ " if chosen else "  ") + one.lecture, "bold" if chosen else ""), spelled)
-        yield Padding(table, (0, 0, 1, 0))
-        yield ExplanationView(self.record.explanation)
+        head, *steps = ExplanationView(self.record.explanation).parts()
+        return [head, Group(Text("How the lectures write it", style="bold"), table), *steps]
+
+
+_HOLE, _MOST, _FIRST = r"\underline{\hspace{2em}}", 12, 8  # sizes that LaTeX has whole, and what stands before its dots
+_LATEX: dict[str, Any] = tomllib.loads((files(__package__) / "latex.toml").read_text("utf-8"))
+
+
+def explanation_latex(explanation: Explanation) -> str:
+    """A LaTeX document, with amsmath alone: a formula and its matrices a step."""
+    text = ""
+    for number, step in enumerate(explanation.steps, start=1):
+        text += f"\\subsection*{{{number} {in_text(step.title)}}}\n"
+        text += "".join(f"\\[ {line} \\]\n" for line in (in_math(step.formula), *map(_in_latex, step.matrices)) if line)
+    title, about = in_text(explanation.title), in_text(explanation.subtitle)
+    return str(_LATEX["document"]).format(title=title, about=about, steps=text)
+
+
+def _in_latex(matrix: Matrix) -> str:
+    write = formatter(matrix.values, matrix.kind)
+    down, across = ([*range(_FIRST), None, -1] if size > _MOST else range(size) for size in matrix.values.shape)
+
+    def cell(row: int | None, column: int | None) -> str:
+        if row is None or column is None:
+            return r"\ddots" if row == column else r"\vdots" if row is None else r"\cdots"
+        text = _HOLE if matrix.holes else write(float(matrix.values[row, column]))
+        return {HIDDEN: r"-\infty", "·": "0"}.get(text, text)
+
+    lines = " \\\\\n".join(" & ".join(cell(row, column) for column in across) for row in down)
+    axes, sizes = (r" \times ".join(names) for names in (map(in_math, matrix.axes), map(str, matrix.values.shape)))
+    return f"{in_math(matrix.name)} = \\begin{{bmatrix}}\n{lines}\n\\end{{bmatrix}} \\quad {axes} = {sizes}"
+
+
+def in_math(formula: str) -> str:
+    """A formula as the notations write it, for LaTeX's mathematics."""
+
+    def written(found: re.Match[str]) -> str:
+        kind = found.lastgroup or "sign"
+        inner = found[kind].translate(str.maketrans(_LATEX["scripts"])) if kind in ("above", "below") else found[kind]
+        if kind == "sign":
+            inner = _LATEX["signs"].get(inner, inner if inner.isascii() else rf"\text{{{inner}}}")
+        return str(_LATEX["forms"][kind] % (in_math(inner) if kind in _LATEX["nested"] else inner))
+
+    return re.sub(_LATEX["pattern"], written, printable(formula))
+
+
+def in_text(sentence: str) -> str:
+    """A sentence for LaTeX, its signs in mathematics."""
+    return "".join(f"${_LATEX['signs'][sign]}$" if sign in _LATEX["signs"] else sign for sign in printable(sentence))

@@ -1,0 +1,112 @@
+"""What goes beside an explanation: flow diagrams, algorithms in PyTorch, and exercises with holes."""
+
+import re
+import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from importlib.resources import files
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from tfcli.errors import UsageError
+from tfcli.inspection.explain import HOLE, Explanation, Matrix, Step
+from tfcli.inspection.explain.scoring import QUANTITIES
+from tfcli.inspection.explain.subject import Subject, notation
+
+_PIECES = tomllib.loads((files(__package__) / "handout.toml").read_text("utf-8"))
+_MOST_NUMBERS = 2_000
+_HEAD_NUMBER = re.compile("[₀-₉]|⁽[⁰¹²³⁴-⁹]+⁾")
+_DECIMALS = re.compile(r"\d*\.(\d{2,})")
+
+
+def flow(subject: Subject, explanation: Explanation, heads: Sequence[int]) -> tuple[Step, ...]:
+    """How the numbers of one head flow, and those of all, with the names and sizes of an explanation's matrices."""
+    n, flows, about = notation(explanation.notation or "bishop"), _PIECES["flow"], dict[str, str]()
+    sizes = {one.name: " × ".join(map(str, one.values.shape)) for step in explanation.steps for one in step.matrices}
+    for quantity in n.names:
+        source = _PIECES["plain"].get(quantity, quantity) if subject.is_plain else quantity
+        for name in (n.symbol(source), n.symbol(source, heads[0])):
+            if size := sizes.get(name):
+                about |= {quantity: name, f"{quantity}_size": size, f"{quantity}_sized": f"{name}  {size}"}
+    total = subject.attention.num_heads
+    about |= {"head": str(heads[0]), "last": str(total - 1)}
+    lines = [about.get("raw_sized", n.scores["additive"])]
+    lines += [f"÷ {n.root}"] * (subject.section.attention_score == "scaled_dot")
+    lines += [f"+ {about[one]}" for one in ("bias", "mask") if one in about]
+    lines += ["softmax of columns" if n.columns_are_tokens else "softmax of rows"]
+    one = ["cross" if subject.is_cross else "self", *["project"] * ("w_query" in about), "vectors", *lines, "mix"]
+    every = [f"heads{total}" if total < 4 else "heads", "join", *["recombine"] * ("w_output" in about)]
+
+    def drawn(title: str, names: Sequence[str]) -> Step:
+        texts = (flows.get(name, flows["line"]).format(line=name, **about) for name in names)
+        return Step(title, "", lines="\n".join(line.rstrip() for line in "".join(texts).splitlines()))
+
+    whole = drawn("How the numbers of a head flow", one)
+    return (whole,) if subject.is_plain else (whole, drawn("How those of all heads meet", every))
+
+
+def listing(subject: Subject, head: int | None = None) -> Step:
+    """Short PyTorch that runs as it stands, with a toy's numbers: of one `head` Bishop and Bishop's (2024) Algorithm 1,
+    else Algorithm 2. A UsageError for another attention than theirs, and numbers too many to be printed."""
+    module, section, code, size = subject.attention, subject.section, _PIECES["code"], subject.attention.head_dim
+    if (additive := section.attention_score == "additive") or subject.vocabulary is None:
+        what = f"{subject.label} has {'additive scores' if additive else 'the numbers of a run'}"
+        raise UsageError(f"--code writes Bishop's Algorithms 1 and 2 out for a toy, and {what}", "leave --code out")
+    kind, numbers = "plain" if subject.is_plain else "many" if head is None else "one", {"X": subject.attention_pass.x}
+    for quantity in () if subject.is_plain else (*QUANTITIES, *["output"] * (head is None)):
+        columns = slice(None) if head is None else slice(head * size, (head + 1) * size)
+        numbers[f"W_{quantity[0]}"] = getattr(module, quantity).weight.T[:, columns]
+    if (count := sum(map(torch.numel, numbers.values()))) > _MOST_NUMBERS:
+        problem = f"--code prints every number, and these are {count:,}; at most {_MOST_NUMBERS:,} can be read"
+        raise UsageError(problem, "take a smaller toy")
+    printed = ""
+    for name, values in numbers.items():  # with as many digits as name them exactly
+        digits = np.array2string(values.detach().numpy(), 76, separator=", ", threshold=count + 1, floatmode="unique")
+        printed += f"{name} = torch.tensor(\n{digits})\n"
+    score, mask = code[section.attention_score], code["masked"] if section.architecture == "decoder" else ""
+    lines = (code["attention"] + code[kind]).format(score=score, mask=mask, numbers=printed, module=module)
+    return Step(f"In PyTorch: Bishop's Algorithm {2 if kind == 'many' else 1}", "", lines=lines.rstrip())
+
+
+def with_holes(explanation: Explanation, names: Sequence[str]) -> Explanation:
+    """The explanation without the numbers of matrices that are called by their name, of one head or of all, or by their
+    kind ("weights"), and without what tells them: matrices that hold one of them, sums, measures, and numbers of the
+    sentences. A UsageError where there is no such matrix."""
+    shown = [one for step in explanation.steps for one in step.matrices]
+    there = dict.fromkeys(one.name for one in shown)
+    plain = {name: _HEAD_NUMBER.sub("", name) for name in there}
+    symbol, hidden = notation(explanation.notation or "bishop").symbol, set[str]()
+    kinds = {kind: {_HEAD_NUMBER.sub("", symbol(one)) for one in ones} for kind, ones in _PIECES["hide"].items()}
+    for name in names:
+        found = {one for one in there if name == one or plain[one] in kinds.get(name, {name})}
+        if not found:
+            known = [*(kind for kind, symbols in kinds.items() if symbols & {*plain.values()}), *there]
+            raise UsageError(f"--hide {name!r} names nothing on this page", f"choose from {', '.join(known)}")
+        hidden |= found
+    secret = _telling(one for one in shown if one.name in hidden)
+    hidden |= {one.name for one in shown if np.isin(_telling([one]), secret).any()}
+    told = np.abs(_telling(one for one in shown if one.name in hidden))
+
+    def cover(found: re.Match[str]) -> str:
+        near = np.abs(told - float(found[0])) <= 0.501 * 10.0 ** -len(found[1])
+        return HOLE if near.any() else found[0]
+
+    def covered(step: Step) -> Step:
+        matrices, measures = step.matrices, step.measures
+        if hidden & {one.name for one in matrices}:
+            measures = tuple(replace(one, value=np.nan, meaning=_DECIMALS.sub(cover, one.meaning)) for one in measures)
+        matrices = tuple(
+            replace(one, values=np.full_like(one.values, np.nan), sums=None, holes=True) if one.name in hidden else one
+            for one in matrices
+        )
+        return replace(step, matrices=matrices, measures=measures, note=_DECIMALS.sub(cover, step.note))
+
+    return replace(explanation, steps=tuple(map(covered, explanation.steps)))
+
+
+def _telling(matrices: Iterable[Matrix]) -> NDArray[np.float32]:
+    """The numbers by which matrices are known: whole ones stand in many. Shape: (n,)."""
+    values = np.concatenate([one.values[np.isfinite(one.values)] for one in matrices])
+    return values[values % 1 != 0]
