@@ -166,7 +166,7 @@ def attention(
         raise UsageError("--code computes what --hide leaves out", "give one of the two")
     subject = reading.subject(weights)
     explanation = explain_attention(subject, notation, head=reading.head, with_cosines=cosines)
-    steps = flow(subject, explanation, subject.heads(reading.head)) + explanation.steps
+    steps = flow(subject, explanation, reading.head or 0) + explanation.steps
     steps += (listing(subject, reading.head),) if code else ()
     present_steps(terminal, outputs, replace(explanation, steps=steps))
 

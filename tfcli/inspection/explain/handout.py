@@ -21,17 +21,17 @@ _HEAD_NUMBER = re.compile("[₀-₉]|⁽[⁰¹²³⁴-⁹]+⁾")
 _DECIMALS = re.compile(r"\d*\.(\d{2,})")
 
 
-def flow(subject: Subject, explanation: Explanation, heads: Sequence[int]) -> tuple[Step, ...]:
+def flow(subject: Subject, explanation: Explanation, head: int) -> tuple[Step, ...]:
     """How the numbers of one head flow, and those of all, with the names and sizes of an explanation's matrices."""
-    n, flows, about = notation(explanation.notation or "bishop"), _PIECES["flow"], dict[str, str]()
+    n, flows, about = subject.notation(explanation.notation or "bishop"), _PIECES["flow"], dict[str, str]()
     sizes = {one.name: " × ".join(map(str, one.values.shape)) for step in explanation.steps for one in step.matrices}
     for quantity in n.names:
         source = _PIECES["plain"].get(quantity, quantity) if subject.is_plain else quantity
-        for name in (n.symbol(source), n.symbol(source, heads[0])):
+        for name in (n.symbol(source), n.symbol(source, head)):
             if size := sizes.get(name):
                 about |= {quantity: name, f"{quantity}_size": size, f"{quantity}_sized": f"{name}  {size}"}
     total = subject.attention.num_heads
-    about |= {"head": str(heads[0]), "last": str(total - 1)}
+    about |= {"head": str(head + 1), "last": str(total)}
     lines = [about.get("raw_sized", n.scores["additive"])]
     lines += [f"÷ {n.root}"] * (subject.section.attention_score == "scaled_dot")
     lines += [f"+ {about[one]}" for one in ("bias", "mask") if one in about]
