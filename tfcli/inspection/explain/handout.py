@@ -50,14 +50,20 @@ def flow(subject: Subject, explanation: Explanation, head: int) -> tuple[Step, .
 def listing(subject: Subject, head: int | None = None) -> Step:
     """Short PyTorch that runs as it stands, with a toy's numbers: of one `head` Bishop and Bishop's (2024) Algorithm 1,
     else Algorithm 2. A UsageError for another attention than theirs, and numbers too many to be printed."""
-    module, section, code, size = subject.attention, subject.section, _PIECES["code"], subject.attention.head_dim
+    module, section, code = subject.attention, subject.section, _PIECES["code"]
     if (additive := section.attention_score == "additive") or subject.vocabulary is None:
         what = f"{subject.label} has {'additive scores' if additive else 'the numbers of a run'}"
         raise UsageError(f"--code writes Bishop's Algorithms 1 and 2 out for a toy, and {what}", "leave --code out")
     kind, numbers = "plain" if subject.is_plain else "many" if head is None else "one", {"X": subject.attention_pass.x}
+    added = dict.fromkeys(("b_q", "b_k", "b_v", "b_o"), "")
     for quantity in () if subject.is_plain else (*QUANTITIES, *["output"] * (head is None)):
+        map_, name = getattr(module, quantity), f"b_{quantity[0]}"
+        size = len(map_.weight) // module.num_heads
         columns = slice(None) if head is None else slice(head * size, (head + 1) * size)
-        numbers[f"W_{quantity[0]}"] = getattr(module, quantity).weight.T[:, columns]
+        numbers[f"W_{quantity[0]}"] = map_.weight.T[:, columns]
+        if map_.bias is not None:
+            numbers[name] = map_.bias[None, columns]
+            added[name] = f" + of_heads({name})[h]" if head is None and quantity != "output" else f" + {name}"
     if (count := sum(map(torch.numel, numbers.values()))) > _MOST_NUMBERS:
         problem = f"--code prints every number, and these are {count:,}; at most {_MOST_NUMBERS:,} can be read"
         raise UsageError(problem, "take a smaller toy")
@@ -66,7 +72,9 @@ def listing(subject: Subject, head: int | None = None) -> Step:
         digits = np.array2string(values.detach().numpy(), 76, separator=", ", threshold=count + 1, floatmode="unique")
         printed += f"{name} = torch.tensor(\n{digits})\n"
     score, mask = code[section.attention_score], code["masked"] if section.architecture == "decoder" else ""
-    lines = (code["attention"] + code[kind]).format(score=score, mask=mask, numbers=printed, module=module)
+    lines = (code["attention"] + code[kind]).format(
+        score=score, mask=mask, numbers=printed, heads=module.num_heads, **added
+    )
     return Step(f"In PyTorch: Bishop's Algorithm {2 if kind == 'many' else 1}", "", lines=lines.rstrip())
 
 
