@@ -281,6 +281,11 @@ def test_a_wider_beam_finds_what_greedy_overlooks():
     wide = search(scripted(table, 7, 6), beam=2)
     assert wide.token_ids == (6, 2)
     assert wide.score == pytest.approx(torch.tensor(0.4).log().item())
+    # Where 5 is followed by the end with 0.7, 0.6 · 0.7 = 0.42 is the best of all, though 6 ends the more surely.
+    table[5, 2], table[5, 7] = torch.tensor(0.7).log(), torch.tensor(0.3).log()
+    wide = search(scripted(table, 7, 6), beam=2)
+    assert wide.token_ids == (5, 2)
+    assert wide.score == pytest.approx(torch.tensor(0.42).log().item())
 
 
 def test_a_long_text_can_overtake_one_that_ended_at_once():

@@ -308,6 +308,23 @@ def test_options_are_the_likeliest_tokens_with_their_chances():
         ids.append(token.token_id)
 
 
+def test_a_token_that_is_none_of_the_likeliest_takes_the_last_place():
+    model, steps = small_model(), list[TraceStep]()
+
+    def observe(stages: DecodingStages) -> None:
+        steps.append(trace_step(stages, NOTHING_ENDS, lambda ids: [str(token) for token in ids], options=2))
+
+    settings = GenerateSection(temperature=9, max_new_tokens=8, seed=1)
+    tokens = [one.token_id for one in prompt_tokens(model, [PROMPT], NOTHING_ENDS, settings, observe=observe)]
+    beside = 0
+    for number, step in enumerate(steps):
+        likeliest = whole_log_probabilities(model, [*PROMPT, *tokens[:number]])[-1].topk(2).indices.tolist()
+        expected = likeliest if tokens[number] in likeliest else [likeliest[0], tokens[number]]
+        assert [option.token_id for option in step.options] == expected
+        beside += tokens[number] not in likeliest
+    assert beside > 2
+
+
 def test_prompts_that_slide_side_by_side_lose_their_padding_first():
     """Context 16 in columns: of rows that begin in columns 0 and 6, the last 12 columns are read again; the second
     then begins in column 2 of them, and at the next time in column 0."""
