@@ -106,7 +106,7 @@ def test_a_command_that_fails_is_named_at_the_end_and_the_others_go_on(monkeypat
         "X2   a table",
         "X3   a scale",
     ]
-    assert "INF721's integer scores" in result.stdout
+    assert "INF721's scores, d_k = 3" in result.stdout
     assert result.stderr.splitlines()[-1] == "tfcli: The commands of X1, X2 failed; see what they say above."
 
 

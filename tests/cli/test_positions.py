@@ -122,7 +122,7 @@ def test_json_says_what_is_met_and_what_carries():
     assert {one["name"]: one["met"] for one in shown["requirements"]} == {
         "bounded": True,
         "unique": True,
-        "beyond its length": True,
+        "beyond its length": None,
         "consistent distance": True,
         "in the data": True,
     }

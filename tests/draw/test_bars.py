@@ -6,18 +6,15 @@ import pytest
 from rich.console import Console, RenderableType
 
 from tests.inspection.test_explain_decoding_view import RECORD as DECODING
-from tests.inspection.test_scaling_view import RECORD as SCALING
 from tfcli.draw.tables import bar
 from tfcli.generation.view import FilledView
 from tfcli.inspection.explain.decoding_view import DecodingView
 from tfcli.inspection.model.compute import model_diagram
 from tfcli.inspection.model.view import ModelView
-from tfcli.inspection.scaling.view import ScalingView
 from tfcli.recipe.model import ModelSection
 from tfcli.records.generation import Candidate, Filled
 
 PICTURES: dict[str, RenderableType] = {
-    "scaling": ScalingView(SCALING),
     "model": ModelView(model_diagram(ModelSection(vocab_size=100, d_model=16, num_layers=1, num_heads=2))),
     "decoding": DecodingView(DECODING),
     "masks": FilledView(Filled("a <mask>", ((Candidate(" b", 0.75),),), "a b")),

@@ -132,7 +132,7 @@ def test_nothing_comes_from_the_future(section: ModelSection, explicit: bool):
             after = logits(changed)
             torch.testing.assert_close(after[:, :position], before[:, :position], atol=0, rtol=0)
             moved |= not torch.equal(after[:, position:], before[:, position:])
-    assert moved, "what it reads counts"
+    assert moved or not section.residuals, "what it reads counts"
 
 
 @settings(many, max_examples=120)

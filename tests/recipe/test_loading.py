@@ -452,6 +452,10 @@ def test_the_users_toml_is_read_in_one_place():
     }
     assert reads == {
         "recipe/loading.py",
+        "lectures/__init__.py",
+        "inspection/model/compute.py",
+        "inspection/heads/view.py",
+        "explorer/scene.py",
         "recipe/keys.py",
         "corpora/stories.py",
         "inspection/explain/subject.py",

@@ -12,15 +12,19 @@ from torch import Tensor
 from tests.cli.commands import tfcli
 from tests.support.run_folders import signed
 from tests.support.runs import Settings, one_thread, resume_tiny, stop_after, tiny_recipe, train_tiny
+from tfcli.corpora.split import open_split
+from tfcli.data.prepare import dataset_fingerprint
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import file_digest, read_json, write_json
 from tfcli.pipeline.training import resume_run
+from tfcli.recipe.loading import load_recorded
 from tfcli.records.runs import SettingChanged, TrainingStarted
 from tfcli.runs.checkpoint import open_checkpoint
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.load import load_run
 from tfcli.runs.metrics import append_metrics
 from tfcli.runs.weights import load_tensors, save_tensors
+from tfcli.tokenization.tokenizer import load_tokenizer
 
 BEFORE = Path(__file__).parent / "data" / "interrupted"
 """Interrupted at step 21 of 60, and written before checkpoints said what they belong to."""
@@ -74,6 +78,10 @@ def edit(file: Path, old: str, new: str) -> None:
 
 def test_a_run_of_before_resumes_and_says_that_it_has_no_digest(tmp_path: Path):
     run = shutil.copytree(BEFORE, tmp_path / "run")
+    assert "builtin:stories has changed since" in str(refused(run, kind=UsageError)), "they tell more today"
+    recipe = load_recorded(run / "recipe.toml")
+    today = dataset_fingerprint(open_split(recipe.data, "text"), load_tokenizer(run / "tokenizer.json"))
+    edit(run / "data.json", "983ab72be5289a02", today)
     assert load_run(run, "last").config.run_id == load_run(run).config.run_id
     assert tfcli("runs", "show", run).exit_code == 0
     result = tfcli("train", "--resume", run, "--set", "train.steps=24")

@@ -145,7 +145,13 @@ class ChunkWriter:
         total = sum(mixed.tokens)
         found = zip(mixture, lengths, mixed.documents, mixed.tokens, mixed.retired, strict=True)
         self._mixture = tuple(
-            MixedSource(one.source, one.weight, read, tokens, tokens / total, read / len(own), one.max_epochs, retired)
+            MixedSource(
+                *(one.source, one.weight, read, tokens),
+                share=tokens / total,
+                epochs=read / len(own),
+                max_epochs=one.max_epochs,
+                retired_at=retired,
+            )
             for one, own, read, tokens, retired in found
         )
 

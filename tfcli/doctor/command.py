@@ -36,7 +36,7 @@ def doctor(
         raise UsageError("--report and --json are two forms", "leave one of them out; --json names folders of yours")
     shown, colors = terminal.out, terminal.out.color_system or "none"
     encoding, name = sys.stdout.encoding or "", os.environ.get("TERM", "")
-    found = diagnose(TerminalFacts(shown.width, shown.height, colors, encoding, is_terminal(), name))
+    found = diagnose(TerminalFacts(shown.width, shown.height, colors, encoding, is_terminal=is_terminal(), name=name))
     if report:
         terminal.text(bug_report(found))
         return

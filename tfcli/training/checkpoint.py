@@ -199,10 +199,14 @@ def load_checkpoint(
         restore_random_state(model.device, stored, moments, workers, workers.seed(seed, progress.step))
     for name, tensor in averages.items():
         tensor.copy_(stored[name])
+    _restore_moments(moved, stored)
+    return progress
+
+
+def _restore_moments(moved: Sequence[tuple[Optimizer, str, nn.Parameter]], stored: Mapping[str, Tensor]) -> None:
     for optimizer, name, parameter in moved:
         keys, device = _STATE_KEYS[type(optimizer)], parameter.device  # where the fused kernel wants even its counter
         optimizer.state[parameter] = {key: stored[f"{key}.{name}"].to(device) for key in keys}
-    return progress
 
 
 def _average_tensors(average: MovingAverage | None) -> dict[str, Tensor]:

@@ -158,8 +158,9 @@ def _masked_alone(run: LoadedRun, asked: Asked, spans: Sequence[Sequence[int]]) 
     for row, span in zip(masked, spans, strict=True):
         row[[place for place in span if asked.read[place] not in roles.ids()]] = roles.mask
     rows = max(1, _AT_A_TIME // len(read))
-    hidden = torch.cat([run.model.hidden(part.to(run.device)) for part in masked.split(rows)])
-    logits: Tensor = run.model.head(hidden[range(len(spans)), list(asked.places)])
+    parts = zip(masked.split(rows), torch.tensor(asked.places).split(rows), strict=True)
+    hidden = [run.model.hidden(part.to(run.device))[range(len(part)), places] for part, places in parts]
+    logits: Tensor = run.model.head(torch.cat(hidden))
     return logits.cpu()
 
 
