@@ -14,6 +14,7 @@ import secrets
 import shutil
 import stat
 import time
+import tomllib
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -296,6 +297,11 @@ def read_json(path: Path) -> Any:
     except RecursionError:
         problem = "is nested too deeply"
     raise BrokenInputError(f"{path} {problem}", "restore the file or make it again")
+
+
+def packaged(module: str, name: str) -> dict[str, Any]:
+    """What the TOML file of this name holds that lies beside a module of this package, given by its `__file__`."""
+    return tomllib.loads(Path(module).with_name(name).read_text("utf-8"))
 
 
 def require_size(path: Path, most: int) -> None:

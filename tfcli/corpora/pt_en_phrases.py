@@ -17,9 +17,10 @@ from inspect import signature
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
-from tfcli.corpora.stories import Draw, read_table
+from tfcli.corpora.stories import Draw
+from tfcli.files import packaged
 
-_DATA = read_table("pt_en.toml")
+_DATA = packaged(__file__, "pt_en.toml")
 _CONTRACTIONS = {(first, second): melted for first, second, melted in map(str.split, _DATA["contractions"])}
 
 Combination = tuple[str, str]

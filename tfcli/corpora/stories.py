@@ -20,14 +20,14 @@ money in it: a word before it decides which, and what follows agrees. Words, rul
 """
 
 import re
-import tomllib
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from itertools import accumulate, count
 from random import Random
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
+
+from tfcli.files import packaged
 
 T = TypeVar("T")
 _TOKEN = re.compile(r"[\[\]|]|\{[\w.]+\}|<\w+>|[^\[\]|{}<>]+")
@@ -125,11 +125,6 @@ class Grammar:
         return token
 
 
-def read_table(name: str) -> dict[str, Any]:
-    """The words, rules and patterns of a built-in language, from the data file beside this module."""
-    return tomllib.loads(files(__package__).joinpath(name).read_text("utf-8"))
-
-
 def unwrapped(text: str) -> str:
     """The text of a data file with its folded lines joined: an indented line goes on from the one above."""
     return text.strip().replace("\n ", " ")
@@ -138,7 +133,7 @@ def unwrapped(text: str) -> str:
 FORMAT_VERSION = 4  # part of every fingerprint of text from here; raised when the stories change
 DEFAULT_DOCUMENTS = 20_000  # how many stories a caller takes who names no number
 Sense = Literal["river", "money"]
-_TABLE = read_table("stories.toml")
+_TABLE = packaged(__file__, "stories.toml")
 
 HEROES, FRIENDS, SLOTS, _SENSES, _KINDS = (
     {name: tuple(words.split()) for name, words in _TABLE[room].items()}

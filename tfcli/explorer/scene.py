@@ -1,7 +1,6 @@
 """What the explorer computes for a text, and the files that it writes of it."""
 
 import shlex
-import tomllib
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -23,6 +22,7 @@ from tfcli.draw.heatmap import Line
 from tfcli.draw.svg import captioned
 from tfcli.errors import TfcliError, UsageError
 from tfcli.explorer.state import View
+from tfcli.files import packaged
 from tfcli.inspection.attention import (
     AttentionDifference,
     AttentionHeads,
@@ -42,7 +42,7 @@ from tfcli.inspection.words import attention_in_words
 from tfcli.outputs import require_output, with_tilde, write_output
 from tfcli.runs.load import LoadedRun
 
-SAID = tomllib.loads(Path(__file__).with_name("explorer.toml").read_text("utf-8"))
+SAID = packaged(__file__, "explorer.toml")
 FIRST_TEXTS: dict[str, str] = SAID["first_texts"]
 """What is shown before anybody has typed a text, by architecture."""
 

@@ -1,13 +1,12 @@
 """The map of five lectures: their ideas, and for each the commands that show it, what one sees, and the test that holds
 it. `lectures.toml` is its only home; docs/lectures.md is made from it."""
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 
 from tfcli.errors import UsageError
+from tfcli.files import packaged
 
 
 @dataclass(frozen=True)
@@ -60,6 +59,6 @@ class Lectures:
 @cache
 def lectures() -> Lectures:
     """What `lectures.toml` holds."""
-    held = tomllib.loads((files(__package__) / "lectures.toml").read_text("utf-8"))
+    held = packaged(__file__, "lectures.toml")
     found = [{**one, "ideas": [Idea(**idea) for idea in one["ideas"]]} for one in held["lectures"]]
     return Lectures([Lecture(**one) for one in found], held["runs"])

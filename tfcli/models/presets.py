@@ -3,16 +3,15 @@
 Precedence: option or --set, recipe, size, preset, default. None takes back what a lower layer said.
 """
 
-import tomllib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from tfcli.errors import UsageError, shortened
+from tfcli.files import packaged
 
 Settings = dict[str, dict[str, Any]]
 
-_STORED: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+_STORED: dict[str, dict[str, Any]] = packaged(__file__, "presets.toml")
 
 PRESETS: dict[str, Settings] = _STORED["presets"]
 

@@ -4,20 +4,19 @@ import ast
 import functools
 import inspect
 import re
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from itertools import chain, pairwise
-from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from annotated_types import Ge, Gt, Le, Lt, Unit
 
 from tfcli.errors import UsageError, near, shortened
+from tfcli.files import packaged
 from tfcli.recipe.recipe import SECTIONS, Recipe, known_keys
 
-SYNONYMS: dict[str, str] = tomllib.loads(Path(__file__).with_name("synonyms.toml").read_text(encoding="utf-8"))
+SYNONYMS: dict[str, str] = packaged(__file__, "synonyms.toml")
 """The names that other programs give to a key of a recipe or to an option."""
 
 

@@ -1,21 +1,20 @@
 """What goes beside an explanation: flow diagrams, algorithms in PyTorch, and exercises with holes."""
 
 import re
-import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from importlib.resources import files
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from tfcli.errors import UsageError
+from tfcli.files import packaged
 from tfcli.inspection.explain import HOLE, Explanation, Matrix, Step
 from tfcli.inspection.explain.scoring import QUANTITIES
 from tfcli.inspection.explain.subject import Subject, notation
 
-_PIECES = tomllib.loads((files(__package__) / "handout.toml").read_text("utf-8"))
+_PIECES = packaged(__file__, "handout.toml")
 _MOST_NUMBERS = 2_000
 _HEAD_NUMBER = re.compile("[₀-₉]|⁽[⁰¹²³⁴-⁹]+⁾")
 _DECIMALS = re.compile(r"\d*\.(\d{2,})")

@@ -4,17 +4,16 @@ The numbers are the same in all of them. Ours, and those of the model's tensors,
 tokens are columns writes every matrix transposed.
 """
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.resources import files
 from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
 from tfcli.errors import UsageError
+from tfcli.files import packaged
 from tfcli.inspection.attention import AttentionKind
 from tfcli.inspection.attention.choice import require_place
 from tfcli.inspection.explain import Matrix, MatrixKind, NotationName
@@ -355,7 +354,7 @@ def numbered(size: int, first: int = 0) -> tuple[str, ...]:
 @cache
 def lectures() -> dict[str, Any]:
     """What `notations.toml` holds."""
-    return tomllib.loads((files(__package__) / "notations.toml").read_text("utf-8"))
+    return packaged(__file__, "notations.toml")
 
 
 @cache

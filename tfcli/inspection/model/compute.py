@@ -4,13 +4,12 @@ Shape legend: D model, H heads, Hkv key-value heads, Dh size of a head, F feed-f
 """
 
 import math
-import tomllib
 from collections import Counter
 from collections.abc import Iterator
-from importlib.resources import files
 
 from torch import Tensor, nn
 
+from tfcli.files import packaged
 from tfcli.inspection.model import Block, BlockKind, Matrix, ModelRecord, ParameterGroup, StackRecord, Sublayer
 from tfcli.layers.embedding import TokenEmbedding
 from tfcli.layers.layer import FeedForward, Residual, TransformerLayer
@@ -46,7 +45,7 @@ def _placed(name: str) -> tuple[str, str, str]:
     return f"{before}.{number}", f"{side}{part.replace('_', '-')}", tensor
 
 
-_WORDS: dict[str, dict[str, str]] = tomllib.loads((files(__package__) / "words.toml").read_text("utf-8"))
+_WORDS: dict[str, dict[str, str]] = packaged(__file__, "words.toml")
 _ADDED, _TOLD = _WORDS["added"], _WORDS["told"]
 
 
