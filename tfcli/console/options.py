@@ -14,19 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
-from tfcli.console.settings import (
-    DEVICE_HELP,
-    OUTPUT,
-    SEED_HELP,
-    SEED_USUAL,
-    THREADS_HELP,
-    Asked,
-    Devices,
-    flag_of,
-    option_parameters,
-    recipe_from,
-    with_vocabulary,
-)
+from tfcli.console import settings
 from tfcli.console.signals import exit_codes, stop_on_signals
 from tfcli.console.terminal import Color, Terminal
 from tfcli.console.usage import behind, refuse_unknown_keys, with_command
@@ -38,7 +26,7 @@ if TYPE_CHECKING:
     from tfcli.recipe.model import ModelSection, WeightPrecision
     from tfcli.runs.load import LoadedRun
 
-_output = functools.partial(typer.Option, rich_help_panel=OUTPUT)
+_output = functools.partial(typer.Option, rich_help_panel=settings.OUTPUT)
 argument = functools.partial(typer.Argument, show_default=False)
 """One that has no default, or none to show."""
 
@@ -47,10 +35,10 @@ Csv = Annotated[bool, _output("--csv", help="Print the numbers as CSV instead.")
 Svg = Annotated[Path | None, _output("--svg", metavar="F", help="Also write the picture as SVG.")]
 Html = Annotated[Path | None, _output("--html", metavar="F", help="Also write the picture as a web page.")]
 StepByStep = Annotated[bool, _output("--step", help="Show one step at a time: Enter goes on, Backspace back, q ends.")]
-Seed = Annotated[int | None, typer.Option("--seed", min=0, help=SEED_HELP, show_default=SEED_USUAL)]
+Seed = Annotated[int | None, typer.Option("--seed", min=0, help=settings.SEED_HELP, show_default=settings.SEED_USUAL)]
 TextSeed = Annotated[int | None, typer.Option(min=0, help="Seed of the built-in generators of text.", show_default="0")]
-Device = Annotated[Devices, typer.Option("--device", help=DEVICE_HELP)]
-Threads = Annotated[int, typer.Option("--threads", min=0, max=1024, help=THREADS_HELP)]
+Device = Annotated[settings.Devices, typer.Option("--device", help=settings.DEVICE_HELP)]
+Threads = Annotated[int, typer.Option("--threads", min=0, max=1024, help=settings.THREADS_HELP)]
 Checkpoint = Annotated[str, typer.Option(metavar="best|last|STEP", help="Which weights of the run to use.")]
 Text = Annotated[str, argument(metavar="TEXT", help="The text to read; - for stdin.")]
 _TARGET = "The target text of an encoder-decoder."
@@ -135,8 +123,8 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     kind: Any
     for name, parameter in sorted(parameters.items(), key=lambda item: item[0] == "outputs"):
         kind, *rest = get_args(parameter.annotation) or (parameter.annotation,)
-        if kind is Asked:
-            inside = option_parameters([one for names in rest for one in names])
+        if kind is settings.Asked:
+            inside = settings.option_parameters([one for names in rest for one in names])
         elif isinstance(kind, type) and is_dataclass(kind) and kind is not Terminal:
             fields = inspect.signature(kind, eval_str=True).parameters
             inside = [fields[one] for one in (rest[0] if rest else fields)]
@@ -147,7 +135,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         own += map(_never_empty, inside)
     infos = {p.name: get_args(p.annotation)[1] for p in own}
     flags = {name: info.default for name, info in infos.items() if type(info) is not _ARGUMENT}
-    options = [flag if isinstance(flag, str) else flag_of(name) for name, flag in flags.items()]
+    options = [flag if isinstance(flag, str) else settings.flag_of(name) for name, flag in flags.items()]
 
     @functools.wraps(function)
     def wrapper(**values: Any) -> None:
@@ -159,7 +147,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             for name, value in values.items():
                 _refuse_surrogates(value)
                 if isinstance(value, int) and abs(value) >= 2**63:  # fits into no machine's word
-                    problem = f"{flag_of(name)} {shortened(str(value))} is out of range"
+                    problem = f"{settings.flag_of(name)} {shortened(str(value))} is out of range"
                     raise UsageError(problem, "give a number below 2^63")
             try:
                 values |= _runs_meant(terminal, infos, values)
@@ -314,7 +302,9 @@ Words = Annotated[bool, typer.Option("--words", help="Merge the pieces of each w
 RunOrRecipe = Annotated[Path | None, argument(metavar="RUN", help="A run; without one, the options name a shape.")]
 
 
-def section_of(terminal: Terminal, run: Path | None, asked: Asked, *, vocabulary: bool = True) -> "ModelSection":
+def section_of(
+    terminal: Terminal, run: Path | None, asked: settings.Asked, *, vocabulary: bool = True
+) -> "ModelSection":
     """The model section of a run, of which no weights are read, or of the shape that the options name; with the size of
     its `vocabulary`, if that is asked for, also where only the published model of a preset says it, or the
     tokenizer."""
@@ -324,14 +314,14 @@ def section_of(terminal: Terminal, run: Path | None, asked: Asked, *, vocabulary
     if run is not None:
         refuse_beside_run(run, asked)
         return read_config(existing_run(run).config).model
-    chosen = recipe_from(asked)
+    chosen = settings.recipe_from(asked)
     if vocabulary and chosen.model.vocab_size is None and (own := published(asked)):
         terminal.note(f"The vocabulary is that of the published {asked.given['preset']}: {own['vocab_size']:,} ids.")
         return replace(chosen.model, vocab_size=own["vocab_size"])
-    return with_vocabulary(terminal, chosen).model if vocabulary else chosen.model
+    return settings.with_vocabulary(terminal, chosen).model if vocabulary else chosen.model
 
 
-def published(asked: Asked) -> "Mapping[str, Any]":
+def published(asked: settings.Asked) -> "Mapping[str, Any]":
     """What `presets.PUBLISHED` says of the preset that was named, where no size, recipe or tokenizer was."""
     from tfcli.models.presets import PUBLISHED
 
@@ -339,7 +329,7 @@ def published(asked: Asked) -> "Mapping[str, Any]":
     return {} if apart else PUBLISHED.get(asked.given.get("preset", ""), {})
 
 
-def refuse_beside_run(run: Path, asked: Asked) -> None:
+def refuse_beside_run(run: Path, asked: settings.Asked) -> None:
     """Refuse the first option of a shape that was given beside a run."""
     if words := asked.words():
         raise UsageError(f"The run {run} has a shape of its own", f"leave {words[0]} out, or leave the run out")

@@ -11,43 +11,19 @@ from functools import partial
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 
-from tfcli.corpora import TASKS, Document, Kind, Pair, Part, Source, is_blank, texts
+from tfcli.corpora import TASKS, Document, Kind, Pair, Part, Source, is_blank, reading, tables, texts
 from tfcli.corpora.hub import HUB_PREFIX, open_hub
-from tfcli.corpora.reading import (
-    COMPRESSIONS,
-    BadLine,
-    BadRecords,
-    How,
-    Report,
-    StoredFile,
-    name_parts,
-    read_lines,
-    read_texts,
-    remote_file,
-    require_content,
-    standard_input,
-    stored_file,
-)
 from tfcli.corpora.remote import is_remote, remote_files
-from tfcli.corpora.tables import (
-    Table,
-    columnar_records,
-    delimited_table,
-    json_lines,
-    record_table,
-    require_column_count,
-    table_documents,
-)
 from tfcli.errors import BrokenInputError, TfcliError, UsageError, near, shortened
 from tfcli.files import digest
 from tfcli.recipe.data import OnBadRecord
 
 _WHOLE = (".txt", ".md")
 _TABLES = (".jsonl", ".csv", ".tsv", ".parquet", ".arrow")
-_KNOWN = f"{' '.join(_WHOLE + _TABLES)}, plain or with {' or '.join(COMPRESSIONS)}"
+_KNOWN = f"{' '.join(_WHOLE + _TABLES)}, plain or with {' or '.join(reading.COMPRESSIONS)}"
 
 
-def _open_files(name: str, how: How) -> Source:
+def _open_files(name: str, how: reading.How) -> Source:
     """The files that a path, a folder, a glob or a URL names, in the order of their names. A document is a record of a
     table, or a whole `.txt` or `.md` file, or a part of it between separators."""
     files = _stored_files(name)
@@ -83,17 +59,17 @@ def expanded(name: str) -> Path:
         return Path(name)
 
 
-def _open_parallel(name: str, how: How) -> Source:
+def _open_parallel(name: str, how: reading.How) -> Source:
     """The pairs of two parallel text files whose paths are joined by a comma."""
     names = name.split(",")
     if len(names) != 2 or not all(names):
         raise UsageError(f"'{name}' names {len(names)} files", "join two parallel files by one comma, as in a.de,a.en")
-    files = [remote_file(part) if is_remote(part) else stored_file(_path(part)) for part in names]
+    files = [reading.remote_file(part) if is_remote(part) else reading.stored_file(_path(part)) for part in names]
     for file in files:
         if file.suffix in _TABLES:
             remedy = "join two plain text files, one sentence a line, or name the table alone"
             raise UsageError(f"{file.label} is a table", remedy)
-        require_content(file)
+        reading.require_content(file)
     source, target = files
     bad = [how.bad_records(file.require_unchanged) for file in files]
 
@@ -111,22 +87,22 @@ def _open_parallel(name: str, how: How) -> Source:
     return _file_source(name, replace(how, columns=None), files, documents)
 
 
-def _sentences(file: StoredFile, report: Report) -> Iterator[str]:
+def _sentences(file: reading.StoredFile, report: reading.Report) -> Iterator[str]:
     """The lines; one that is left out is blank, and so its pair is left out."""
-    for line in read_lines(file, report):
-        yield "" if isinstance(line, BadLine) else line.removesuffix("\n").removesuffix("\r")
+    for line in reading.read_lines(file, report):
+        yield "" if isinstance(line, reading.BadLine) else line.removesuffix("\n").removesuffix("\r")
 
 
-def _open_standard_input(how: How) -> Source:
+def _open_standard_input(how: reading.How) -> Source:
     """What arrives on standard input: text, or pairs separated by a tab, one a line."""
-    spool = standard_input(how.kind)
-    file = StoredFile(spool.path, "Standard input", ".txt" if how.kind == "text" else ".tsv", spool=spool)
-    require_content(file)
+    spool = reading.standard_input(how.kind)
+    file = reading.StoredFile(spool.path, "Standard input", ".txt" if how.kind == "text" else ".tsv", spool=spool)
+    reading.require_content(file)
     return _file_source("-", how, [file], _reader(file, how))
 
 
 def _file_source(
-    name: str, how: How, files: Sequence[StoredFile], documents: Callable[[], Iterator[Document]]
+    name: str, how: reading.How, files: Sequence[reading.StoredFile], documents: Callable[[], Iterator[Document]]
 ) -> Source:
     def fingerprint() -> str:
         read = "files", how.kind, how.columns, [file.digest() for file in files]
@@ -136,15 +112,15 @@ def _file_source(
     return Source((name,), how.kind, documents, fingerprint, require_unchanged=partial(_require_unchanged, files))
 
 
-def _require_unchanged(read: Sequence[StoredFile | Source]) -> None:
+def _require_unchanged(read: Sequence[reading.StoredFile | Source]) -> None:
     for one in read:
         one.require_unchanged()
 
 
-def _reader(file: StoredFile, how: How) -> Callable[[], Iterator[Document]]:
+def _reader(file: reading.StoredFile, how: reading.How) -> Callable[[], Iterator[Document]]:
     is_text, bad = file.suffix in _WHOLE, how.bad_records(file.require_unchanged)
     try:
-        require_content(file)
+        reading.require_content(file)
     except BrokenInputError:
         if not is_text or not how.skips or how.separator:
             raise
@@ -153,24 +129,26 @@ def _reader(file: StoredFile, how: How) -> Callable[[], Iterator[Document]]:
 
         return labelled_texts(file, how.kind, how.columns, bad)
     if not is_text:
-        return table_documents(_table(file, how.columns, bad), how.kind, how.columns)
+        return tables.table_documents(_table(file, how.columns, bad), how.kind, how.columns)
     if how.kind == "pairs":
         problem = f"{file.label} holds text, where pairs are needed"
         raise UsageError(problem, "name a table with two columns, or two parallel files joined by a comma")
-    return lambda: read_texts(file, how.separator, bad)
+    return lambda: reading.read_texts(file, how.separator, bad)
 
 
-def _table(file: StoredFile, columns: Sequence[str] | None, bad: BadRecords) -> Table:
+def _table(file: reading.StoredFile, columns: Sequence[str] | None, bad: reading.BadRecords) -> tables.Table:
     if file.suffix in (".csv", ".tsv"):
-        return delimited_table(file, columns, bad)
-    return record_table(file.label, json_lines(file) if file.suffix == ".jsonl" else columnar_records(file), bad)
+        return tables.delimited_table(file, columns, bad)
+    return tables.record_table(
+        file.label, tables.json_lines(file) if file.suffix == ".jsonl" else tables.columnar_records(file), bad
+    )
 
 
-def _stored_files(name: str) -> list[StoredFile]:
+def _stored_files(name: str) -> list[reading.StoredFile]:
     name = name.removeprefix("file://")
     if is_remote(name):
-        return [remote_file(url) for url in remote_files(name)]
-    return [stored_file(path) for path in _paths(name)]
+        return [reading.remote_file(url) for url in remote_files(name)]
+    return [reading.stored_file(path) for path in _paths(name)]
 
 
 def _paths(name: str) -> list[Path]:
@@ -194,7 +172,7 @@ def _paths_below(folder: Path) -> list[Path]:
     found: dict[Path, Path] = {}
     for match in sorted(_matches((*Path(glob.escape(str(folder))).parts, "**"))):
         path = Path(match)
-        if name_parts(path)[0] in _WHOLE + _TABLES and path.is_file() and path.stat().st_size > 0:
+        if reading.name_parts(path)[0] in _WHOLE + _TABLES and path.is_file() and path.stat().st_size > 0:
             found.setdefault(path.resolve(), path)
     if not found:
         problem = f"No file in the folder {folder} has text in it that is known by its name"
@@ -238,7 +216,7 @@ def _path(name: str) -> Path:
     raise UsageError(f"There is no file '{name}'", remedy)
 
 
-def _require_known(file: StoredFile) -> None:
+def _require_known(file: reading.StoredFile) -> None:
     if file.suffix not in _WHOLE + _TABLES:
         remedy = f"name a file that ends in {_KNOWN}"
         if not file.url and (other := _half(file.path)):
@@ -304,8 +282,8 @@ def open_source(
     """
     names = (names,) if isinstance(names, str) else tuple(names)
     if kind not in TASKS:
-        require_column_count(kind, columns)
-    how = How(kind, columns, separator, on_bad_record == "skip")
+        tables.require_column_count(kind, columns)
+    how = reading.How(kind, columns, separator, on_bad_record == "skip")
     opened = [_open_one(name, how, max_documents, seed) for name in names]
     source = opened[0] if len(opened) == 1 else joined(opened, kind)
     documents, divided, fingerprint = source.documents, source.divided, source.fingerprint
@@ -324,7 +302,7 @@ def open_source(
     return source
 
 
-def _open_one(name: str, how: How, max_documents: int | None, seed: int) -> Source:
+def _open_one(name: str, how: reading.How, max_documents: int | None, seed: int) -> Source:
     if how.kind in TASKS and (name == "-" or name.startswith(HUB_PREFIX)):
         raise UsageError(f"Labelled texts are read from files, and {name} is none", "write them to a file, and name it")
     if name == "-":
@@ -400,7 +378,7 @@ def looks_like_pairs(names: Sequence[str], columns: Sequence[str] | None) -> boo
         return len(columns) == 2
     try:
         first = _stored_files(name)[0]
-        found = _table(first, None, BadRecords(skips=True)).columns if first.suffix in _TABLES else ()
+        found = _table(first, None, reading.BadRecords(skips=True)).columns if first.suffix in _TABLES else ()
     except TfcliError:  # which is said where it is read
         return False
     return "text" not in found and (len(found) == 2 or {"source", "target"} <= {*found})

@@ -17,18 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfcli.corpora import PARTS, Kind, Part
+from tfcli.data import shards
 from tfcli.data.chunks import COUNTED, SUMS, TOKENIZER_NAME, Share, chunk_name
 from tfcli.data.mixture import mixed_order
-from tfcli.data.shards import (
-    SIDES,
-    Edition,
-    Manifest,
-    PartManifest,
-    PartWriter,
-    opened_chunk,
-    token_dtype,
-    write_manifest,
-)
 from tfcli.errors import UsageError
 from tfcli.files import digest
 from tfcli.records.dataset import NONE_SKIPPED, MixedSource, PartCounts, SkippedRecords
@@ -89,13 +80,15 @@ class ChunkWriter:
     ) -> None:
         self._about, self._tokenizer, self._folder = about, tokenizer, folder
         self.sums = {part: np.zeros(len(SUMS), np.int64) for part in PARTS}
-        sides, dtype = SIDES[about.kind], token_dtype(max(tokenizer.vocab_size, len(labels) + 3))
-        self._writers = {p: PartWriter(folder, p, sides, dtype, shard_tokens, first=first.get(p, 0)) for p in PARTS}
+        sides, dtype = shards.SIDES[about.kind], shards.token_dtype(max(tokenizer.vocab_size, len(labels) + 3))
+        self._writers = {
+            p: shards.PartWriter(folder, p, sides, dtype, shard_tokens, first=first.get(p, 0)) for p in PARTS
+        }
         self._mixture: tuple[MixedSource, ...] = ()
         self.copies = 0
 
     @contextmanager
-    def opened(self) -> Iterator[dict[Part, PartWriter]]:
+    def opened(self) -> Iterator[dict[Part, shards.PartWriter]]:
         """What writes each part; of one without text no shard is finished."""
         with ExitStack() as stack:
             yield {part: stack.enter_context(writer) for part, writer in self._writers.items()}
@@ -110,7 +103,7 @@ class ChunkWriter:
         self.copies = _count_copies(list(chain.from_iterable(chunks)))
         with self.opened() as writers:
             for path in chain.from_iterable(chunks):
-                with opened_chunk(path) as arrays:
+                with shards.opened_chunk(path) as arrays:
                     for part, writer in writers.items():
                         if part == "validation" or not mixture:
                             self.sums[part] += arrays[f"{part}.sums"].sum(axis=0)
@@ -130,7 +123,7 @@ class ChunkWriter:
                 raise UsageError(problem, "give more text, or change data.split or data.validation_fraction")
         mixed = mixed_order(lengths, [one.weight for one in mixture], [one.max_epochs for one in mixture])
         streams = [_training_documents(paths, self._about.kind) for paths in chunks]
-        sides = SIDES[self._about.kind]
+        sides = shards.SIDES[self._about.kind]
         buffers, held = {side: list[NDArray[Any]]() for side in sides}, 0
         for number, source in enumerate(mixed.order.tolist(), start=1):
             document, sums = next(streams[source])
@@ -155,7 +148,7 @@ class ChunkWriter:
             for one, own, read, tokens, retired in found
         )
 
-    def finish(self, **more: Any) -> Manifest:
+    def finish(self, **more: Any) -> shards.Manifest:
         """The manifest, written. A part without text is a UsageError."""
         about, tokenizer = self._about, self._tokenizer
         for part, sums in self.sums.items():
@@ -165,7 +158,7 @@ class ChunkWriter:
                 raise UsageError(problem, "give more text, or change data.split or data.validation_fraction")
         tokenizer.save(self._folder / TOKENIZER_NAME)
         same = {name: value for name, value in vars(about).items() if name not in ("share", "chunks", "mixture")}
-        manifest = Manifest(
+        manifest = shards.Manifest(
             **(same | more),
             vocab_size=tokenizer.vocab_size,
             roles=tokenizer.roles,
@@ -174,15 +167,15 @@ class ChunkWriter:
             mixture=self._mixture,
             copies=self.copies,
         )
-        write_manifest(self._folder, manifest)
+        shards.write_manifest(self._folder, manifest)
         return manifest
 
-    def appended(self, old: Manifest) -> Manifest:
+    def appended(self, old: shards.Manifest) -> shards.Manifest:
         """The manifest of a dataset with what was written behind what it had."""
         parts: dict[str, Any] = {}
         for part in PARTS:
             before, new = old.part(part), self._part(part)
-            parts[part] = PartManifest(before.counts.joined(new.counts), before.shards + new.shards)
+            parts[part] = shards.PartManifest(before.counts.joined(new.counts), before.shards + new.shards)
         states = ((before.counts, len(before.shards)) for before in (old.train, old.validation))
         about = self._about
         return replace(
@@ -190,13 +183,13 @@ class ChunkWriter:
             fingerprint=appended_fingerprint(old.fingerprint, about.fingerprint),
             sources=old.sources + about.sources,
             **parts,
-            earlier=(*old.earlier, Edition(old.fingerprint, old.sources, *states)),
+            earlier=(*old.earlier, shards.Edition(old.fingerprint, old.sources, *states)),
             skipped=old.skipped.joined(about.skipped),
             removed=dict(Counter(old.removed) + Counter(about.removed)),
         )
 
-    def _part(self, part: Part) -> PartManifest:
-        return PartManifest(_part_counts(self.sums[part]), tuple(self._writers[part].shards))
+    def _part(self, part: Part) -> shards.PartManifest:
+        return shards.PartManifest(_part_counts(self.sums[part]), tuple(self._writers[part].shards))
 
 
 _HELD = 1 << 20
@@ -204,14 +197,14 @@ _HELD = 1 << 20
 
 
 def _sides(arrays: Any, part: Part, kind: Kind) -> dict[str, tuple[NDArray[Any], NDArray[np.int64]]]:
-    return {side: (arrays[f"{part}.{side}.ids"], arrays[f"{part}.{side}.ends"]) for side in SIDES[kind]}
+    return {side: (arrays[f"{part}.{side}.ids"], arrays[f"{part}.{side}.ends"]) for side in shards.SIDES[kind]}
 
 
 def _by_document(chunks: Sequence[Path], name: str, column: int | None = None) -> Iterator[NDArray[Any]]:
     """What is summed up for each document, chunk by chunk: the last row of one goes on in the first of the next."""
     left = np.zeros(1, np.int64)
     for path in chunks:
-        with opened_chunk(path) as arrays:
+        with shards.opened_chunk(path) as arrays:
             values = arrays[name] if column is None else arrays[name][:, column].copy()
         values[:1] += left.astype(values.dtype)  # hashes are sums modulo 2^64
         left = values[-1:]
@@ -221,7 +214,7 @@ def _by_document(chunks: Sequence[Path], name: str, column: int | None = None) -
 def _count_copies(chunks: Sequence[Path]) -> int:
     """How many validation documents stand in training, too; of 8 bytes each, those of validation alone are held."""
     for path in chunks[:1]:
-        with opened_chunk(path) as arrays:
+        with shards.opened_chunk(path) as arrays:
             if "train.keys" not in arrays.files:
                 return 0
     validation = np.concatenate([*_by_document(chunks, "validation.keys"), np.zeros(0, np.uint64)])
@@ -234,12 +227,12 @@ def _count_copies(chunks: Sequence[Path]) -> int:
 
 def _training_documents(chunks: Sequence[Path], kind: Kind) -> Iterator[tuple[dict[str, NDArray[Any]], NDArray[Any]]]:
     """The documents of a source over and over: the ids of each side, and the sums. One may go on in the next chunk."""
-    sides = SIDES[kind]
+    sides = shards.SIDES[kind]
     while True:
         begun: dict[str, list[NDArray[Any]]] = {side: [] for side in sides}
         sums, at = np.zeros(len(SUMS), np.int64), 0
         for path in chunks:
-            with opened_chunk(path) as arrays:
+            with shards.opened_chunk(path) as arrays:
                 rows, found = iter(arrays["train.sums"]), _sides(arrays, "train", kind)
             # Behind what each end closes comes the rest.
             left = {side: deque(np.split(ids, ends)) for side, (ids, ends) in found.items()}

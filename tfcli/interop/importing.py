@@ -19,14 +19,7 @@ from tfcli.corpora.hub import HUB_PREFIX
 from tfcli.errors import BrokenInputError, TfcliError, UsageError, first_lines, shortened
 from tfcli.files import digest, replacing_folder, write_text
 from tfcli.interop import ImportedRun
-from tfcli.interop.checkpoint import (
-    CONFIG_NAME,
-    Checkpoint,
-    CheckpointConfig,
-    read_checkpoint,
-    read_optional,
-    weights_name,
-)
+from tfcli.interop import checkpoint as checkpoints
 from tfcli.interop.families import layout_of
 from tfcli.interop.tensors import canonical_names, multiplied, parameters_of_checkpoint, precision_of, settled_section
 from tfcli.interop.tokenizer_files import read_chat, read_roles, read_tokenizer
@@ -77,7 +70,7 @@ def fetch(name: str) -> Path:
         if isinstance(explained, UsageError):  # the hub has answered no
             raise explained from error
         try:  # an earlier fetch; whether it is whole shows when it is read
-            return Path(download(local_files_only=True, allow_patterns=[CONFIG_NAME]))
+            return Path(download(local_files_only=True, allow_patterns=[checkpoints.CONFIG_NAME]))
         except Exception:  # the first error says more
             raise explained from error
     wanted = needed([file.rfilename for file in info.siblings or []], name)
@@ -89,11 +82,11 @@ def fetch(name: str) -> Path:
 
 def needed(files: Sequence[str], name: str) -> list[str]:
     """Those of a model's files that tfcli reads: config, tokenizer, and weights in one form alone."""
-    if CONFIG_NAME not in files:
-        raise UsageError(f"{name} has no {CONFIG_NAME}", "name a model in the transformers layout")
-    weights = weights_name(files, name)
+    if checkpoints.CONFIG_NAME not in files:
+        raise UsageError(f"{name} has no {checkpoints.CONFIG_NAME}", "name a model in the transformers layout")
+    weights = checkpoints.weights_name(files, name)
     shards = re.sub(r"(\.\w+)\.index\.json", r"-*\1", weights)
-    wanted = {CONFIG_NAME, "generation_config.json", *TOKENIZER_FILES, weights, shards}
+    wanted = {checkpoints.CONFIG_NAME, "generation_config.json", *TOKENIZER_FILES, weights, shards}
     inside = "additional_chat_templates/*.jinja"
     return [
         file
@@ -153,7 +146,7 @@ def import_run(
         folder = fetch(source) if is_hub_name(source) else Path(source)
         if RunDirectory(folder).holds_run():
             raise UsageError(f"{source} is a run already", "use it as it is")
-        checkpoint = _without(read_checkpoint(folder), ignored)
+        checkpoint = _without(checkpoints.read_checkpoint(folder), ignored)
         model = _read_model(checkpoint)
         tokenizer = _read_tokenizer(checkpoint, model.section, tokenizer_file)
         if bos is not None:
@@ -166,7 +159,7 @@ def import_run(
     return _record(run, model, tokenizer, source)
 
 
-def _without(checkpoint: Checkpoint, ignored: Sequence[str]) -> Checkpoint:
+def _without(checkpoint: checkpoints.Checkpoint, ignored: Sequence[str]) -> checkpoints.Checkpoint:
     """The checkpoint as if its config.json did not have these settings."""
     values, file = deepcopy(checkpoint.values), checkpoint.config.file
     for name in ignored:
@@ -174,7 +167,7 @@ def _without(checkpoint: Checkpoint, ignored: Sequence[str]) -> Checkpoint:
         nested = name not in values and isinstance(values.get(outer), dict)
         if (values[outer] if nested else values).pop(inner if nested else name, None) is None:
             raise UsageError(f"{file} has no setting {shortened(repr(name))} to ignore", "name one that it has")
-    return replace(checkpoint, config=CheckpointConfig(values, file), values=values)
+    return replace(checkpoint, config=checkpoints.CheckpointConfig(values, file), values=values)
 
 
 def _name_of(source: str) -> str:
@@ -184,7 +177,7 @@ def _name_of(source: str) -> str:
     return as_name(Path(os.path.abspath(source)).name) or "imported"  # noqa: PTH100 (resolve fails over a loop of links)
 
 
-def _read_model(checkpoint: Checkpoint) -> _Model:
+def _read_model(checkpoint: checkpoints.Checkpoint) -> _Model:
     file = checkpoint.config.file
     layout = layout_of(checkpoint.values, file)
     tensors = canonical_names(layout, checkpoint.tensors)
@@ -202,7 +195,7 @@ def _read_model(checkpoint: Checkpoint) -> _Model:
     return _Model(layout.name, section, parameters, left_over)
 
 
-def _read_tokenizer(checkpoint: Checkpoint, section: ModelSection, file: Path | None) -> Tokenizer:
+def _read_tokenizer(checkpoint: checkpoints.Checkpoint, section: ModelSection, file: Path | None) -> Tokenizer:
     folder, values, rows = checkpoint.folder, checkpoint.values, section.vocab_size
     tokenizer = read_roles(load_tokenizer(file), folder, values) if file else read_tokenizer(folder, values)
     assert rows is not None
@@ -215,11 +208,11 @@ def _read_tokenizer(checkpoint: Checkpoint, section: ModelSection, file: Path | 
     return tokenizer.with_roles(replace(tokenizer.roles, suppressed=_suppressed(checkpoint, rows))).of_model(rows)
 
 
-def _suppressed(checkpoint: Checkpoint, rows: int) -> tuple[int, ...]:
+def _suppressed(checkpoint: checkpoints.Checkpoint, rows: int) -> tuple[int, ...]:
     """The ids that the checkpoint rules out in generation: `suppress_tokens`, and `bad_words_ids` of one token."""
     file = checkpoint.folder / "generation_config.json"
     found: list[int] = []
-    for where, values in ((file, read_optional(file)), (checkpoint.config.file, checkpoint.values)):
+    for where, values in ((file, checkpoints.read_optional(file)), (checkpoint.config.file, checkpoint.values)):
         listed, words = values.get("suppress_tokens") or [], values.get("bad_words_ids") or []
         try:
             found += map(index, [*listed, *(word[0] for word in words if len(word) == 1)])

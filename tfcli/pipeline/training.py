@@ -16,28 +16,8 @@ from tfcli.errors import BrokenInputError, Remark, TfcliError, UsageError, short
 from tfcli.files import write_text
 from tfcli.interop.exporting import exportable
 from tfcli.models.head import require_head
-from tfcli.pipeline.datasets import (
-    Report,
-    dataset_of_run,
-    kind_of,
-    obtain_data,
-    prepared_data,
-    prepared_folder,
-    require_same_text,
-    with_absolute_paths,
-)
-from tfcli.recipe.loading import (
-    Change,
-    Settings,
-    build_recipe,
-    changed_recipe,
-    changes_between,
-    edits_since,
-    first_difference,
-    load_recorded,
-    may_change,
-    recorded_settings,
-)
+from tfcli.pipeline import datasets
+from tfcli.recipe import loading
 from tfcli.recipe.recipe import OriginSection, Recipe
 from tfcli.recipe.train import TrainSection
 from tfcli.records.runs import Reason, SettingChanged, StageStarted, TrainingFinished
@@ -56,18 +36,9 @@ from tfcli.runs.directory import RunDirectory, claimed_run, existing_run, held, 
 from tfcli.runs.load import StoredRun, read_run
 from tfcli.runs.metrics import read_metrics
 from tfcli.tokenization.tokenizer import Tokenizer, load_tokenizer
+from tfcli.training import job as jobs
 from tfcli.training.checkpoint import branch
 from tfcli.training.distributed import SINGLE_PROCESS, Workers, require_work_for_all
-from tfcli.training.job import (
-    TrainingJob,
-    require_adaptable,
-    require_checkpoint,
-    require_same_model,
-    resolve_for_machine,
-    resume,
-    start,
-    with_steps,
-)
 from tfcli.training.loop import train
 from tfcli.training.schedule import learning_rate
 
@@ -81,7 +52,7 @@ _FOREIGN = "one of the two is not this run's own: restore it"
 def train_recipe(
     recipe: Recipe,
     out: Path | None,
-    report: Report,
+    report: datasets.Report,
     should_stop: ShouldStop,
     init: Path | None = None,
     workers: Workers = SINGLE_PROCESS,
@@ -105,7 +76,9 @@ def train_recipe(
         return _drive(job, report, should_stop)
 
 
-def begin_run(recipe: Recipe, out: Path | None, report: Report, processes: int, init: Path | None = None) -> Path:
+def begin_run(
+    recipe: Recipe, out: Path | None, report: datasets.Report, processes: int, init: Path | None = None
+) -> Path:
     """Make all that a training by several processes needs, where it is not there yet: tokenizer, data and the run,
     whose folder is returned. Refuses what `train_recipe` does, and more processes than a batch has rows."""
     recipe = _complete(recipe, init)
@@ -131,9 +104,9 @@ def _complete(recipe: Recipe, init: Path | None) -> Recipe:
     elif not recipe.data.names and recipe.train.task not in DEFAULT:
         remedy = "name a SOURCE with contexts, questions and answers"
         raise UsageError(f"There is no built-in text for train.task = {recipe.train.task!r}", remedy)
-    recipe = replace(with_absolute_paths(recipe.resolved()), origin=OriginSection())
+    recipe = replace(datasets.with_absolute_paths(recipe.resolved()), origin=OriginSection())
     # A tokenizer that extends the run's, where one is named, decides how many rows the model has.
-    is_open = recipe.tokenizer.path is None and prepared_folder(recipe.data) is None
+    is_open = recipe.tokenizer.path is None and datasets.prepared_folder(recipe.data) is None
     return recipe if is_open else _with_initial(recipe)[0]
 
 
@@ -145,11 +118,11 @@ def require_trainable(recipe: Recipe, out: Path | None, init: Path | None) -> To
         with claimed_run(out, recipe.name):
             pass
     recipe, initial, extended = _with_initial(recipe)
-    if (prepared := prepared_data(recipe)) is not None:
+    if (prepared := datasets.prepared_data(recipe)) is not None:
         return prepared[0]
     if not any(name.startswith("hf:") for name in recipe.data.names):
-        split = open_split(recipe.data, kind_of(recipe))
-        if kind_of(recipe) == "pairs" and not any(name.startswith(PREFIX) for name in split.source.names):
+        split = open_split(recipe.data, datasets.kind_of(recipe))
+        if datasets.kind_of(recipe) == "pairs" and not any(name.startswith(PREFIX) for name in split.source.names):
             for _ in split.parts():  # one file may be longer than the other
                 pass
     if initial is not None:
@@ -165,16 +138,16 @@ def _with_initial(recipe: Recipe) -> tuple[Recipe, StoredRun | None, Tokenizer |
             problem = f"train.adapter = {recipe.train.adapter!r} changes a model that is there, and none is named"
             raise UsageError(problem, "name its run: --init RUN")
         return recipe, None, None
-    initial, named = read_run(recipe.train.init), recipe.tokenizer.path or prepared_folder(recipe.data)
+    initial, named = read_run(recipe.train.init), recipe.tokenizer.path or datasets.prepared_folder(recipe.data)
     given = None if named is None else load_tokenizer(Path(named))
     if recipe.train.adapter:
-        require_adaptable(recipe.train, initial)
+        jobs.require_adaptable(recipe.train, initial)
     model, rows, own = recipe.model, initial.config.model.vocab_size or 0, initial.tokenizer
     if given is None or not given.extends(own):
         if recipe.tokenizer.path is not None and given is not None and given.fingerprint != own.fingerprint:
             problem = f"{named} is not the tokenizer of the run {initial.directory.path}, nor extends it"
             raise UsageError(problem, "leave tokenizer.path out, or make one with 'tfcli tokenize train --from RUN'")
-        require_same_model(model, initial, recipe.train.task)
+        jobs.require_same_model(model, initial, recipe.train.task)
         path = str(initial.directory.tokenizer)
         return replace(recipe, tokenizer=replace(recipe.tokenizer, path=path)), initial, None
     if recipe.train.adapter or recipe.train.task or initial.config.model.labels:
@@ -184,7 +157,7 @@ def _with_initial(recipe: Recipe) -> tuple[Recipe, StoredRun | None, Tokenizer |
     if (model.vocab_size or needed) < needed and model.vocab_size != rows:
         problem = f"model.vocab_size = {model.vocab_size}, and the run and the tokenizer that extends its need {needed}"
         raise UsageError(problem, "leave model.vocab_size out")
-    require_same_model(replace(model, vocab_size=None), initial, None)
+    jobs.require_same_model(replace(model, vocab_size=None), initial, None)
     wider = replace(model, vocab_size=max(needed, model.vocab_size or 0))
     extended = given.with_roles(initial.config.roles).of_model(wider.vocab_size or 0)
     recipe = replace(recipe, model=wider, tokenizer=replace(recipe.tokenizer, path=str(named)))
@@ -199,7 +172,7 @@ def earlier_run(recipe: Recipe) -> tuple[RunDirectory, Reason | None] | None:
         return None
     for run in newest_first():
         try:
-            if recorded_settings(run.recipe).get("name") != recipe.name:
+            if loading.recorded_settings(run.recipe).get("name") != recipe.name:
                 continue
             _require_same_recipe(recipe, run)
             checkpoint = last_checkpoint(run)
@@ -215,12 +188,12 @@ def earlier_run(recipe: Recipe) -> tuple[RunDirectory, Reason | None] | None:
     return None
 
 
-def _begun(recipe: Recipe, run: RunDirectory, report: Report, processes: int = 1) -> TrainingJob:
+def _begun(recipe: Recipe, run: RunDirectory, report: datasets.Report, processes: int = 1) -> jobs.TrainingJob:
     recipe, initial, extended = _with_initial(recipe)
-    tokenizer, data = obtain_data(recipe, report, extended)
+    tokenizer, data = datasets.obtain_data(recipe, report, extended)
     if processes == 1:
         report(StageStarted("training", str(run.path)))
-    job = start(recipe, data, extended or tokenizer, run, initial=initial, processes=processes)
+    job = jobs.start(recipe, data, extended or tokenizer, run, initial=initial, processes=processes)
     if job.extension is not None:
         report(job.extension)
     return job
@@ -228,9 +201,9 @@ def _begun(recipe: Recipe, run: RunDirectory, report: Report, processes: int = 1
 
 def resume_run(
     path: Path,
-    report: Report,
+    report: datasets.Report,
     should_stop: ShouldStop,
-    settings: Settings | None = None,
+    settings: loading.Settings | None = None,
     workers: Workers = SINGLE_PROCESS,
 ) -> TrainingFinished:
     """Go on with an interrupted run; of a finished one, say so and do nothing. `settings` are to change from here on;
@@ -239,14 +212,14 @@ def resume_run(
     trains into, and files that are damaged or another run's."""
     run, given = existing_run(path), settings or {}
     recorded, recipe = workers.first_then_all(lambda: _changed(run, given, report))
-    checkpoint = require_checkpoint(run)
+    checkpoint = jobs.require_checkpoint(run)
     progress, edits = checkpoint.progress, _require_same_run(run, recorded, checkpoint, given)
     trained_for = {edit.key: edit.before for edit in edits}.get("train.steps", recorded.train.steps)
     before = replace(recorded.train, steps=trained_for)
     if given:
         recipe = replace(recipe, train=_scheduled(recipe.train, before, progress, given.get("train", {})))
         recipe = _decided_again(recipe, recorded, given)
-    changes = changes_between(recorded, recipe)
+    changes = loading.changes_between(recorded, recipe)
     changes += [edit for edit in edits if edit.key not in {change.key for change in changes}]
     if changes:
         _require_effect(progress, recipe)
@@ -258,17 +231,17 @@ def resume_run(
         return event
     with ExitStack() as stack:
         workers.first_does(lambda: stack.enter_context(held(run)))
-        data = workers.first_then_all(lambda: dataset_of_run(run, recipe, report))
+        data = workers.first_then_all(lambda: datasets.dataset_of_run(run, recipe, report))
         report(StageStarted("training", str(path)))
         with workers.together():
-            job = resume(run, recipe, data, workers)
+            job = jobs.resume(run, recipe, data, workers)
         job.changes = tuple(_events_of(changes, job.progress.step, before, recipe.train))
         if changes and job.best_is_later:  # with other settings the run does not come back to that step
             job.progress.best_loss, job.progress.best_step = None, None
         return _drive(job, report, should_stop)
 
 
-def branch_run(path: Path, step: int, out: Path | None, settings: Settings) -> Path:
+def branch_run(path: Path, step: int, out: Path | None, settings: loading.Settings) -> Path:
     """Make a new run of what a run was at one of its checkpoints, to be gone on with, and return its folder; the old
     run is left alone. The settings that the new one is to change are only looked at. Refused are a step without a
     checkpoint, an `out` that is taken, and what `resume_run` refuses."""
@@ -281,29 +254,29 @@ def branch_run(path: Path, step: int, out: Path | None, settings: Settings) -> P
     checkpoint = open_checkpoint(folders[step])
     _require_same_run(source, recorded, checkpoint, settings)
     if checkpoint.origin is not None:  # what was changed behind it was another way to go on
-        own = {**recorded_settings(source.recipe), "train": checkpoint.origin.recipe["train"]}
-        recorded, recipe = build_recipe(own), build_recipe(own, settings)
+        own = {**loading.recorded_settings(source.recipe), "train": checkpoint.origin.recipe["train"]}
+        recorded, recipe = loading.build_recipe(own), loading.build_recipe(own, settings)
     _require_effect(checkpoint.progress, recipe)
     with claimed_run(out, recorded.name) as run:
         branch(source, recorded, checkpoint, run, asked=settings)
     return run.path
 
 
-def _changed(run: RunDirectory, settings: Settings, report: Report) -> tuple[Recipe, Recipe]:
+def _changed(run: RunDirectory, settings: loading.Settings, report: datasets.Report) -> tuple[Recipe, Recipe]:
     """The recipe of a run that was trained here, and the same with settings changed; epochs are counted in steps."""
-    recorded, recipe = changed_recipe(run.recipe, settings)
+    recorded, recipe = loading.changed_recipe(run.recipe, settings)
     if recipe.is_imported:
         problem = f"The run {run.path} was imported, and there is no training to go on with"
         raise UsageError(problem, "begin one with --init")
     return recorded, _in_steps(recipe, run, recorded, report)
 
 
-def _in_steps(recipe: Recipe, run: RunDirectory, recorded: Recipe, report: Report) -> Recipe:
+def _in_steps(recipe: Recipe, run: RunDirectory, recorded: Recipe, report: datasets.Report) -> Recipe:
     """Epochs, where the recipe has them, are those of the run's own text, counted in steps."""
     if recipe.train.epochs is None:
         return recipe
-    data, roles = dataset_of_run(run, recorded, report), read_config(run.config).roles
-    return replace(recipe, train=with_steps(recipe, data, roles))
+    data, roles = datasets.dataset_of_run(run, recorded, report), read_config(run.config).roles
+    return replace(recipe, train=jobs.with_steps(recipe, data, roles))
 
 
 def _scheduled(train: TrainSection, before: TrainSection, progress: Progress, given: Mapping[str, Any]) -> TrainSection:
@@ -322,7 +295,9 @@ def _scheduled(train: TrainSection, before: TrainSection, progress: Progress, gi
     return train
 
 
-def _events_of(changes: Sequence[Change], step: int, before: TrainSection, after: TrainSection) -> list[SettingChanged]:
+def _events_of(
+    changes: Sequence[loading.Change], step: int, before: TrainSection, after: TrainSection
+) -> list[SettingChanged]:
     """The last change that bears on the learning rate says what becomes of it."""
     events = [SettingChanged(step, *change) for change in changes]
     of_rate = [number for number, change in enumerate(changes) if change.key.removeprefix("train.") in _OF_THE_RATE]
@@ -332,12 +307,14 @@ def _events_of(changes: Sequence[Change], step: int, before: TrainSection, after
     return events
 
 
-def _require_same_run(run: RunDirectory, recorded: Recipe, checkpoint: Checkpoint, settings: Settings) -> list[Change]:
+def _require_same_run(
+    run: RunDirectory, recorded: Recipe, checkpoint: Checkpoint, settings: loading.Settings
+) -> list[loading.Change]:
     """Refuse, before anything is written, to go on with what is not provably the run that the checkpoint is of. Return
     those edits of its recipe that the command line asks for as well, and that may be."""
     config, data, lines = read_config(run.config), read_run_data(run.data), read_metrics(run.metrics)
     if recorded.model != config.model:
-        key, ours, theirs = changes_between(recorded, replace(recorded, model=config.model))[0]
+        key, ours, theirs = loading.changes_between(recorded, replace(recorded, model=config.model))[0]
         problem = f"{run.recipe} and {run.config} describe different models: {key} is"
         raise UsageError(f"{problem} {_shown(ours)} and {_shown(theirs)}", "restore the run's own files")
     if (origin := checkpoint.origin) is None:
@@ -357,35 +334,35 @@ def _require_same_run(run: RunDirectory, recorded: Recipe, checkpoint: Checkpoin
             raise BrokenInputError(f"{path} has {ours}, and {checkpoint.folder} belongs to {theirs}", _FOREIGN)
     # A change that was asked for is a line of the metrics before it is in the recipe, and then in the next checkpoint.
     logged = [(line.get("key"), line.get("to")) for line in lines if line["step"] >= checkpoint.step]
-    edits = edits_since(origin.recipe, recorded)
-    edits = [edit for edit in edits if not may_change(edit.key) or (edit.key, edit.after) not in logged]
+    edits = loading.edits_since(origin.recipe, recorded)
+    edits = [edit for edit in edits if not loading.may_change(edit.key) or (edit.key, edit.after) not in logged]
     for edit in edits:
         section, _, name = edit.key.partition(".")
         if edit.key in ("data.source", "data.validation"):  # the same text at another place is the same text
-            require_same_text(run, recorded)
-        elif not may_change(edit.key) or name not in settings.get(section, {}):
+            datasets.require_same_text(run, recorded)
+        elif not loading.may_change(edit.key) or name not in settings.get(section, {}):
             before, after = _shown(edit.before), _shown(edit.after)
             problem = f"{run.recipe} was edited: {edit.key} is {after}, and the run was trained with {before}"
             asked = f"and ask for it: --set {edit.key}={edit.after}"
-            other = asked if may_change(edit.key) else "or begin a new run with --init"
+            other = asked if loading.may_change(edit.key) else "or begin a new run with --init"
             raise UsageError(problem, f"put it back to {before}, {other}")
-    return [edit for edit in edits if may_change(edit.key)]
+    return [edit for edit in edits if loading.may_change(edit.key)]
 
 
-def goes_on(path: Path, settings: Settings, processes: int) -> bool:
+def goes_on(path: Path, settings: loading.Settings, processes: int) -> bool:
     """Whether there is anything left for several processes to train. More of them than a batch has rows are refused."""
     run = existing_run(path)
-    checkpoint, (_, recipe) = last_checkpoint(run), changed_recipe(run.recipe, settings)
+    checkpoint, (_, recipe) = last_checkpoint(run), loading.changed_recipe(run.recipe, settings)
     require_work_for_all(recipe.train, processes)
     return bool(settings) or checkpoint is None or finished_reason(checkpoint.progress, recipe.train) is None
 
 
-def _decided_again(recipe: Recipe, recorded: Recipe, settings: Settings) -> Recipe:
+def _decided_again(recipe: Recipe, recorded: Recipe, settings: loading.Settings) -> Recipe:
     """What changed settings leave to the machine. On another device, the old one's paths are not recorded wishes."""
     train, given = recipe.train, settings.get("train", {})
     if train.device != recorded.train.device:
         train = replace(train, attention=given.get("attention", "auto"), compile=given.get("compile", "auto"))
-    return resolve_for_machine(replace(recipe, train=train))
+    return jobs.resolve_for_machine(replace(recipe, train=train))
 
 
 def _require_effect(progress: Progress, recipe: Recipe) -> None:
@@ -398,22 +375,22 @@ def _require_effect(progress: Progress, recipe: Recipe) -> None:
 
 
 def _require_same_recipe(recipe: Recipe, run: RunDirectory) -> None:
-    recorded = load_recorded(run.recipe)
+    recorded = loading.load_recorded(run.recipe)
     if recorded.is_imported:
         raise UsageError(f"{run.path} holds a run imported from {recorded.origin.source}", "choose another --out")
     if recipe.train.epochs is not None:  # with the run's own batches: where others are asked for, they are named
         counted = replace(recorded, train=replace(recorded.train, epochs=recipe.train.epochs))
         steps = _in_steps(counted, run, recorded, lambda event: None).train.steps
         recipe = replace(recipe, train=replace(recipe.train, steps=steps, epochs=None))
-    if (difference := first_difference(recipe, recorded)) is not None:
+    if (difference := loading.first_difference(recipe, recorded)) is not None:
         key, wanted, found = difference
         steps, other_way = recipe.train.steps, "the same settings"
         longer = replace(recorded, train=replace(recorded.train, steps=steps))
-        if steps >= recorded.train.steps and first_difference(recipe, longer) is None:
+        if steps >= recorded.train.steps and loading.first_difference(recipe, longer) is None:
             other_way = f"train it longer: tfcli train --resume {shlex.quote(str(run.path))} --steps {steps}"
         problem = f"{run.path} holds a run with {key} = {_shown(found)}, and {_shown(wanted)} is asked for"
         raise UsageError(problem, f"choose another --out, or {other_way}")
-    require_same_text(run, recipe)
+    datasets.require_same_text(run, recipe)
 
 
 def _holds_same_run(out: Path, recipe: Recipe) -> bool:
@@ -423,7 +400,7 @@ def _holds_same_run(out: Path, recipe: Recipe) -> bool:
     return run.holds_run()
 
 
-def _drive(job: TrainingJob, report: Report, should_stop: ShouldStop) -> TrainingFinished:
+def _drive(job: jobs.TrainingJob, report: datasets.Report, should_stop: ShouldStop) -> TrainingFinished:
     for event in train(job, should_stop):
         report(event)
     assert isinstance(event, TrainingFinished)

@@ -14,17 +14,8 @@ from numpy.typing import NDArray
 
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import flush, write_text
+from tfcli.records import runs
 from tfcli.records.arrays import frozen
-from tfcli.records.runs import (
-    Evaluated,
-    EvaluationPoint,
-    History,
-    Scored,
-    SettingChanged,
-    StepPoint,
-    StepsDone,
-    TrainingCurves,
-)
 from tfcli.runs.directory import RunDirectory
 
 _MOST_STEPS = 1 << 53
@@ -39,13 +30,13 @@ def _writing(path: Path) -> Iterator[None]:
         raise TfcliError(problem, "free the disk or choose another folder") from error
 
 
-def append_metrics(path: Path, event: StepsDone | Evaluated | SettingChanged) -> None:
+def append_metrics(path: Path, event: runs.StepsDone | runs.Evaluated | runs.SettingChanged) -> None:
     """Add one line: the event's fields after its name; what is not finite becomes null, for JSON has no NaN. A
     `TfcliError` where it cannot be written: a line that was cut short is passed over by `read_metrics`."""
     fields = {name.rstrip("_"): value for name, value in asdict(event).items()}  # Python has a word "from" of its own
-    if isinstance(event, SettingChanged) and event.rate_after is None:
+    if isinstance(event, runs.SettingChanged) and event.rate_after is None:
         del fields["rate_before"], fields["rate_after"]
-    if isinstance(event, Evaluated) and event.f1 is None:
+    if isinstance(event, runs.Evaluated) and event.f1 is None:
         del fields["f1"]
     finite = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in fields.items()}
     line = json.dumps({"event": event.event, **finite}, allow_nan=False) + "\n"
@@ -112,33 +103,33 @@ def truncate_metrics(path: Path, step: int, *, unevaluated: bool = False) -> tup
 Line = Mapping[str, Any]
 
 
-def read_history(path: Path) -> History:
+def read_history(path: Path) -> runs.History:
     """Everything that was recorded. What an older run did not record is None. Raises what `read_metrics` raises."""
     lines = read_metrics(path)
     training = tuple(_step(line) for line in lines if line.get("event") == "step")
     validation, whole = _evaluations([line for line in lines if line.get("event") == "evaluated"], training)
     changes = tuple(_change(line) for line in lines if line.get("event") == "changed")
     shares = [share for line in lines if (share := _number(line, "padding")) is not None]
-    return History(training, validation, changes, sum(shares) / len(shares) if shares else None, whole)
+    return runs.History(training, validation, changes, sum(shares) / len(shares) if shares else None, whole)
 
 
-def read_evaluations(path: Path) -> History:
+def read_evaluations(path: Path) -> runs.History:
     """The last report and every evaluation, for a list of runs: other lines are not parsed."""
     written = _metric_lines(path)
     evaluated = [_parse_line(path, *line) for line in written if b'"evaluated"' in line[1]]
     last = next((line for raw in reversed(written) if (line := _parse_line(path, *raw)).get("event") == "step"), None)
     training = (_step(last),) if last else ()
     validation, whole = _evaluations(evaluated, training)
-    return History(training, validation, whole=whole)
+    return runs.History(training, validation, whole=whole)
 
 
-def _change(line: Line) -> SettingChanged:
+def _change(line: Line) -> runs.SettingChanged:
     rates = _number(line, "rate_before"), _number(line, "rate_after")
-    return SettingChanged(line["step"], str(line.get("key")), line.get("from"), line.get("to"), *rates)
+    return runs.SettingChanged(line["step"], str(line.get("key")), line.get("from"), line.get("to"), *rates)
 
 
-def _step(line: Line) -> StepPoint:
-    return StepPoint(
+def _step(line: Line) -> runs.StepPoint:
+    return runs.StepPoint(
         line["step"],
         int(_number(line, "tokens") or 0),
         _number(line, "seconds") or 0.0,
@@ -150,24 +141,24 @@ def _step(line: Line) -> StepPoint:
 
 
 def _evaluations(
-    lines: Sequence[Line], training: Sequence[StepPoint]
-) -> tuple[tuple[EvaluationPoint, ...], tuple[EvaluationPoint, ...]]:
+    lines: Sequence[Line], training: Sequence[runs.StepPoint]
+) -> tuple[tuple[runs.EvaluationPoint, ...], tuple[runs.EvaluationPoint, ...]]:
     """Each with the tokens and seconds of the last report before it. Where a sample was scored in between, those of the
     whole part are kept apart, if nothing came behind them."""
     samples = any(line.get("part") == "sample" for line in lines)
-    points, whole, number = [], list[EvaluationPoint](), 0
+    points, whole, number = [], list[runs.EvaluationPoint](), 0
     for line in lines:
         while number < len(training) and training[number].step <= line["step"]:
             number += 1
         before = training[number - 1] if number else None
-        point = EvaluationPoint(
+        point = runs.EvaluationPoint(
             step=int(_number(line, "of_step") or line["step"]),
             tokens=before.tokens if before else 0,
             seconds=before.seconds if before else 0.0,
             loss=_number(line, "loss"),
             accuracy=_number(line, "accuracy"),
             scored_tokens=int(_number(line, "tokens") or 0),
-            of=line["of"] if line.get("of") in get_args(Scored) else "weights",
+            of=line["of"] if line.get("of") in get_args(runs.Scored) else "weights",
             part="sample" if line.get("part") == "sample" else "whole",
         )
         if samples and point.part == "whole":
@@ -188,7 +179,7 @@ def _number(line: Line, name: str) -> float | None:
     return value if known else None
 
 
-def training_curves(run: RunDirectory) -> TrainingCurves:
+def training_curves(run: RunDirectory) -> runs.TrainingCurves:
     """The figures that training recorded; a `UsageError` where there are none."""
     history = read_history(run.metrics)
     points = history.training
@@ -204,7 +195,7 @@ def training_curves(run: RunDirectory) -> TrainingCurves:
 
     groups = tuple(dict.fromkeys(name for point in points for name in point.weight_norms))
     ratios = curve([point.update_ratios.get(name) for point in points] for name in groups)
-    return TrainingCurves(
+    return runs.TrainingCurves(
         run=str(run.path),
         groups=groups,
         steps=frozen([point.step for point in points], np.int64),

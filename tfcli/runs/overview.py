@@ -17,38 +17,28 @@ from tfcli.models.presets import usual_preset
 from tfcli.recipe.loading import build_recipe, load_recorded, setting
 from tfcli.recipe.recipe import DECIDED_BY_THE_RUN, DECISIVE, Recipe, known_keys
 from tfcli.recipe.train import BATCH_SIZE, EVALUATE_TOKENS
-from tfcli.records.runs import (
-    History,
-    KeptFile,
-    RunComparison,
-    RunDetail,
-    RunState,
-    RunSummary,
-    SeedSpread,
-    Setting,
-    SettingRow,
-)
+from tfcli.records import runs as records
 from tfcli.runs.checkpoint import finished_reason, last_checkpoint
 from tfcli.runs.config import RunData, count_numbers, read_config, read_run_data
 from tfcli.runs.directory import RunDirectory, existing_run, is_held, name_of
 from tfcli.runs.metrics import read_evaluations, read_history
 
 
-def summarize(run: RunDirectory) -> RunSummary:
+def summarize(run: RunDirectory) -> records.RunSummary:
     """A run that was found. What is wrong with it, if anything, is in the summary."""
     try:
         recipe = load_recorded(run.recipe)
         return summary_of(run, recipe, read_evaluations(run.metrics), name_of(run))
     except (TfcliError, OSError) as error:
         problem = error.problem if isinstance(error, TfcliError) else str(error)
-        return RunSummary(str(run.path), name_of(run), "damaged", _age(run), problem=problem)
+        return records.RunSummary(str(run.path), name_of(run), "damaged", _age(run), problem=problem)
 
 
-def summary_of(run: RunDirectory, recipe: Recipe, history: History, name: str) -> RunSummary:
+def summary_of(run: RunDirectory, recipe: Recipe, history: records.History, name: str) -> records.RunSummary:
     """What a run's recipe, weights, metrics and last checkpoint say of it; a `TfcliError` where one is damaged."""
     _require_whole(run)
     parameters = count_numbers(run.weights)
-    state: RunState = "imported"
+    state: records.RunState = "imported"
     reached, seconds = None, None
     if not recipe.is_imported:
         checkpoint = last_checkpoint(run)
@@ -58,7 +48,7 @@ def summary_of(run: RunDirectory, recipe: Recipe, history: History, name: str) -
     last, best = history.training[-1] if history.training else None, history.best
     if last is not None:
         reached = max(last.step, reached or 0)
-    return RunSummary(
+    return records.RunSummary(
         path=str(run.path),
         name=name,
         state=state,
@@ -102,7 +92,7 @@ _AS_DECIDED = {"train.batch_size": BATCH_SIZE, "train.batch_tokens": None, "trai
 """What a run records of settings that its recipe left open, whatever the machine."""
 
 
-def read_detail(path: Path) -> RunDetail:
+def read_detail(path: Path) -> records.RunDetail:
     """Everything that a run's files say of it, but its weights. Raises what `existing_run` and `read_config` raise."""
     run = existing_run(path)
     recipe, config, history = load_recorded(run.recipe), read_config(run.config), read_history(run.metrics)
@@ -111,7 +101,7 @@ def read_detail(path: Path) -> RunDetail:
         data = read_run_data(run.data)
         text = {name: getattr(data, name) for name in _TEXT}
         algorithm = recipe.tokenizer.algorithm if recipe.tokenizer.path is None else None
-    return RunDetail(
+    return records.RunDetail(
         summary=summary_of(run, recipe, history, str(path)),
         objective=recipe.objective,
         model=asdict(config.model),
@@ -125,7 +115,7 @@ def read_detail(path: Path) -> RunDetail:
     )
 
 
-def compare(paths: Sequence[Path]) -> RunComparison:
+def compare(paths: Sequence[Path]) -> records.RunComparison:
     """Runs side by side; a `UsageError` where they are fewer than two, or one is named twice."""
     if len(paths) < 2:
         raise UsageError("One run cannot be compared", "name two or more, or use `tfcli runs show`")
@@ -134,11 +124,13 @@ def compare(paths: Sequence[Path]) -> RunComparison:
     runs = tuple(read_detail(path) for path in paths)
     notes = tuple(_incomparable(runs))
     recipes = [load_recorded(RunDirectory(path).recipe) for path in paths]
-    settings = tuple(SettingRow(key, of) for key, of in _settings(recipes) if any(value != of[0] for value in of))
-    return RunComparison(runs, settings, not notes, tuple(_spreads(runs, settings)), notes)
+    settings = tuple(
+        records.SettingRow(key, of) for key, of in _settings(recipes) if any(value != of[0] for value in of)
+    )
+    return records.RunComparison(runs, settings, not notes, tuple(_spreads(runs, settings)), notes)
 
 
-def _unusual(recipe: Recipe) -> Iterator[Setting]:
+def _unusual(recipe: Recipe) -> Iterator[records.Setting]:
     """The settings that are not what a recipe of this architecture has by itself, nor what the machine decides."""
     own = {"model": {"architecture": recipe.model.architecture}}
     usual = build_recipe(usual_preset(own), own).resolved()
@@ -147,7 +139,7 @@ def _unusual(recipe: Recipe) -> Iterator[Setting]:
         is_open = key in DECIDED_BY_THE_RUN and key not in _AS_DECIDED
         repeats_another = key == "train.context" and value == recipe.model.max_seq_len
         if value not in (default, None) and not is_open and not repeats_another:
-            yield Setting(key, value, default)
+            yield records.Setting(key, value, default)
 
 
 def _settings(recipes: Sequence[Recipe], sections: Sequence[str] = DECISIVE) -> Iterator[tuple[str, tuple[Any, ...]]]:
@@ -157,7 +149,7 @@ def _settings(recipes: Sequence[Recipe], sections: Sequence[str] = DECISIVE) -> 
             yield key, tuple(setting(recipe, key) for recipe in recipes)
 
 
-def _spreads(runs: Sequence[RunDetail], settings: Sequence[SettingRow]) -> Iterator[SeedSpread]:
+def _spreads(runs: Sequence[records.RunDetail], settings: Sequence[records.SettingRow]) -> Iterator[records.SeedSpread]:
     """Of each group of runs that have the same settings but for the seed, in the order of their first runs."""
     others = [row for row in settings if row.key != "train.seed"]
     groups: dict[str, list[int]] = {}
@@ -167,10 +159,12 @@ def _spreads(runs: Sequence[RunDetail], settings: Sequence[SettingRow]) -> Itera
         losses = [loss for place in places if (loss := runs[place].summary.best_loss) is not None]
         if len(losses) > 1:
             apart, (low, *_, high) = {row.key: row.values[places[0]] for row in others}, sorted(losses)
-            yield SeedSpread(apart, tuple(places), mean(losses), deviation=stdev(losses), lowest=low, highest=high)
+            yield records.SeedSpread(
+                apart, tuple(places), mean(losses), deviation=stdev(losses), lowest=low, highest=high
+            )
 
 
-def _incomparable(runs: Sequence[RunDetail]) -> Iterator[str]:
+def _incomparable(runs: Sequence[records.RunDetail]) -> Iterator[str]:
     """Why the losses of these runs are not of one kind."""
     if len({run.objective for run in runs}) > 1:
         yield "The runs minimise different objectives, so their losses are not comparable."
@@ -181,15 +175,15 @@ def _incomparable(runs: Sequence[RunDetail]) -> Iterator[str]:
         yield "The runs are scored on different texts, so one text may be the easier one."
 
 
-def _kept(run: RunDirectory) -> Iterator[KeptFile]:
+def _kept(run: RunDirectory) -> Iterator[records.KeptFile]:
     if run.weights.is_file():
-        yield KeptFile(run.weights.name, run.weights.stat().st_size)
+        yield records.KeptFile(run.weights.name, run.weights.stat().st_size)
     for folder in run.checkpoints().values():
         size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-        yield KeptFile(f"checkpoints/{folder.name}", size)
+        yield records.KeptFile(f"checkpoints/{folder.name}", size)
 
 
-def _bits_per_byte(recipe: Recipe, data: RunData | None, history: History) -> float | None:
+def _bits_per_byte(recipe: Recipe, data: RunData | None, history: records.History) -> float | None:
     """Of a decoder's best evaluation, where the prepared dataset is there to tell the size of its text."""
     best = history.best
     if data is None or best is None or best.loss is None or best.part == "sample" or recipe.objective != "clm":

@@ -12,16 +12,7 @@ from tfcli.draw import View
 from tfcli.draw.numbers import duration, exact, percent, plural, short
 from tfcli.draw.safe import fit, printable, widest
 from tfcli.draw.tables import CsvTable, aligned, columns, heading, to_csv
-from tfcli.records.runs import (
-    EvaluationPoint,
-    History,
-    RunComparison,
-    RunDetail,
-    RunSummary,
-    SeedSpread,
-    SettingRow,
-    StepPoint,
-)
+from tfcli.records import runs as records
 from tfcli.runs.curves_view import By, color, compared_plots, letter, letters, run_plots
 
 _HEADINGS = ("run", "state", "model", "params", "steps", "best loss", "time", "age")
@@ -30,7 +21,7 @@ _LEAST_NAME, _FAIR_NAME = 12, 18
 _STATE_STYLES = {"finished": "green", "running": "bold cyan", "interrupted": "yellow", "imported": "", "damaged": "red"}
 
 
-class RunList(View[Sequence[RunSummary]]):
+class RunList(View[Sequence[records.RunSummary]]):
     """The list under its headings."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -53,7 +44,7 @@ class RunList(View[Sequence[RunSummary]]):
                 yield _damaged_line(run, name, widths, gap, options.max_width)
 
 
-def _cells(run: RunSummary) -> tuple[str, ...]:
+def _cells(run: records.RunSummary) -> tuple[str, ...]:
     steps = "-" if run.step is None else str(run.step)
     if run.step is not None and run.step != run.total_steps:
         steps += f"/{run.total_steps}"
@@ -83,7 +74,7 @@ def _line(cells: Sequence[str], widths: Sequence[int], gap: int, width: int, sta
     return text
 
 
-def _damaged_line(run: RunSummary, name: str, widths: Sequence[int], gap: int, width: int) -> Text:
+def _damaged_line(run: records.RunSummary, name: str, widths: Sequence[int], gap: int, width: int) -> Text:
     begin = aligned(((name, widths[0], "bold"), (run.state, widths[1], "red"), ("", 0, "")), gap, left=2)
     # What is wrong names the file by its whole path, which the line says already.
     problem = printable(run.problem or "").replace(f"{printable(run.path)}/", "")
@@ -95,7 +86,7 @@ _MOST_SPIKES = 6
 _OF = {"moving_average": " of the moving average", "checkpoints": " of the last checkpoints' mean"}
 
 
-class RunView(View[RunDetail]):
+class RunView(View[records.RunDetail]):
     """A run's page."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -112,7 +103,7 @@ class RunView(View[RunDetail]):
             yield _named((kept.name, short(kept.bytes, "B")) for kept in self.record.kept)
 
 
-def _title(summary: RunSummary) -> Text:
+def _title(summary: records.RunSummary) -> Text:
     about = [summary.architecture or "-", summary.state]
     if summary.parameters is not None:
         about.insert(1, f"{short(summary.parameters)} parameters")
@@ -127,7 +118,7 @@ def _named(rows: Iterable[tuple[str, str]]) -> Table:
     return table
 
 
-def _settings(run: RunDetail) -> Table:
+def _settings(run: records.RunDetail) -> Table:
     table = columns("lwl")
     for setting in run.settings:
         default = Text(f"not {value_text(setting.default)}" if setting.default is not None else "", "dim")
@@ -135,7 +126,7 @@ def _settings(run: RunDetail) -> Table:
     return table
 
 
-def _facts(run: RunDetail) -> Iterator[tuple[str, str]]:
+def _facts(run: records.RunDetail) -> Iterator[tuple[str, str]]:
     summary, history = run.summary, run.history
     if run.origin is not None:
         yield "imported from", run.origin
@@ -183,7 +174,7 @@ def _model_text(model: Mapping[str, Any]) -> str:
     return f"{layers}, {heads}, {rest}"
 
 
-def _evaluation(point: EvaluationPoint) -> str:
+def _evaluation(point: records.EvaluationPoint) -> str:
     loss = "not finite" if point.loss is None else f"{point.loss:.4f}"
     accuracy = f", accuracy {percent(point.accuracy)}" if point.accuracy is not None else ""
     part = f" on a sample of {short(point.scored_tokens)} tokens" if point.part == "sample" else ""
@@ -211,7 +202,7 @@ _BEST = "*"
 class ComparisonView:
     """A table of results with the best marked, the settings that differ, the curves, and what to beware of."""
 
-    comparison: RunComparison
+    comparison: records.RunComparison
     by: By = "step"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -229,7 +220,7 @@ class ComparisonView:
             yield Text(f"\n{note}", style="yellow")
 
 
-_Column = tuple[str, Callable[[RunDetail], Any], Callable[[Any], str], Callable[[list[Any]], Any] | None, bool]
+_Column = tuple[str, Callable[[records.RunDetail], Any], Callable[[Any], str], Callable[[list[Any]], Any] | None, bool]
 """A figure of every run: its head, its value, how that is written, what picks the best, and whether it is a loss's."""
 
 _COLUMNS: tuple[_Column, ...] = (
@@ -243,7 +234,7 @@ _COLUMNS: tuple[_Column, ...] = (
 )
 
 
-def _results(runs: Sequence[RunDetail], comparable: bool, width: int) -> Iterator[Text]:
+def _results(runs: Sequence[records.RunDetail], comparable: bool, width: int) -> Iterator[Text]:
     cells = [[column[0], *_marked(column, runs, comparable)] for column in _COLUMNS]
     cells = [column for column in cells if any(text != "-" for text in column[1:])]
     widths = [widest(tuple(column)) for column in cells]
@@ -258,7 +249,7 @@ def _results(runs: Sequence[RunDetail], comparable: bool, width: int) -> Iterato
         yield text
 
 
-def _marked(column: _Column, runs: Sequence[RunDetail], comparable: bool) -> list[str]:
+def _marked(column: _Column, runs: Sequence[records.RunDetail], comparable: bool) -> list[str]:
     """The column's texts, each with a place for the mark behind it; losses of different kinds have no best."""
     _, figure, written, better, of_losses = column
     values = [figure(run) for run in runs]
@@ -270,7 +261,7 @@ def _marked(column: _Column, runs: Sequence[RunDetail], comparable: bool) -> lis
     return [text + (_BEST if value == best else " ") for text, value in zip(texts, values, strict=True)]
 
 
-def _differing(rows: Sequence[SettingRow], width: int) -> Iterator[Text]:
+def _differing(rows: Sequence[records.SettingRow], width: int) -> Iterator[Text]:
     """A column a run; where these have no room, each value once, behind the letters of the runs that have it."""
     texts = [list(map(value_text, row.values)) for row in rows]
     keys = widest(tuple(row.key for row in rows))
@@ -294,7 +285,7 @@ def _differing(rows: Sequence[SettingRow], width: int) -> Iterator[Text]:
         yield from lines
 
 
-def _spreads(spreads: Sequence[SeedSpread]) -> Iterator[Text]:
+def _spreads(spreads: Sequence[records.SeedSpread]) -> Iterator[Text]:
     """A line a group: its runs, mean ± standard deviation, and from the best to the worst."""
     most = max(len(spread.runs) for spread in spreads)
     for spread in spreads:
@@ -305,12 +296,12 @@ def _spreads(spreads: Sequence[SeedSpread]) -> Iterator[Text]:
         yield text.append(f"  {apart}" if apart else "", "dim")
 
 
-def history_csv(history: History) -> str:
+def history_csv(history: records.History) -> str:
     """CSV with a heading. What an event does not tell is empty."""
-    points: list[StepPoint | EvaluationPoint] = [*history.training, *history.validation, *history.whole]
+    points: list[records.StepPoint | records.EvaluationPoint] = [*history.training, *history.validation, *history.whole]
     points.sort(key=lambda point: point.step)
     names = ("step", "tokens", "seconds", "loss", "learning_rate", "grad_norm", "spike", "accuracy", "of", "part")
     table = CsvTable.of(points, *names, "objective")
-    events = ("step" if isinstance(one, StepPoint) else "evaluated" for one in points)
+    events = ("step" if isinstance(one, records.StepPoint) else "evaluated" for one in points)
     rows = ([event, *row] for event, row in zip(events, table.rows, strict=True))
     return to_csv(CsvTable(("event", *table.columns), rows))

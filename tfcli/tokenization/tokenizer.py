@@ -22,16 +22,9 @@ from tfcli.files import digest
 from tfcli.inspection.embeddings import Word
 from tfcli.records.dataset import Encoding
 from tfcli.records.roles import MASK_NAMES, TokenRoles, find_roles
+from tfcli.tokenization import tokenizer_json
 from tfcli.tokenization.chat import ChatTemplates, read_chat_templates
 from tfcli.tokenization.labels import TokenStream, WordStarts, are_one_word, labeller, lone_bytes
-from tfcli.tokenization.tokenizer_json import (
-    copy_backend,
-    is_panic,
-    no_native_stderr,
-    read_backend,
-    reason,
-    suspicious_patterns,
-)
 
 Framing = tuple[int | tuple[int, ...], ...]
 
@@ -114,7 +107,7 @@ class Tokenizer:
         serving = set(self.roles.ids()) - {self.roles.unk}
         undeclared = [token for token_id, token in declared.items() if token_id in serving and not token.special]
         if undeclared:  # text would become it by its spelling
-            backend = copy_backend(backend.to_str())
+            backend = tokenizer_json.copy_backend(backend.to_str())
             for token in undeclared:
                 token.special = True
             backend.add_special_tokens(undeclared)
@@ -342,27 +335,27 @@ class Tokenizer:
     def _reading(self) -> Iterator[None]:
         """One sentence where the library does not take a text; where that is to be expected, nothing of its own."""
         try:
-            with no_native_stderr() if self._is_doubtful else nullcontext():
+            with tokenizer_json.no_native_stderr() if self._is_doubtful else nullcontext():
                 yield
         except TypeError as error:
             problem = "The text holds half a surrogate pair, which is no character"
             raise BrokenInputError(problem, "save the text as UTF-8") from error
         except BaseException as error:
-            if not is_panic(error):
+            if not tokenizer_json.is_panic(error):
                 raise
-            problem = f"{self._where} does not get through this text ({reason(error)})"
+            problem = f"{self._where} does not get through this text ({tokenizer_json.reason(error)})"
             raise BrokenInputError(problem, "use another tokenizer") from error
 
     @cached_property
     def _spelled(self) -> Backend:
         """The library's tokenizer as it came, which finds special tokens by their spelling."""
-        backend = copy_backend(self._original.to_str())
+        backend = tokenizer_json.copy_backend(self._original.to_str())
         backend.encode_special_tokens = False
         return backend
 
     @cached_property
     def _is_doubtful(self) -> bool:
-        return bool(suspicious_patterns(self._state))
+        return bool(tokenizer_json.suspicious_patterns(self._state))
 
     @cached_property
     def _state(self) -> dict[str, Any]:
@@ -458,7 +451,7 @@ def load_tokenizer(path: Path) -> Tokenizer:
     if isinstance(recorded := values.get("roles"), dict):
         kept = files.validated(dict[str, TokenRoles], {"roles": recorded}, record, "restore the file from a copy")
         roles = kept["roles"]
-    tokenizer = Tokenizer(read_backend(file), str(file), roles, read_chat_templates(record.parent))
+    tokenizer = Tokenizer(tokenizer_json.read_backend(file), str(file), roles, read_chat_templates(record.parent))
     if "tokenizer_fingerprint" in values and tokenizer.fingerprint != values["tokenizer_fingerprint"]:
         which, remedy = RECORDS[record.name]
         given = shortened(str(values["tokenizer_fingerprint"]))

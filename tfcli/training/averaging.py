@@ -9,15 +9,8 @@ from torch import Tensor, nn
 
 from tfcli.layers.kernels import lerp_all
 from tfcli.layers.lora import FACTORS, trained
+from tfcli.runs import weights
 from tfcli.runs.checkpoint import open_checkpoint
-from tfcli.runs.weights import (
-    StoredTensors,
-    checkpoint_tensors,
-    local_shard,
-    model_tensors,
-    require_belonging,
-    require_tensors,
-)
 from tfcli.training.distributed import SINGLE_PROCESS, Workers
 
 
@@ -34,14 +27,14 @@ class MovingAverage:
         """Take in the weights after the update of number `updates`."""
         decay = min(self.decay, (1 + updates) / (10 + updates))
         ours, theirs = self.tensors.values(), trained(model).values()
-        lerp_all([*map(local_shard, ours)], [*map(local_shard, theirs)], 1 - decay)
+        lerp_all([*map(weights.local_shard, ours)], [*map(weights.local_shard, theirs)], 1 - decay)
 
 
 @contextmanager
 def exchanged(model: nn.Module, tensors: Mapping[str, Tensor]) -> Iterator[None]:
     """Inside the block the model's parameters of these names have these values, and `tensors` its own, to the bit."""
-    own = model_tensors(model)
-    pairs = [(local_shard(own[name]), local_shard(tensor)) for name, tensor in tensors.items()]
+    own = weights.model_tensors(model)
+    pairs = [(weights.local_shard(own[name]), weights.local_shard(tensor)) for name, tensor in tensors.items()]
 
     def exchange() -> None:
         with torch.no_grad():
@@ -62,25 +55,25 @@ def mean_of_weights(
 ) -> dict[str, Tensor]:
     """The mean of the model's weights and those of checkpoints, as Vaswani et al. 2017, section 6.1, evaluate it.
     Summed in float64 on the CPU, a checkpoint at a time. A damaged file, or one of another run, is refused."""
-    parameters = model_tensors(model)
-    sums = {name: local_shard(parameter).detach().cpu().double() for name, parameter in parameters.items()}
+    parameters = weights.model_tensors(model)
+    sums = {name: weights.local_shard(parameter).detach().cpu().double() for name, parameter in parameters.items()}
     for folder in checkpoints:
         with workers.together():
-            tensors = checkpoint_tensors(open_checkpoint(folder), "model", run_id, parameters)
-            require_tensors(tensors, parameters, folder)
+            tensors = weights.checkpoint_tensors(open_checkpoint(folder), "model", run_id, parameters)
+            weights.require_tensors(tensors, parameters, folder)
         for name, total in sums.items():
-            total += local_shard(tensors[name]).cpu()
+            total += weights.local_shard(tensors[name]).cpu()
     return {name: (sums[name] / (len(checkpoints) + 1)).to(parameter.dtype) for name, parameter in parameters.items()}
 
 
 def weights_of_file(model: nn.Module, path: Path, run_id: str, workers: Workers = SINGLE_PROCESS) -> dict[str, Tensor]:
     """The weights in a run's file, divided among the workers as the model's are; beside merged ones, adapters add
     nothing. Refused as `mean_of_weights` does."""
-    own = model_tensors(model)
+    own = weights.model_tensors(model)
     parameters = {name: tensor for name, tensor in own.items() if not name.endswith(FACTORS)}
     with workers.together():
-        tensors = StoredTensors(path, parameters)
-        require_belonging(tensors.metadata, path, run_id)
-        require_tensors(tensors, parameters, path)
+        tensors = weights.StoredTensors(path, parameters)
+        weights.require_belonging(tensors.metadata, path, run_id)
+        weights.require_tensors(tensors, parameters, path)
     nothing = {name: torch.zeros_like(tensor) for name, tensor in own.items() if name.endswith(FACTORS)}
     return {**nothing, **{name: tensors[name] for name in parameters}}

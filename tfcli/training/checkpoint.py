@@ -28,23 +28,11 @@ from tfcli.recipe.loading import Settings, settings_that_decide, to_toml
 from tfcli.recipe.recipe import Recipe
 from tfcli.recipe.train import TrainSection
 from tfcli.records.runs import SettingChanged
+from tfcli.runs import weights
 from tfcli.runs.checkpoint import Checkpoint, Origin, Progress, write_state
 from tfcli.runs.config import RunConfig, read_config, read_run_data, write_config
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.metrics import append_metrics, read_metrics
-from tfcli.runs.weights import (
-    ABOUT,
-    StoredTensors,
-    checkpoint_tensors,
-    fill_model,
-    is_sharded,
-    local_shard,
-    model_tensors,
-    require_belonging,
-    require_tensors,
-    save_sharded,
-    save_tensors,
-)
 from tfcli.training.averaging import MovingAverage
 from tfcli.training.distributed import SINGLE_PROCESS, Workers
 from tfcli.training.muon import Muon
@@ -132,16 +120,16 @@ def save_checkpoint(
         for optimizer, name, parameter in _updated(model, optimizers)
         for key, value in optimizer.state[parameter].items()
     }
-    tensors = {"model": model_tensors(model), "optimizer": {**moments, **_average_tensors(average)}}
+    tensors = {"model": weights.model_tensors(model), "optimizer": {**moments, **_average_tensors(average)}}
     parts = None
-    if any(is_sharded(parameter) for parameter in model.parameters()):
+    if any(weights.is_sharded(parameter) for parameter in model.parameters()):
         parts = _save_parts(folder, metadata, tensors, workers)
         tensors = {"optimizer": {}}
     if workers.is_first:
         tensors["optimizer"].update(random)
         with replacing_folder(folder) as temporary:
             for name, values in tensors.items():
-                save_tensors(temporary / f"{name}.safetensors", values, metadata)
+                weights.save_tensors(temporary / f"{name}.safetensors", values, metadata)
             for made in parts.iterdir() if parts is not None else ():
                 made.rename(temporary / made.name)
             write_state(temporary, progress, origin)
@@ -160,12 +148,12 @@ def _save_parts(
         place.mkdir()  # not through a link that lies there
         for name in tensors:
             (place / f"{name}.parts").mkdir()
-            write_json(place / f"{name}.parts" / ABOUT, metadata)
+            write_json(place / f"{name}.parts" / weights.ABOUT, metadata)
 
     workers.first_does(prepare)
     with workers.together():
         for name, values in tensors.items():
-            save_sharded(place / f"{name}.parts", values)
+            weights.save_sharded(place / f"{name}.parts", values)
     return place
 
 
@@ -183,9 +171,11 @@ def load_checkpoint(
     numbers begin at `seed` if there were more or fewer workers when it was written. A file that is damaged, or of
     another run or step, is refused."""
     progress, folder = checkpoint.progress, checkpoint.folder
-    weights, moments = folder / "model.safetensors", folder / "optimizer.safetensors"
+    file, moments = folder / "model.safetensors", folder / "optimizer.safetensors"
     with workers.together():  # parts are read by all in one go, and what one finds in its own ends all
-        fill_model(model, checkpoint_tensors(checkpoint, "model", run_id, model_tensors(model)), weights)
+        weights.fill_model(
+            model, weights.checkpoint_tensors(checkpoint, "model", run_id, weights.model_tensors(model)), file
+        )
     averages = _average_tensors(average)
     moved = list(_updated(model, optimizers)) if progress.updates > 0 else []  # no moments before the first update
     places = dict(averages)  # for each tensor, one of its shape, divided among the workers as it is
@@ -193,8 +183,8 @@ def load_checkpoint(
         for key in _STATE_KEYS[type(optimizer)]:
             places[f"{key}.{name}"] = torch.zeros(()) if key == "step" else parameter
     with workers.together():
-        stored = checkpoint_tensors(checkpoint, "optimizer", run_id, places)
-        require_tensors(stored, places, moments)
+        stored = weights.checkpoint_tensors(checkpoint, "optimizer", run_id, places)
+        weights.require_tensors(stored, places, moments)
         _require_updates(stored, progress.updates, moments)
         restore_random_state(model.device, stored, moments, workers, workers.seed(seed, progress.step))
     for name, tensor in averages.items():
@@ -228,7 +218,7 @@ def _require_updates(tensors: Mapping[str, Tensor], updates: int, path: Path) ->
         if name.startswith("step.") and tensor.item() != min(updates, _LAST_COUNTED):
             problem = f"{path}: {name!r} counts another number of updates than the {updates} of state.json"
             raise BrokenInputError(problem, _RESTORE)
-        if name.startswith("exp_avg_sq.") and bool((local_shard(tensor) < 0).any()):
+        if name.startswith("exp_avg_sq.") and bool((weights.local_shard(tensor) < 0).any()):
             raise BrokenInputError(f"{path}: {name!r}, a mean of squares, is below zero", _RESTORE)
 
 
@@ -268,19 +258,19 @@ def branch(source: RunDirectory, recipe: Recipe, checkpoint: Checkpoint, new: Ru
         folder = run.checkpoint(step)
         shutil.copytree(checkpoint.folder, folder)
         for file in folder.glob("*.safetensors"):
-            stored = StoredTensors(file)
-            require_belonging(stored.metadata, file, config.run_id, step)
-            save_tensors(file, stored, {**stored.metadata, "run_id": run_id})
+            stored = weights.StoredTensors(file)
+            weights.require_belonging(stored.metadata, file, config.run_id, step)
+            weights.save_tensors(file, stored, {**stored.metadata, "run_id": run_id})
         for parts in folder.glob("*.parts"):
-            about = read_json(parts / ABOUT)
-            require_belonging(about, parts, config.run_id, step)
-            write_json(parts / ABOUT, {**about, "run_id": run_id})
-        weights = checkpoint_tensors(checkpoint, "model", config.run_id)
+            about = read_json(parts / weights.ABOUT)
+            weights.require_belonging(about, parts, config.run_id, step)
+            write_json(parts / weights.ABOUT, {**about, "run_id": run_id})
+        tensors = weights.checkpoint_tensors(checkpoint, "model", config.run_id)
         if recipe.train.ema_decay:
-            remembered = checkpoint_tensors(checkpoint, "optimizer", config.run_id)
-            averages = {name: f"average.{name}" for name in weights}
-            weights = {n: remembered[a] if a in remembered else weights[n] for n, a in averages.items()}
-        save_tensors(run.weights, Merged(weights, recipe.train.adapter_factor), {"run_id": run_id})
+            remembered = weights.checkpoint_tensors(checkpoint, "optimizer", config.run_id)
+            averages = {name: f"average.{name}" for name in tensors}
+            tensors = {n: remembered[a] if a in remembered else tensors[n] for n, a in averages.items()}
+        weights.save_tensors(run.weights, Merged(tensors, recipe.train.adapter_factor), {"run_id": run_id})
         progress = _history(source, run, checkpoint.progress)
         append_metrics(run.metrics, SettingChanged(step, "run", str(checkpoint.folder), str(new.path)))
         origin = origin_of(replace(config, run_id=run_id), data.fingerprint, recipe)

@@ -24,17 +24,7 @@ from tfcli.files import replacing, write_text
 from tfcli.layers.lora import Merged, num_trained
 from tfcli.machine import busy_cores
 from tfcli.recipe.loading import to_toml
-from tfcli.records.runs import (
-    CheckpointSaved,
-    Evaluated,
-    Reason,
-    Scope,
-    Scored,
-    SettingChanged,
-    StepsDone,
-    TrainingEvent,
-    TrainingStarted,
-)
+from tfcli.records import runs
 from tfcli.runs.checkpoint import finished_event, stopping_reason, write_state
 from tfcli.runs.metrics import append_metrics, flush_metrics, read_metrics
 from tfcli.runs.weights import full_tensor, model_tensors, save_tensors
@@ -127,7 +117,7 @@ def prefetched(items: Iterator[T], depth: int = 2) -> Iterator[T]:
         thread.shutdown(wait=False, cancel_futures=True)
 
 
-def _record_changes(job: TrainingJob) -> Iterator[SettingChanged]:
+def _record_changes(job: TrainingJob) -> Iterator[runs.SettingChanged]:
     """Put what a resume has changed into the metrics, and then into the recipe: each as soon as it is asked for."""
     for change in job.changes:
         append(job, change)
@@ -137,7 +127,7 @@ def _record_changes(job: TrainingJob) -> Iterator[SettingChanged]:
         _first_writes(job, lambda: write_text(job.run.recipe, to_toml(job.recipe)))
 
 
-def append(job: TrainingJob, event: StepsDone | Evaluated | SettingChanged) -> None:
+def append(job: TrainingJob, event: runs.StepsDone | runs.Evaluated | runs.SettingChanged) -> None:
     """Add a line to metrics.jsonl."""
     _first_writes(job, lambda: append_metrics(job.run.metrics, event))
     job.progress.lines += 1
@@ -186,7 +176,7 @@ def _keeping_the_last(job: TrainingJob) -> Iterator[None]:
         raise TfcliError(f"{problem} ({job.run.kept()})", remedy) from error
 
 
-def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> Iterator[TrainingEvent]:
+def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> Iterator[runs.TrainingEvent]:
     """Train to the last step, evaluating, saving and reporting as the recipe says. `should_stop` is asked after every
     step; once it says yes, the step is saved and the loop ends. A loss that is no longer finite, or a file that cannot
     be written, is a TfcliError; the last good checkpoint is kept."""
@@ -196,7 +186,7 @@ def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> 
     yield from _record_changes(job)
     batches = ahead(job.training.training(progress.step * section.grad_accumulation), job.device)
     job.model.train()
-    reason: Reason | None = stopping_reason(progress, section)
+    reason: runs.Reason | None = stopping_reason(progress, section)
     if progress.unevaluated:
         reason = yield from _ended_step(job, meter)
     if reason is None:
@@ -234,7 +224,9 @@ def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> 
     yield finished_event(job.run, progress, reason)
 
 
-def _ended_step(job: TrainingJob, meter: Meter, *, stop: bool = False) -> Generator[TrainingEvent, None, Reason | None]:
+def _ended_step(
+    job: TrainingJob, meter: Meter, *, stop: bool = False
+) -> Generator[runs.TrainingEvent, None, runs.Reason | None]:
     """What is due behind a step: a checkpoint, then an evaluation, which may die. Returns why training ends here."""
     section, progress = job.recipe.train, job.progress
     last = progress.step == section.steps
@@ -270,9 +262,9 @@ def _due(step: int, every: int) -> bool:
     return every > 0 and step % every == 0
 
 
-def _started(job: TrainingJob) -> TrainingStarted:
+def _started(job: TrainingJob) -> runs.TrainingStarted:
     section = job.recipe.train
-    return TrainingStarted(
+    return runs.TrainingStarted(
         run=str(job.run.path),
         architecture=job.recipe.model.architecture,
         parameters=job.model.num_parameters() - (adapters := num_trained(job.model) if section.adapter else 0),
@@ -295,14 +287,14 @@ def _started(job: TrainingJob) -> TrainingStarted:
     )
 
 
-def _reported(job: TrainingJob, meter: Meter, *, spikes: SpikeWatch, sizes: UpdateSizes) -> StepsDone:
+def _reported(job: TrainingJob, meter: Meter, *, spikes: SpikeWatch, sizes: UpdateSizes) -> runs.StepsDone:
     section, progress = job.recipe.train, job.progress
     (loss, objective), norm, seconds = meter.losses(), float(meter.norm), meter.seconds()
     steps_left = section.steps - progress.step
     evaluations_left: float = 1 + (steps_left // section.evaluate_every if section.evaluate_every else 0)
     if job.sample is not None and section.evaluate_tokens:  # the whole part at the end, twice at most
         evaluations_left += 2 * job.data.validation.tokens / section.evaluate_tokens
-    event = StepsDone(
+    event = runs.StepsDone(
         step=progress.step,
         total_steps=section.steps,
         tokens=progress.tokens,
@@ -323,7 +315,7 @@ def _reported(job: TrainingJob, meter: Meter, *, spikes: SpikeWatch, sizes: Upda
     return event
 
 
-def _evaluated(job: TrainingJob, meter: Meter, of: Scored | None = None) -> Evaluated:
+def _evaluated(job: TrainingJob, meter: Meter, of: runs.Scored | None = None) -> runs.Evaluated:
     """Score what `_averaged` puts into the model; what has the lowest loss so far is kept."""
     progress = job.progress
     with _averaged(job, of):
@@ -338,9 +330,9 @@ def _evaluated(job: TrainingJob, meter: Meter, of: Scored | None = None) -> Eval
     return event
 
 
-def _evaluated_whole(job: TrainingJob, meter: Meter, last: Evaluated, *, is_best: bool) -> list[Evaluated]:
+def _evaluated_whole(job: TrainingJob, meter: Meter, last: runs.Evaluated, *, is_best: bool) -> list[runs.Evaluated]:
     """Score the best weights by the sample and the last ones (`last`) on the whole part, and keep the better ones."""
-    progress, events = job.progress, list[Evaluated]()
+    progress, events = job.progress, list[runs.Evaluated]()
     progress.whole_loss = None
     if not is_best and progress.best_step is not None:
         with exchanged(job.model, weights_of_file(job.model, job.run.weights, job.config.run_id, job.workers)):
@@ -361,7 +353,9 @@ def _evaluated_whole(job: TrainingJob, meter: Meter, last: Evaluated, *, is_best
     return events
 
 
-def _scored(job: TrainingJob, meter: Meter, of: Scored | None = None, part: Scope = "sample") -> Evaluated:
+def _scored(
+    job: TrainingJob, meter: Meter, of: runs.Scored | None = None, part: runs.Scope = "sample"
+) -> runs.Evaluated:
     """Score what the model holds now, on the sample, or on the whole part where there is none."""
     batches = job.sample if part == "sample" and job.sample is not None else job.validation
     began = time.perf_counter()
@@ -371,7 +365,7 @@ def _scored(job: TrainingJob, meter: Meter, of: Scored | None = None, part: Scop
     seconds = time.perf_counter() - began
     if part == "sample":
         meter.evaluation = seconds
-    return Evaluated(
+    return runs.Evaluated(
         step=job.progress.step,
         tokens=totals.tokens,
         loss=totals.loss,
@@ -384,7 +378,7 @@ def _scored(job: TrainingJob, meter: Meter, of: Scored | None = None, part: Scop
     )
 
 
-def _averaged(job: TrainingJob, of: Scored | None = None) -> AbstractContextManager[None]:
+def _averaged(job: TrainingJob, of: runs.Scored | None = None) -> AbstractContextManager[None]:
     """The model holds the mean of its weights and those of "checkpoints" before, or else its moving average, if any."""
     if of == "checkpoints":
         others = checkpoints_to_average(job.run, job.progress.step, job.recipe.train)
@@ -392,7 +386,7 @@ def _averaged(job: TrainingJob, of: Scored | None = None) -> AbstractContextMana
     return exchanged(job.model, job.average.tensors) if job.average else nullcontext()
 
 
-def _saved(job: TrainingJob, meter: Meter) -> CheckpointSaved:
+def _saved(job: TrainingJob, meter: Meter) -> runs.CheckpointSaved:
     """Write a checkpoint; the older ones go only once it is on the disk, and with it the metrics up to it."""
     began = time.perf_counter()
     meter.keep(job.progress)
@@ -407,4 +401,4 @@ def _saved(job: TrainingJob, meter: Meter) -> CheckpointSaved:
         if job.workers.is_first:
             job.run.prune(checkpoints_to_keep(job.run.checkpoints(), job.recipe.train))
     meter.pause(time.perf_counter() - began)
-    return CheckpointSaved(job.progress.step, str(folder))
+    return runs.CheckpointSaved(job.progress.step, str(folder))

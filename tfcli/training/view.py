@@ -13,15 +13,7 @@ from tfcli.draw.curve import Plot, Series
 from tfcli.draw.numbers import counted, duration, exact, percent, plural, short, speed
 from tfcli.draw.safe import printable
 from tfcli.draw.tables import columns
-from tfcli.records.runs import (
-    CheckpointSaved,
-    Evaluated,
-    SettingChanged,
-    StepsDone,
-    TrainingEvent,
-    TrainingFinished,
-    TrainingStarted,
-)
+from tfcli.records import runs
 from tfcli.runs.curves_view import CURVES
 
 _CURVE_LINES = 8
@@ -37,31 +29,31 @@ class TrainingView:
 
     def __init__(self) -> None:
         self._seen: dict[type, Any] = {}  # the last event of each kind
-        self._best: Evaluated | None = None
+        self._best: runs.Evaluated | None = None
         self._losses: dict[str, list[tuple[int, float]]] = {name: [] for name in CURVES}
         self._notes: list[str] = []
 
-    def update(self, event: TrainingEvent) -> None:
+    def update(self, event: runs.TrainingEvent) -> None:
         """Take in the loop's next event."""
         self._seen[type(event)] = event
         match event:
-            case TrainingStarted():
+            case runs.TrainingStarted():
                 self._notes += _begun_with(event)
-            case SettingChanged():
+            case runs.SettingChanged():
                 self._notes.append(_change(event))
-            case StepsDone():
+            case runs.StepsDone():
                 for name in ["training loss"] + ["spike"] * event.spike:
                     self._losses[name].append((event.step, event.loss))
-            case Evaluated():
+            case runs.Evaluated():
                 self._best = event if event.best else self._best
-                started = self._seen.get(TrainingStarted)
+                started = self._seen.get(runs.TrainingStarted)
                 ended = event.part == "whole" and started and started.evaluate_tokens
                 name = "whole part" if ended else "validation loss"
                 self._losses[name].append((event.of_step or event.step, event.loss))
                 self._losses["whole part"].sort()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        if (started := self._seen.get(TrainingStarted)) is None:
+        if (started := self._seen.get(runs.TrainingStarted)) is None:
             yield Text("Preparing to train …", style="dim")
             return
         machine = f"{started.device}, {started.precision}, {plural(started.threads, 'thread')}"
@@ -78,15 +70,15 @@ class TrainingView:
         height = min(_CURVE_LINES, left - figures.row_count - _AXIS_LINES)
         if len(self._losses["training loss"]) > 1 and height >= _LEAST_CURVE:
             yield self._curve(started, height)
-        if finished := self._seen.get(TrainingFinished):
+        if finished := self._seen.get(runs.TrainingFinished):
             yield Text(_finished_sentence(finished), style="bold")
 
-    def _progress(self, started: TrainingStarted) -> Table:
+    def _progress(self, started: runs.TrainingStarted) -> Table:
         """By tokens."""
         share = started.step / max(1, started.total_steps)
-        if (finished := self._seen.get(TrainingFinished)) and finished.reason == "done":
+        if (finished := self._seen.get(runs.TrainingFinished)) and finished.reason == "done":
             share = 1.0
-        elif last := self._seen.get(StepsDone):
+        elif last := self._seen.get(runs.StepsDone):
             share = min(1.0, last.tokens / max(1, started.total_steps * started.tokens_per_step))
         grid = Table.grid(padding=(0, 1), expand=True)
         grid.add_column(ratio=1)
@@ -95,9 +87,9 @@ class TrainingView:
         grid.add_row(bar, Text(percent(share), style="bold"))
         return grid
 
-    def _figures(self, started: TrainingStarted, width: int, lines: int) -> Table:
+    def _figures(self, started: runs.TrainingStarted, width: int, lines: int) -> Table:
         """Side by side where nothing has to be cut for it, else below each other, as many as `lines` bear."""
-        last, evaluated, finished = map(self._seen.get, (StepsDone, Evaluated, TrainingFinished))
+        last, evaluated, finished = map(self._seen.get, (runs.StepsDone, runs.Evaluated, runs.TrainingFinished))
         best = self._best
         step = last.step if last else started.step
         total_tokens = started.total_steps * started.tokens_per_step
@@ -140,7 +132,7 @@ class TrainingView:
             grid.add_row(*chain.from_iterable(pairs))
         return grid
 
-    def _curve(self, started: TrainingStarted, height: int) -> Plot:
+    def _curve(self, started: runs.TrainingStarted, height: int) -> Plot:
         end = max(self._losses["training loss"][-1][0], started.total_steps)
         series = [
             Series(name, [step for step, _ in points], [loss for _, loss in points], *CURVES[name])
@@ -150,7 +142,7 @@ class TrainingView:
         return Plot(tuple(series), "step", height, (0.0, float(end)))
 
 
-def _finished_sentence(event: TrainingFinished) -> str:
+def _finished_sentence(event: runs.TrainingFinished) -> str:
     end = {"done": "Done", "early": "Stopped early, no better evaluation came", "interrupted": "Interrupted"}
     best = ""
     if event.best_loss is not None and event.best_step is not None:
@@ -161,14 +153,14 @@ def _finished_sentence(event: TrainingFinished) -> str:
     )
 
 
-def event_line(event: TrainingEvent) -> str:
+def event_line(event: runs.TrainingEvent) -> str:
     """An event as one plain line, its columns aligned from line to line, for pipes and logs."""
     match event:
-        case TrainingStarted():
+        case runs.TrainingStarted():
             return _columns("resume" if event.step else "start", _start(event))
-        case SettingChanged():
+        case runs.SettingChanged():
             return _columns("change", f"{event.step:>7}", _change(event))
-        case StepsDone():
+        case runs.StepsDone():
             return _columns(
                 "step",
                 f"{event.step:>7}/{event.total_steps}",
@@ -183,29 +175,29 @@ def event_line(event: TrainingEvent) -> str:
                 *((f"{plural(event.skipped, 'step')} left out",) if event.skipped else ()),
                 *((f"{_SPIKE} spike",) if event.spike else ()),
             )
-        case Evaluated():
+        case runs.Evaluated():
             told = (f"{event.step:>7}", f"loss {event.loss:8.4f}", f"accuracy {percent(event.accuracy)}")
             of = [] if event.f1 is None else [f"F1 {percent(event.f1)}"]
             of += [_SCORED[event.of]] if event.of in _SCORED else []
             of += [f"weights of step {event.of_step}"] if event.of_step is not None else []
             of += ["sample"] if event.part == "sample" else []
             return _columns("evaluate", *told, *of, *(["best"] if event.best else []))
-        case CheckpointSaved():
+        case runs.CheckpointSaved():
             return _columns("save", f"{event.step:>7}", printable(event.path))
-        case TrainingFinished():
+        case runs.TrainingFinished():
             return _columns("finish", _finished_sentence(event))
 
 
 _SCORED = {"moving_average": "moving average", "checkpoints": "mean of checkpoints"}
 
 
-def _loss(event: StepsDone) -> str:
+def _loss(event: runs.StepsDone) -> str:
     if event.objective is not None:  # longer than any other figure; the curve says what the mark means
         return f"{event.loss:.4f}, smoothed {event.objective:.4f}{f' {_SPIKE}' if event.spike else ''}"
     return f"{event.loss:.4f}{f'  {_SPIKE} spike' if event.spike else ''}"
 
 
-def _change(event: SettingChanged) -> str:
+def _change(event: runs.SettingChanged) -> str:
     change = f"{event.key}: {_value(event.from_)} → {_value(event.to)}"
     if event.rate_before is None or event.rate_after is None:
         return change
@@ -222,7 +214,7 @@ def _value(value: Any) -> str:
 _MANY_TIMES = 40  # more often than the recipes read their texts: the model learns this one by heart
 
 
-def _begun_with(event: TrainingStarted) -> list[str]:
+def _begun_with(event: runs.TrainingStarted) -> list[str]:
     """What there is to say of the machine, and of the checkpoint that a training goes on from."""
     old = "its checkpoint has no digest yet, so that not every edit of the run would be seen"
     threads = plural(event.threads, "thread")
@@ -246,7 +238,7 @@ def _columns(name: str, *told: str) -> str:
     return f"{name:<8} {'  '.join(told)}"
 
 
-def _start(event: TrainingStarted) -> str:
+def _start(event: runs.TrainingStarted) -> str:
     notes = "".join(f"; {note}" for note in _begun_with(event))
     limits = [] if event.batch_tokens is None else [f"micro-batches of up to {exact(event.batch_tokens)}"]
     limits += [] if event.evaluate_tokens is None else [f"evaluated on {exact(event.evaluate_tokens)}"]

@@ -14,19 +14,8 @@ from typing import Any
 from torch import Tensor
 
 from tfcli.interop.checkpoint import CheckpointConfig
-from tfcli.interop.families.layout import (
-    BIASED,
-    BOTH_SIDES,
-    TARGET_TOKENS,
-    CheckpointFamily,
-    Fields,
-    Setting,
-    TensorMap,
-    affine,
-    full_form,
-    layers,
-    named,
-)
+from tfcli.interop.families import layout
+from tfcli.interop.families.layout import CheckpointFamily, Fields, Setting, TensorMap
 from tfcli.layers.positions import sinusoidal_encoding
 from tfcli.recipe.model import ModelSection
 
@@ -72,7 +61,7 @@ _SETTINGS = (
     *Setting.aliases(
         hidden_size="d_model", num_hidden_layers="encoder_layers", num_attention_heads="encoder_attention_heads"
     ),
-    *BOTH_SIDES,
+    *layout.BOTH_SIDES,
     *Setting.integers(vocab_size="vocab_size", max_position_embeddings="max_seq_len", d_model="d_model"),
     *Setting.integers(encoder_layers="num_layers", decoder_layers="num_decoder_layers"),
     _on_both_sides("attention_heads", "num_heads"),
@@ -88,7 +77,7 @@ _SETTINGS = (
     *(Setting.fixed(f"{side}_layerdrop", 0.0, reason=_ALL_LAYERS, written=True) for side in _SIDES),
     Setting.number("init_std", "init_std", default=0.02),
     Setting.constants(use_cache=True, forced_eos_token_id=None),  # generation ends where the model says so
-    TARGET_TOKENS,
+    layout.TARGET_TOKENS,
 )
 
 LAYER = {
@@ -112,21 +101,21 @@ _CROSS = {
 def _layers(section: ModelSection) -> list[TensorMap]:
     """The layers of both sides, and the head's bias."""
     return [
-        *layers(section, "model.encoder.layers", LAYER, "encoder"),
-        *layers(section, "model.decoder.layers", LAYER | _CROSS, "decoder"),
+        *layout.layers(section, "model.encoder.layers", LAYER, "encoder"),
+        *layout.layers(section, "model.decoder.layers", LAYER | _CROSS, "decoder"),
         TensorMap("final_logits_bias", ("head.bias",), theirs_shape=(1, section.vocab_size or 0), optional=True),
     ]
 
 
 def _form(*free: str, last: Fields) -> dict[str, Any]:
     first = {"architecture": "encoder-decoder", "norm": "layernorm", "norm_eps": 1e-5, "norm_placement": "post"}
-    return full_form(first, "scale_embeddings", "head_bias", *free, last=last)
+    return layout.full_form(first, "scale_embeddings", "head_bias", *free, last=last)
 
 
 def _bart_body(section: ModelSection) -> list[TensorMap]:
-    maps = named({_SHARED: "embedding.weight", **_TABLES})
+    maps = layout.named({_SHARED: "embedding.weight", **_TABLES})
     for side, ours in _SIDES.items():
-        maps += affine(f"model.{side}.", ours, {"layernorm_embedding": "norm"})
+        maps += layout.affine(f"model.{side}.", ours, {"layernorm_embedding": "norm"})
     return [*maps, *_layers(section)]
 
 
@@ -148,7 +137,7 @@ BART = CheckpointFamily(
         last={"positions": "learned", "position_offset": _OFFSET}
         | dict.fromkeys(("embedding_norm", "share_embeddings", "tie_embeddings"), True),
     ),
-    given=BIASED | {"head_bias": True},
+    given=layout.BIASED | {"head_bias": True},
     without_effect=_WITHOUT_EFFECT,
     body=_bart_body,
     head=(_HEAD, _SHARED),
@@ -179,7 +168,7 @@ def _settle(section: ModelSection, tensors: Mapping[str, Tensor]) -> ModelSectio
 def _marian_body(section: ModelSection) -> list[TensorMap]:
     own = {_SOURCE: "embedding.weight", _TARGET: "target_embedding.weight"}
     names = {_SHARED: "embedding.weight"} if section.share_embeddings else own
-    return named(names | _TABLES) + _layers(section)
+    return layout.named(names | _TABLES) + _layers(section)
 
 
 MARIAN = CheckpointFamily(
@@ -202,7 +191,7 @@ MARIAN = CheckpointFamily(
             "tie_embeddings": lambda section: section.tie_embeddings or not section.share_embeddings,
         }
     ),
-    given=BIASED
+    given=layout.BIASED
     | {"head_bias": True, "positions": "sinusoidal", "position_layout": "halves", "position_base": 10_000.0},
     # The number of a token in old files; the table of positions, which is computed, begins at 0 all the same.
     without_effect=(*_WITHOUT_EFFECT, "extra_pos_embeddings"),

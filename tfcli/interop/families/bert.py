@@ -9,19 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfcli.interop.checkpoint import CheckpointConfig
-from tfcli.interop.families.layout import (
-    BIASED,
-    TOKENS,
-    CheckpointFamily,
-    Fields,
-    Setting,
-    TensorMap,
-    UnsupportedVariantError,
-    affine,
-    full_form,
-    layers,
-    named,
-)
+from tfcli.interop.families import layout
+from tfcli.interop.families.layout import CheckpointFamily, Fields, Setting, TensorMap
 from tfcli.recipe.model import ModelSection
 from tfcli.records.roles import TokenRoles
 
@@ -36,7 +25,7 @@ _ENCODER = {
     "norm_placement": "post",
     "head": ("transform", "none"),
 }
-_GIVEN = BIASED | {"head": "transform", "head_bias": True}
+_GIVEN = layout.BIASED | {"head": "transform", "head_bias": True}
 
 _LEARNED_ALONE = "tfcli knows BERT with learned positions alone"
 _AS_ENCODER = "tfcli knows BERT as an encoder"
@@ -61,7 +50,7 @@ _REST = (
     Setting.fixed("add_cross_attention", False, reason=_OWN_TEXT_ALONE, written=True),
     Setting.flag("tie_word_embeddings", "tie_embeddings", default=True),
     Setting.constants(use_cache=True),
-    TOKENS,
+    layout.TOKENS,
 )
 _WITHOUT_EFFECT = (
     # The head of next-sentence prediction.
@@ -84,8 +73,8 @@ _LAYER = {
 def _embeddings(base: str) -> list[TensorMap]:
     names = {"word_embeddings": "weight", "position_embeddings": "positions", "token_type_embeddings": "token_types"}
     return [
-        *named({f"{base}.embeddings.{theirs}.weight": f"embedding.{ours}" for theirs, ours in names.items()}),
-        *affine(f"{base}.embeddings.", "embedding", {"LayerNorm": "norm"}),
+        *layout.named({f"{base}.embeddings.{theirs}.weight": f"embedding.{ours}" for theirs, ours in names.items()}),
+        *layout.affine(f"{base}.embeddings.", "embedding", {"LayerNorm": "norm"}),
     ]
 
 
@@ -99,9 +88,9 @@ def _family(
         biases = [f"{head}.bias", *[f"{head}.decoder.bias"] * (not section.tie_embeddings)]
         return [
             *_embeddings(name),
-            *layers(section, f"{name}.encoder.layer", _LAYER),
-            *affine(f"{head}.", "head", transform),
-            *named(dict.fromkeys(biases, "head.bias")),
+            *layout.layers(section, f"{name}.encoder.layer", _LAYER),
+            *layout.affine(f"{head}.", "head", transform),
+            *layout.named(dict.fromkeys(biases, "head.bias")),
         ]
 
     return CheckpointFamily(
@@ -130,7 +119,7 @@ BERT = _family(
     Setting.activation("hidden_act", "gelu"),
     head="cls.predictions",
     transform={"transform.dense": "transform", "transform.LayerNorm": "norm"},
-    form=full_form(_ENCODER, "token_types", "head_bias"),
+    form=layout.full_form(_ENCODER, "token_types", "head_bias"),
     headless_lacks=("pooler.dense.weight", "pooler.dense.bias"),
     renames={"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"},
 )
@@ -145,7 +134,7 @@ def _numbered(config: CheckpointConfig) -> Fields:
 
 def _write_numbered(section: ModelSection, roles: TokenRoles) -> Fields:
     if section.position_offset != roles.pad + 1:
-        raise UnsupportedVariantError("position_offset", section.position_offset)
+        raise layout.UnsupportedVariantError("position_offset", section.position_offset)
     return {"max_position_embeddings": section.max_seq_len + section.position_offset}
 
 
@@ -159,7 +148,9 @@ ROBERTA = _family(
     head="lm_head",
     transform={"dense": "transform", "layer_norm": "norm"},
     also_named=("xlm-roberta", "camembert"),
-    form=full_form(_ENCODER, "token_types", "head_bias", "position_offset", "activation", last={"activation": "gelu"}),
+    form=layout.full_form(
+        _ENCODER, "token_types", "head_bias", "position_offset", "activation", last={"activation": "gelu"}
+    ),
 )
 
 _DISTILBERT_LAYER = {
@@ -177,9 +168,9 @@ _DISTILBERT_LAYER = {
 def _distilbert_body(section: ModelSection) -> list[TensorMap]:
     return [
         *_embeddings("distilbert"),
-        *layers(section, "distilbert.transformer.layer", _DISTILBERT_LAYER),
-        *affine("", "head", {"vocab_transform": "transform", "vocab_layer_norm": "norm"}),
-        *named({"vocab_projector.bias": "head.bias"}),
+        *layout.layers(section, "distilbert.transformer.layer", _DISTILBERT_LAYER),
+        *layout.affine("", "head", {"vocab_transform": "transform", "vocab_layer_norm": "norm"}),
+        *layout.named({"vocab_projector.bias": "head.bias"}),
     ]
 
 
@@ -195,9 +186,9 @@ DISTILBERT = CheckpointFamily(
         Setting.number("attention_dropout", "attention_dropout", default=0.1),
         Setting.number("initializer_range", "init_std", default=0.02),
         Setting.flag("tie_word_embeddings", "tie_embeddings", default=True),
-        TOKENS,
+        layout.TOKENS,
     ),
-    form=full_form(_ENCODER, "token_types", "head_bias", last={"token_types": 0, "norm_eps": 1e-12}),
+    form=layout.full_form(_ENCODER, "token_types", "head_bias", last={"token_types": 0, "norm_eps": 1e-12}),
     given=_GIVEN,
     without_effect=(
         # How the table of positions began, which is in the file all the same.

@@ -6,19 +6,9 @@ Their matrices lie in the checkpoint as (in, out), and those of queries, keys an
 import math
 
 from tfcli.interop.checkpoint import CheckpointConfig
+from tfcli.interop.families import layout
 from tfcli.interop.families.bart import LAYER
-from tfcli.interop.families.layout import (
-    BIASED,
-    TOKENS,
-    CheckpointFamily,
-    Fields,
-    Setting,
-    TensorMap,
-    affine,
-    full_form,
-    layers,
-    named,
-)
+from tfcli.interop.families.layout import CheckpointFamily, Fields, Setting, TensorMap
 from tfcli.interop.families.llama import ROTARY, alike_biases, read_rotation, write_rotation
 from tfcli.recipe.model import Activation, ModelSection
 
@@ -42,7 +32,7 @@ _RATES = (
 _TIED = (
     Setting.flag("tie_word_embeddings", "tie_embeddings", default=True),
     Setting.constants(use_cache=True),
-    TOKENS,
+    layout.TOKENS,
 )
 _LAYER = {
     "ln_1": "attention_residual.norm",
@@ -56,8 +46,8 @@ _LAYER = {
 
 def _body(section: ModelSection, words: str = "wte", positions: str = "wpe") -> list[TensorMap]:
     tables = {words: "weight", positions: "positions"}
-    maps = named({f"transformer.{theirs}.weight": f"embedding.{ours}" for theirs, ours in tables.items()})
-    return [*maps, *layers(section, "transformer.h", _LAYER, transposed=True)]
+    maps = layout.named({f"transformer.{theirs}.weight": f"embedding.{ours}" for theirs, ours in tables.items()})
+    return [*maps, *layout.layers(section, "transformer.h", _LAYER, transposed=True)]
 
 
 GPT2 = CheckpointFamily(
@@ -76,11 +66,11 @@ GPT2 = CheckpointFamily(
         Setting.fixed("add_cross_attention", False, reason=_OWN_TEXT_ALONE, written=True),
         *_TIED,
     ),
-    form=full_form({**_DECODER, "norm_placement": "pre", "attention_score": ("scaled_dot", "dot")}),
-    given=BIASED | {"initialization": "gpt2"},
+    form=layout.full_form({**_DECODER, "norm_placement": "pre", "attention_score": ("scaled_dot", "dot")}),
+    given=layout.BIASED | {"initialization": "gpt2"},
     # The order in which scores are scaled and the type they are computed in: rounding, not meaning.
     without_effect=(*_WITHOUT_EFFECT, "summary_last_dropout", "reorder_and_upcast_attn"),
-    body=lambda section: [*_body(section), *affine("transformer.", "stack", {"ln_f": "final_norm"})],
+    body=lambda section: [*_body(section), *layout.affine("transformer.", "stack", {"ln_f": "final_norm"})],
     head=("lm_head.weight", "transformer.wte.weight"),
     prefix="transformer.",
     constants=(r"transformer\.h\.\d+\.attn\.(bias|masked_bias)",),
@@ -103,9 +93,9 @@ OPENAI_GPT = CheckpointFamily(
         Setting.activation("afn", "gelu", _ACTIVATIONS, _WRITTEN),
         *_RATES,
         Setting.flag("tie_word_embeddings", "tie_embeddings", default=True),
-        TOKENS,
+        layout.TOKENS,
     ),
-    form=full_form(
+    form=layout.full_form(
         {
             **_DECODER,
             "norm_placement": "post",
@@ -113,7 +103,7 @@ OPENAI_GPT = CheckpointFamily(
             "activation": tuple(_WRITTEN),
         }
     ),
-    given=BIASED,
+    given=layout.BIASED,
     without_effect=_WITHOUT_EFFECT,
     body=lambda section: _body(section, "tokens_embed", "positions_embed"),
     head=("lm_head.weight", "transformer.tokens_embed.weight"),
@@ -148,10 +138,10 @@ _JOINED = {"attention.query_key_value": "attention.query attention.key attention
 
 def _gpt_neox_body(section: ModelSection) -> list[TensorMap]:
     return [
-        *named({"gpt_neox.embed_in.weight": "embedding.weight"}),
-        *affine("gpt_neox.", "stack", {"final_layer_norm": "final_norm"}),
-        *layers(section, "gpt_neox.layers", _GPT_NEOX_LAYER),
-        *layers(section, "gpt_neox.layers", _JOINED, groups=section.num_heads),
+        *layout.named({"gpt_neox.embed_in.weight": "embedding.weight"}),
+        *layout.affine("gpt_neox.", "stack", {"final_layer_norm": "final_norm"}),
+        *layout.layers(section, "gpt_neox.layers", _GPT_NEOX_LAYER),
+        *layout.layers(section, "gpt_neox.layers", _JOINED, groups=section.num_heads),
     ]
 
 
@@ -171,9 +161,9 @@ GPT_NEOX = CheckpointFamily(
         Setting.number("initializer_range", "init_std", default=0.02),
         Setting.flag("tie_word_embeddings", "tie_embeddings", default=False),
         Setting.constants(use_cache=True),
-        TOKENS,
+        layout.TOKENS,
     ),
-    form=full_form(
+    form=layout.full_form(
         {
             "architecture": "decoder",
             **ROTARY,
@@ -200,14 +190,14 @@ def _is_biased(section: ModelSection) -> bool:
 def _opt_filled(section: ModelSection) -> Fields:
     """One switch for those of all projections, and one for all norms."""
     norms = dict.fromkeys(("norm_affine", "norm_bias"), section.norm_affine)
-    return {**dict.fromkeys(BIASED, _is_biased(section)), **norms}
+    return {**dict.fromkeys(layout.BIASED, _is_biased(section)), **norms}
 
 
 def _opt_body(section: ModelSection) -> list[TensorMap]:
     embedding = {"embed_tokens.weight": "weight", "embed_positions.weight": "positions"}
-    maps = named({f"model.decoder.{theirs}": f"embedding.{ours}" for theirs, ours in embedding.items()})
-    maps += layers(section, "model.decoder.layers", LAYER)
-    return maps + affine("model.decoder.", "stack", {"final_layer_norm": "final_norm"})
+    maps = layout.named({f"model.decoder.{theirs}": f"embedding.{ours}" for theirs, ours in embedding.items()})
+    maps += layout.layers(section, "model.decoder.layers", LAYER)
+    return maps + layout.affine("model.decoder.", "stack", {"final_layer_norm": "final_norm"})
 
 
 _ONE_SIZE = "tfcli's embeddings are as large as its layers' vectors"
@@ -227,7 +217,7 @@ OPT = CheckpointFamily(
         Setting.either("do_layer_norm_before", "norm_placement", "pre", "post"),
         Setting.flag("layer_norm_elementwise_affine", "norm_affine", "norm_bias", default=True),
         Setting(
-            lambda config: dict.fromkeys(BIASED, config.flag("enable_bias", True)),
+            lambda config: dict.fromkeys(layout.BIASED, config.flag("enable_bias", True)),
             lambda section, _: {"enable_bias": _is_biased(section)},
         ),
         Setting.number("dropout", "dropout", default=0.1),
@@ -235,7 +225,7 @@ OPT = CheckpointFamily(
         Setting.number("init_std", "init_std", default=0.02),
         *_TIED,
     ),
-    form=full_form(_DECODER, last={"position_offset": 2, "norm_eps": 1e-5}),
+    form=layout.full_form(_DECODER, last={"position_offset": 2, "norm_eps": 1e-5}),
     body=_opt_body,
     filled=_opt_filled,
     head=("lm_head.weight", "model.decoder.embed_tokens.weight"),

@@ -8,33 +8,22 @@ of its own and a gate in the feed-forward. mT5 is version 1.1 with a large vocab
 from collections.abc import Sequence
 
 from tfcli.interop.checkpoint import CheckpointConfig
-from tfcli.interop.families.layout import (
-    ACTIVATIONS,
-    BOTH_SIDES,
-    TARGET_TOKENS,
-    WRITTEN,
-    CheckpointFamily,
-    Fields,
-    Setting,
-    TensorMap,
-    full_form,
-    layers,
-    named,
-)
+from tfcli.interop.families import layout
+from tfcli.interop.families.layout import CheckpointFamily, Fields, Setting, TensorMap
 from tfcli.recipe.model import Activation, ModelSection
 
 _GATED: dict[Activation, Activation] = {"gelu_tanh": "geglu_tanh", "silu": "swiglu", "gelu": "geglu"}
 """What a gate makes of an activation."""
 
-_PROJECTIONS = {name: (name, False) for name in ACTIVATIONS} | {
+_PROJECTIONS = {name: (name, False) for name in layout.ACTIVATIONS} | {
     # "gated-gelu" is the tanh form, as the settings of version 1.1 have it.
     f"gated-{name}": ("gelu_new" if name == "gelu" else name, True)
-    for name in ACTIVATIONS
-    if ACTIVATIONS[name] in _GATED
+    for name in layout.ACTIVATIONS
+    if layout.ACTIVATIONS[name] in _GATED
 }
 """The values of feed_forward_proj: the activation's name, and whether there is a gate."""
 
-_WRITTEN: dict[Activation, str] = WRITTEN | {
+_WRITTEN: dict[Activation, str] = layout.WRITTEN | {
     "geglu_tanh": "gated-gelu",
     "swiglu": "gated-silu",
     "geglu": "gated-gelu_python",
@@ -68,16 +57,16 @@ def _body(section: ModelSection) -> list[TensorMap]:
         ("DenseReluDense", "feed_forward", inner | {"wo": "output"}),
     ]
     of_decoder = [of_encoder[0], ("EncDecAttention", "cross_attention", _PROJECTED), of_encoder[1]]
-    maps = named({_EMBEDDING: "embedding.weight"})
+    maps = layout.named({_EMBEDDING: "embedding.weight"})
     for side, sublayers in (("encoder", of_encoder), ("decoder", of_decoder)):
         names: dict[str, str] = {}
         for place, (theirs, ours, parts) in enumerate(sublayers):
             names[f"layer.{place}.layer_norm"] = f"{ours}_residual.norm"
             names |= {f"layer.{place}.{theirs}.{their}": f"{ours}.{our}" for their, our in parts.items()}
-        maps += layers(section, f"{side}.block", names, side)
+        maps += layout.layers(section, f"{side}.block", names, side)
         bias = f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
-        maps += named({bias: f"{side}.positions.relative_bias.weight"})
-        maps += named({f"{side}.final_layer_norm.weight": f"{side}.final_norm.weight"})
+        maps += layout.named({bias: f"{side}.positions.relative_bias.weight"})
+        maps += layout.named({f"{side}.final_layer_norm.weight": f"{side}.final_norm.weight"})
     return maps
 
 
@@ -91,13 +80,13 @@ def _family(
         name, gated = config.choice("feed_forward_proj", _PROJECTIONS, usual)
         config.fixed("dense_act_fn", name, reason=f"feed_forward_proj stands for {name}")
         config.fixed("is_gated_act", gated, reason=f"feed_forward_proj stands for {gated}")
-        return {"activation": _GATED[ACTIVATIONS[name]] if gated else ACTIVATIONS[name]}
+        return {"activation": _GATED[layout.ACTIVATIONS[name]] if gated else layout.ACTIVATIONS[name]}
 
     settings = (
         Setting.family(name, model_class),
         *Setting.aliases(hidden_size="d_model", num_attention_heads="num_heads", num_hidden_layers="num_layers"),
         *Setting.aliases(head_dim="d_kv"),
-        *BOTH_SIDES,
+        *layout.BOTH_SIDES,
         *Setting.integers(vocab_size="vocab_size"),
         *Setting.integers(512, n_positions="max_seq_len"),
         *Setting.integers(d_model="d_model", d_kv="head_dim", d_ff="d_ff", num_layers="num_layers"),
@@ -112,7 +101,7 @@ def _family(
         Setting.constants(initializer_factor=1.0),
         ending,
         Setting.constants(use_cache=True),
-        TARGET_TOKENS,
+        layout.TARGET_TOKENS,
     )
     common = {
         "architecture": "encoder-decoder",
@@ -129,7 +118,7 @@ def _family(
     return CheckpointFamily(
         name=name,
         settings=settings,
-        form=full_form({**form, **common}, "head_dim", "scale_logits"),
+        form=layout.full_form({**form, **common}, "head_dim", "scale_logits"),
         given={"norm_bias": False, "attention_output_bias": False, "initialization": "t5"},
         # Settings of new weights alone, or written by old versions of the library and read by none. The tensors say
         # whether head and embeddings are one; what this once said of scale has a setting of its own.
