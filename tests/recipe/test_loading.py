@@ -442,7 +442,7 @@ def test_no_name_is_a_bad_name_and_none_is_given_on(tmp_path: Path):
 
 
 def test_the_users_toml_is_read_in_one_place():
-    """Elsewhere, the bounds would be missing. The others read files of the package itself (views import no `tfcli.files`)."""
+    """Elsewhere, the bounds would be missing. The others read files of the package; views import no `tfcli.files`."""
     package = Path(tfcli.__file__).parent
     reads = {
         path.relative_to(package).as_posix()
