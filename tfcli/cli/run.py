@@ -63,8 +63,7 @@ def run(
     from tfcli.inspection.attention import AttentionRecord
     from tfcli.pipeline.recipe import run_recipe
     from tfcli.pipeline.training import earlier_run
-    from tfcli.records.evaluation import Scores
-    from tfcli.records.generation import Filled
+    from tfcli.records import evaluation, generation
 
     terminal.detail(to_toml(settings.resolved()))
     options = [*(["--check"] if check else []), *(["--log", log] if log else [])]
@@ -90,7 +89,7 @@ def run(
         shown: dict[type, Any] = {}
 
         def seen(event: Any) -> None:
-            if isinstance(event, Scores | list | Filled | AttentionRecord):
+            if isinstance(event, evaluation.Scores | list | generation.Filled | AttentionRecord):
                 shown.setdefault(type(event), event)
             report(event)
 
@@ -110,13 +109,12 @@ def run(
 def _following(settings: "Recipe", shown: dict[type, Any]) -> list[list[str]]:
     """Four commands for the run, with texts of its own: the recipe's, else the beginning of what was `shown` first."""
     from tfcli.inspection.attention import AttentionRecord
-    from tfcli.records.evaluation import Scores
-    from tfcli.records.generation import Filled
+    from tfcli.records import evaluation, generation
 
-    if Scores not in shown:
+    if evaluation.Scores not in shown:
         return []
-    run, record = shown[Scores].run, shown.get(AttentionRecord)
-    made = next(iter(shown.get(list, [])), None) or shown.get(Filled)
+    run, record = shown[evaluation.Scores].run, shown.get(AttentionRecord)
+    made = next(iter(shown.get(list, [])), None) or shown.get(generation.Filled)
     whole = f"{made.prompt} {made.text}" if made and settings.model.architecture == "decoder" else made and made.prompt
     words = [word for word in (whole or "").split() if word.isprintable()]
     prompt = next(iter(settings.generate.prompts), " ".join(words[:3]))

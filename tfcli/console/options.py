@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
-from tfcli.console import settings
-from tfcli.console.signals import exit_codes, stop_on_signals
+from tfcli.console import settings, signals, usage
 from tfcli.console.terminal import Color, Terminal
-from tfcli.console.usage import behind, refuse_unknown_keys, with_command
 from tfcli.errors import Misnamed, Remark, UsageError, shortened
 from tfcli.outputs import about, describe, require_output, write_output, written
 
@@ -141,7 +139,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     def wrapper(**values: Any) -> None:
         terminal = Terminal(values.pop("color"), values.pop("quiet"), values.pop("verbose"))
         debug = values.pop("debug")
-        with stop_on_signals(), exit_codes(terminal, debug=debug), warnings.catch_warnings():
+        with signals.stop_on_signals(), signals.exit_codes(terminal, debug=debug), warnings.catch_warnings():
             warnings.showwarning = functools.partial(_remark, terminal, warnings.showwarning)
             began = time.perf_counter()
             for name, value in values.items():
@@ -152,12 +150,12 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             try:
                 values |= _runs_meant(terminal, infos, values)
                 describe(_given(values, "run"), _given(values, "text"))
-                refuse_unknown_keys(values.get("assignments") or (), options)
+                usage.refuse_unknown_keys(values.get("assignments") or (), options)
                 for name, (made_of, names) in groups.items():
                     values[name] = made_of(**{one: values.pop(one) for one in names})
                 function(terminal=terminal, **values)
             except Misnamed as error:
-                raise with_command(error, takes_checkpoint="checkpoint" in infos) from None
+                raise usage.with_command(error, takes_checkpoint="checkpoint" in infos) from None
             finally:
                 for path, size in written.items():
                     from tfcli.draw.numbers import short
@@ -226,7 +224,7 @@ def _runs_meant(terminal: Terminal, infos: Mapping[str, Any], values: Mapping[st
         reads = any(word in (infos[one].metavar or "") for one in beside for word in ("TEXT", "PROMPT"))
         is_text = reads and not texts and isinstance(value, Path) and " " in str(value)
         if is_text and not os.path.lexists(value) and not is_run(value) and is_run(Path(LAST)):
-            raise behind(value, LAST)
+            raise usage.behind(value, LAST)
         paths = [_run_meant(terminal, path, kinds, texts) for path in _each(value)]
         found[name] = paths if isinstance(value, list) else paths[0]
         if isinstance(value, Path):
@@ -244,7 +242,7 @@ def _run_meant(terminal: Terminal, path: Path, kinds: Sequence[str], texts: Sequ
         run = existing_run(path).path
     except UsageError:
         if (named := next((text for text in texts if is_run(Path(text))), None)) is not None:
-            raise behind(path, named) from None
+            raise usage.behind(path, named) from None
         raise
     if str(path) == LAST and run != path:
         terminal.note(f"{LAST} is {run}.")
@@ -308,12 +306,11 @@ def section_of(
     """The model section of a run, of which no weights are read, or of the shape that the options name; with the size of
     its `vocabulary`, if that is asked for, also where only the published model of a preset says it, or the
     tokenizer."""
-    from tfcli.runs.config import read_config
-    from tfcli.runs.directory import existing_run
+    from tfcli.runs import config, directory
 
     if run is not None:
         refuse_beside_run(run, asked)
-        return read_config(existing_run(run).config).model
+        return config.read_config(directory.existing_run(run).config).model
     chosen = settings.recipe_from(asked)
     if vocabulary and chosen.model.vocab_size is None and (own := published(asked)):
         terminal.note(f"The vocabulary is that of the published {asked.given['preset']}: {own['vocab_size']:,} ids.")

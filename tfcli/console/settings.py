@@ -164,8 +164,7 @@ def layers_of(asked: Asked, recipe: str | None = None, init: Path | None = None)
     """What was typed, and what that names, as layers of settings, of which the last one wins. The run of `init` says
     what nothing else does, and so does a source of pairs for the architecture."""
     from tfcli.models import presets
-    from tfcli.recipe.loading import read_recipe
-    from tfcli.recipe.train import Denoising
+    from tfcli.recipe import loading, train
     from tfcli.runs.config import read_config
     from tfcli.runs.directory import existing_run
 
@@ -176,7 +175,7 @@ def layers_of(asked: Asked, recipe: str | None = None, init: Path | None = None)
         {} if init is None else {"model": asdict(read_config(existing_run(init).config).model) | {"labels": None}},
         presets.preset(preset) if preset else {},
         presets.size(size) if size else {},
-        {} if recipe is None else read_recipe(recipe),
+        {} if recipe is None else loading.read_recipe(recipe),
         {"model": {"num_decoder_layers": None}} if "layers" in asked.given else {},  # both stacks
         asked.settings,
     ]
@@ -186,7 +185,7 @@ def layers_of(asked: Asked, recipe: str | None = None, init: Path | None = None)
     source = _said(layers, "data", "source") or [one for one in sources if isinstance(one, str)]
     if not _said(layers, "model", "architecture"):
         architecture = ""
-        if objective in get_args(Denoising) and not task:
+        if objective in get_args(train.Denoising) and not task:
             architecture = "encoder-decoder"
         elif task or said("whole_words"):
             architecture = "encoder"

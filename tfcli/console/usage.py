@@ -230,8 +230,7 @@ COMMANDS = {
 
 def _option_meant(found: Mistake) -> str:
     """What an option that a command does not have is called there, ready to be typed; else where to look for it."""
-    from tfcli.recipe.keys import meanings
-    from tfcli.recipe.loading import as_keys
+    from tfcli.recipe import keys, loading
 
     typed, options = found.option, [one for each in found.parameters for one in each.options if one.startswith("--")]
     if not typed.startswith("--"):  # -lr is read as -l
@@ -239,7 +238,7 @@ def _option_meant(found: Mistake) -> str:
     plain = typed.lstrip("-").replace("_", "-")
     if f"--{plain}" in options:
         return f"did you mean --{plain}"
-    value, known = _value([typed]) or "", meanings(plain)
+    value, known = _value([typed]) or "", keys.meanings(plain)
     value = "" if value.startswith("--") else value
     places = [one.metavar.strip("[]") for one in found.parameters if one.is_argument]
     for meant in known:
@@ -253,22 +252,21 @@ def _option_meant(found: Mistake) -> str:
         return f"it is called {known[0].name}, and has no effect in `{found.command}`"
     if guess := near(plain, [option[2:] for option in options]):
         return f"did you mean {' or '.join(f'--{option}' for option in guess)}"
-    return f"see `{found.command} --help`, or {as_keys(plain)}" if "--set" in options else ""
+    return f"see `{found.command} --help`, or {loading.as_keys(plain)}" if "--set" in options else ""
 
 
 def ways_to_write(meant: "Meant", typed: str, options: Sequence[str]) -> str:
     """A key with its value, by a command's own option and by --set; nothing where the command has neither."""
-    from tfcli.recipe.keys import recipe_keys
-    from tfcli.recipe.loading import as_keys
+    from tfcli.recipe import keys, loading
 
-    key = next((key for key in recipe_keys() if key.name == meant.name), None)
+    key = next((key for key in keys.recipe_keys() if key.name == meant.name), None)
     usual = "true" if key and "true" in key.choices else key.unit.upper() if key else ""
     value = meant.value or typed or usual or "VALUE"
     if key and value not in key.choices and (allowed := near(value, key.choices)):
         value = allowed[0]
     ways = [f"{option} {shlex.quote(value)}" for option in options if _set_by(option) == meant.name]
     if key and "--set" in options:
-        ways.append(f"--set {shlex.quote(f'{meant.name}={value}')} ({as_keys(meant.name)} says more)")
+        ways.append(f"--set {shlex.quote(f'{meant.name}={value}')} ({loading.as_keys(meant.name)} says more)")
     return ", or ".join(ways)
 
 
@@ -282,16 +280,14 @@ def _set_by(option: str) -> str:
 
 def refuse_unknown_keys(assignments: Sequence[str], options: Sequence[str]) -> None:
     """Refuse a key of --set that does not exist, with the key that was meant, as this command takes it."""
-    from tfcli.recipe.keys import key_meant
-    from tfcli.recipe.loading import as_keys
-    from tfcli.recipe.recipe import SECTIONS, known_keys
+    from tfcli.recipe import keys, loading, recipe
 
     for assignment in assignments:
         name, equals, value = (part.strip() for part in assignment.partition("="))
-        if name and equals and name not in (*known_keys(), *SECTIONS):
-            said, meant = key_meant(name)
+        if name and equals and name not in (*recipe.known_keys(), *recipe.SECTIONS):
+            said, meant = keys.key_meant(name)
             ways = ways_to_write(meant, value, options) if meant else ""
-            remedy = f"{said} {meant.name}: {ways}" if meant and ways else f"{said} {as_keys(name)}"
+            remedy = f"{said} {meant.name}: {ways}" if meant and ways else f"{said} {loading.as_keys(name)}"
             raise UsageError(f"{shortened(name)!r} is not a recipe key", remedy)
 
 

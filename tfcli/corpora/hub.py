@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tfcli.corpora import PARTS, Document, Source
-from tfcli.corpora.reading import How, Report
-from tfcli.corpora.tables import Record, record_table, table_documents
+from tfcli.corpora import PARTS, Document, Source, reading, tables
 from tfcli.errors import TfcliError, UsageError, first_lines, shortened
 from tfcli.files import digest
 
@@ -16,7 +14,7 @@ HUB_PREFIX = "hf:"
 _NAME = re.compile(r"hf:(?P<name>[\w.-]+/[\w.-]+)(?::(?P<config>[^:@]+))?(?:@(?P<split>[\w.-]+))?", re.ASCII)
 
 
-def open_hub(name: str, how: How) -> Source:
+def open_hub(name: str, how: reading.How) -> Source:
     """A dataset on the hub: the split that is named, else its own train and validation, else train."""
     match = _NAME.fullmatch(name)
     if not match:
@@ -52,15 +50,15 @@ def _splits(name: str, wanted: str | None, there: list[str]) -> list[str]:
     return [wanted]
 
 
-def _hub_reader(name: str, split: str, stream: Any, how: How) -> Callable[[], Iterator[Document]]:
-    def records(outer: tuple[str, ...], _: Report) -> Iterator[tuple[str, Record]]:
+def _hub_reader(name: str, split: str, stream: Any, how: reading.How) -> Callable[[], Iterator[Document]]:
+    def records(outer: tuple[str, ...], _: reading.Report) -> Iterator[tuple[str, tables.Record]]:
         with _explained(name):
             undecoded = stream.decode(False)  # images and sound stay as they are stored
             for number, record in enumerate(undecoded.select_columns(list(outer)) if outer else undecoded, 1):
                 yield f"Record {number}", record
 
-    table = record_table(f"{name.split('@')[0]}@{split}", records, how.bad_records())
-    return table_documents(table, how.kind, how.columns)
+    table = tables.record_table(f"{name.split('@')[0]}@{split}", records, how.bad_records())
+    return tables.table_documents(table, how.kind, how.columns)
 
 
 @contextmanager

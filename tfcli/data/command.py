@@ -90,9 +90,8 @@ def prepare(
     from tfcli.console.reporting import reporting
     from tfcli.console.settings import weighted_sources
     from tfcli.corpora.split import open_split
+    from tfcli.data import chunks, shards
     from tfcli.data import prepare as preparing
-    from tfcli.data.chunks import Share
-    from tfcli.data.shards import MANIFEST_NAME
     from tfcli.data.workers import Origin
     from tfcli.draw.numbers import plural
     from tfcli.files import claimed
@@ -107,7 +106,7 @@ def prepare(
     if len(used := [name for name, value in ways.items() if value]) > 1:
         raise UsageError(f"{used[0]} and {used[1]} do not go together", "leave one of them out")
     # A dataset that is there may be the very same, and is then taken as it is.
-    claim = nullcontext() if append or (out / MANIFEST_NAME).is_file() else claimed(out)
+    claim = nullcontext() if append or (out / shards.MANIFEST_NAME).is_file() else claimed(out)
     flags: dict[str, Any] = {"split": split, "validation": validation, "seed": seed}
     flags |= {"on_bad_record": on_bad_record, "drop_duplicates": drop_duplicates}
     if merge:
@@ -140,7 +139,7 @@ def prepare(
     if (workers > 1 or engine) and "-" in section.names:
         problem = f"{plural(workers, 'worker')} cannot read standard input"
         raise UsageError(problem, "write it to a file, or leave --workers out")
-    share = None if shard is None else Share.of_text(shard)
+    share = None if shard is None else chunks.Share.of_text(shard)
     with claim, reporting(terminal, json=json) as reporter:
         division = open_split(section, "pairs" if pairs else "text")
         loaded = load_tokenizer(tokenizer or out)
@@ -176,19 +175,17 @@ def list_cache(terminal: Terminal, json: Json = False) -> None:
 
       tfcli cache list
     """
-    from tfcli.data.cache import entries
-    from tfcli.data.view import CacheList
-    from tfcli.draw.numbers import short
-    from tfcli.draw.tables import to_json
+    from tfcli.data import cache, view
+    from tfcli.draw import numbers, tables
     from tfcli.files import cache_folder
 
-    found = entries()
+    found = cache.entries()
     if json:
         for entry in found:
-            terminal.json(to_json(entry))
+            terminal.json(tables.to_json(entry))
     elif found:
-        terminal.show(CacheList(found))
-    terminal.note(f"{short(sum(entry.size for entry in found), 'B')} in the cache {cache_folder()}")
+        terminal.show(view.CacheList(found))
+    terminal.note(f"{numbers.short(sum(entry.size for entry in found), 'B')} in the cache {cache_folder()}")
 
 
 @cache_app.command("prune")
@@ -213,24 +210,22 @@ def prune_cache(
       tfcli cache prune --older-than 30
       tfcli cache prune --all --dry-run
     """
-    from tfcli.data.cache import prune
-    from tfcli.data.view import CacheList
-    from tfcli.draw.numbers import short
-    from tfcli.draw.tables import to_json
+    from tfcli.data import cache, view
+    from tfcli.draw import numbers, tables
 
     if everything == (older_than is not None):
         problem = "Say what is to go" if older_than is None else "--all and --older-than are two answers"
         remedy = "`tfcli cache prune --older-than 30`, or `tfcli cache prune --all`; --dry-run shows it first"
         raise UsageError(problem, remedy)
-    done = list(prune((older_than or 0.0) * _DAY, dry_run=dry_run))
+    done = list(cache.prune((older_than or 0.0) * _DAY, dry_run=dry_run))
     gone = [entry for entry, kept in done if not kept]
     for entry, kept in done if json else ():
-        terminal.json({**to_json(entry), "removed": not kept and not dry_run, "left": kept or None})
+        terminal.json({**tables.to_json(entry), "removed": not kept and not dry_run, "left": kept or None})
     if gone and not json:
-        terminal.show(CacheList(gone))
+        terminal.show(view.CacheList(gone))
     for entry, kept in done:
         if kept:
-            terminal.note(f"Left: {entry.path} ({short(entry.size, 'B')}), {kept}")
-    terminal.note(f"{'Would free' if dry_run else 'Freed'} {short(sum(entry.size for entry in gone), 'B')}")
+            terminal.note(f"Left: {entry.path} ({numbers.short(entry.size, 'B')}), {kept}")
+    terminal.note(f"{'Would free' if dry_run else 'Freed'} {numbers.short(sum(entry.size for entry in gone), 'B')}")
     if failed := [kept for _, kept in done if kept.startswith("cannot be")]:
         raise TfcliError(f"{len(failed)} of {len(done)} {failed[0]}", "see above, and remove them by hand")

@@ -54,11 +54,10 @@ def import_(
       tfcli import hf:openai-community/gpt2 --out runs/gpt2
       tfcli import ./checkpoint --out runs/mine --tokenizer tokenizer.json
     """
-    from tfcli.interop.importing import import_run
-    from tfcli.interop.view import imported_view
+    from tfcli.interop import importing, view
 
-    record = import_run(source, out, tokenizer, ignore_setting or (), bos)
-    terminal.result(record, imported_view, json=json)
+    record = importing.import_run(source, out, tokenizer, ignore_setting or (), bos)
+    terminal.result(record, view.imported_view, json=json)
     following = "generate" if record.has_head else "inspect attention"
     if not json:
         terminal.note(f"Next: tfcli {following} {shlex.quote(record.path)} TEXT")
@@ -83,8 +82,7 @@ def export(
       tfcli export runs/decoder-1 --out exported
       tfcli export runs/decoder-1 --checkpoint last --out exported-last
     """
-    from tfcli.interop.exporting import export_run
-    from tfcli.interop.view import exported_view
+    from tfcli.interop import exporting, view
     from tfcli.runs.load import load_run
 
-    terminal.result(export_run(load_run(run, checkpoint), out), exported_view, json=json)
+    terminal.result(exporting.export_run(load_run(run, checkpoint), out), view.exported_view, json=json)

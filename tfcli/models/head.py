@@ -8,9 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tfcli.errors import UsageError
-from tfcli.layers.kernels import Linear
-from tfcli.layers.layer import ACTIVATIONS
-from tfcli.layers.norms import build_norm
+from tfcli.layers import kernels, layer, norms
 from tfcli.recipe.model import ModelSection
 
 _NO_HEAD = (
@@ -63,9 +61,9 @@ class TransformHead(Head):
 
     def __init__(self, model: ModelSection, embedding: nn.Parameter) -> None:
         super().__init__(model, embedding)
-        self.transform = Linear(model.d_model, model.d_model)
-        self.activation = ACTIVATIONS[model.activation]
-        self.norm = build_norm(model)
+        self.transform = kernels.Linear(model.d_model, model.d_model)
+        self.activation = layer.ACTIVATIONS[model.activation]
+        self.norm = norms.build_norm(model)
 
     def prepared(self, h: Tensor) -> Tensor:
         """norm(f(h W + b)), multiplied with W next."""

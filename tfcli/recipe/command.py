@@ -25,11 +25,10 @@ def list_recipes(terminal: Terminal, json: Json = False) -> None:
 
       tfcli recipes list
     """
-    from tfcli.recipe.loading import read_toml
-    from tfcli.recipe.shipped import shipped_recipes
+    from tfcli.recipe import loading, shipped
 
-    for name, path in shipped_recipes().items():
-        settings = read_toml(path)
+    for name, path in shipped.shipped_recipes().items():
+        settings = loading.read_toml(path)
         result = settings.get("result", {})
         if json:
             terminal.json({"name": name, "description": settings.get("description", ""), "result": result})
@@ -54,13 +53,12 @@ def show_recipe(
 
       tfcli recipes show quickstart > mine.toml
     """
-    from tfcli.recipe.loading import build_recipe, read_toml
-    from tfcli.recipe.shipped import find_recipe
+    from tfcli.recipe import loading, shipped
 
-    path = find_recipe(name)
-    settings = read_toml(path)
+    path = shipped.find_recipe(name)
+    settings = loading.read_toml(path)
     if json:
-        build_recipe(settings)  # refuses what JSON cannot hold, with the key
+        loading.build_recipe(settings)  # refuses what JSON cannot hold, with the key
         terminal.json(loads(dumps(settings, default=str)))  # TOML has dates and times, JSON has none
     else:
         terminal.text(path.read_text(encoding="utf-8").rstrip())

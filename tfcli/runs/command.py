@@ -41,11 +41,9 @@ def list_runs(terminal: Terminal, folder: Folder = None, sort: Sort = "age", jso
       tfcli runs list runs --sort loss
     """
     from tfcli.draw.tables import to_json
-    from tfcli.runs.directory import RUNS, find_runs
-    from tfcli.runs.overview import summarize
-    from tfcli.runs.view import RunList
+    from tfcli.runs import directory, overview, view
 
-    place = folder or RUNS
+    place = folder or directory.RUNS
     nothing_yet = folder is None and not place.exists()
     field = {"age": "age_seconds", "loss": "best_loss", "steps": "step", "time": "seconds"}.get(sort, sort)
 
@@ -53,12 +51,12 @@ def list_runs(terminal: Terminal, folder: Folder = None, sort: Sort = "age", jso
         value = getattr(summary, field)
         return (value is None, value if value is not None else 0, summary.name)
 
-    runs = sorted(map(summarize, [] if nothing_yet else find_runs(place)), key=order)
+    runs = sorted(map(overview.summarize, [] if nothing_yet else directory.find_runs(place)), key=order)
     if json:
         for summary in runs:
             terminal.json(to_json(summary))
     elif runs:
-        terminal.show(RunList(runs))
+        terminal.show(view.RunList(runs))
     if not runs:
         terminal.note(f"There are no runs in {place}. Begin one: tfcli train --arch decoder")
 
@@ -77,19 +75,17 @@ def show_run(terminal: Terminal, run: Run, csv: Csv = None, svg: Svg = None, jso
       tfcli runs show runs/decoder-1 --svg curve.svg --csv curve.csv
     """
     from tfcli.draw.svg import captioned, picture_svg
-    from tfcli.runs.curves_view import curves_picture
-    from tfcli.runs.overview import read_detail
-    from tfcli.runs.view import RunView, history_csv
+    from tfcli.runs import curves_view, overview, view
 
     for path, option in ((csv, "--csv"), (svg, "--svg")):
         if path is not None:
             require_output(path, option)
-    detail = read_detail(run)
-    terminal.result(detail, RunView, json=json)
+    detail = overview.read_detail(run)
+    terminal.result(detail, view.RunView, json=json)
     if csv is not None:
-        write_output(csv, "--csv", history_csv(detail.history))
+        write_output(csv, "--csv", view.history_csv(detail.history))
     if svg is not None:
-        drawn = picture_svg(curves_picture(detail.summary.name, detail.history))
+        drawn = picture_svg(curves_view.curves_picture(detail.summary.name, detail.history))
         write_output(svg, "--svg", captioned(drawn, **about))
     if not json:
         terminal.note(_next(detail))
@@ -108,10 +104,9 @@ def compare_runs(terminal: Terminal, runs: Runs, by: By = "step", json: Json = F
       tfcli runs compare runs/decoder-1 runs/decoder-2
       tfcli runs compare runs/decoder-1 runs/decoder-2 --by time
     """
-    from tfcli.runs.overview import compare
-    from tfcli.runs.view import ComparisonView
+    from tfcli.runs import overview, view
 
-    terminal.result(compare(runs), lambda comparison: ComparisonView(comparison, by), json=json)
+    terminal.result(overview.compare(runs), lambda comparison: view.ComparisonView(comparison, by), json=json)
 
 
 def _next(detail: "RunDetail") -> str:
@@ -137,9 +132,7 @@ def training(terminal: Terminal, outputs: Outputs, run: Run) -> None:
       tfcli inspect training runs/decoder-1
       tfcli inspect training runs/pt-en-1 --csv
     """
-    from tfcli.runs.curves_view import TrainingCurvesView, training_curves_table
-    from tfcli.runs.directory import existing_run
-    from tfcli.runs.metrics import training_curves
+    from tfcli.runs import curves_view, directory, metrics
 
-    curves = training_curves(existing_run(run))
-    present(terminal, outputs, TrainingCurvesView(curves), curves, training_curves_table)
+    curves = metrics.training_curves(directory.existing_run(run))
+    present(terminal, outputs, curves_view.TrainingCurvesView(curves), curves, curves_view.training_curves_table)

@@ -192,25 +192,23 @@ def compare(
     """
     from tfcli.corpora.open import open_source
     from tfcli.interop.tokenizer_files import any_tokenizer
-    from tfcli.tokenization.quality import compare_tokenizers
-    from tfcli.tokenization.view import TokenizerComparisonView
+    from tfcli.tokenization import quality, view
 
     loaded = [(str(path), any_tokenizer(path)) for path in tokenizers]
     source = open_source(on, "text", seed=seed or 0)
     with terminal.progress() as tell:
-        compared = compare_tokenizers(loaded, on, source.documents, tell)
-    terminal.result(compared, TokenizerComparisonView, json=json)
+        compared = quality.compare_tokenizers(loaded, on, source.documents, tell)
+    terminal.result(compared, view.TokenizerComparisonView, json=json)
 
 
 def _to_extend(name: str, given: dict[str, Any]) -> "Tokenizer":
     """The tokenizer that is extended; what it decides itself may not be asked for otherwise."""
-    from tfcli.interop.importing import fetch, is_hub_name
-    from tfcli.interop.tokenizer_files import any_tokenizer
+    from tfcli.interop import importing, tokenizer_files
 
-    path = fetch(name) if is_hub_name(name) else Path(name)
+    path = importing.fetch(name) if importing.is_hub_name(name) else Path(name)
     if path.is_file():
         reading(path)
-    loaded = any_tokenizer(path)
+    loaded = tokenizer_files.any_tokenizer(path)
     if (asked := given["algorithm"]) not in (None, loaded.algorithm):
         raise UsageError(f"--from {name} is a {loaded.algorithm} tokenizer, not {asked}", "leave out --algorithm")
     if given["lowercase"] or given["byte_fallback"] or given.keys() & set(ROLE_NAMES):

@@ -28,9 +28,7 @@ from tfcli import machine
 from tfcli.corpora import PIECE_CHARACTERS, Document, Text, batched, pieces, texts
 from tfcli.errors import UsageError
 from tfcli.recipe.data import Algorithm, TokenizerSection
-from tfcli.records.dataset import TokenizerReport
-from tfcli.records.roles import UNK
-from tfcli.records.runs import StageProgress
+from tfcli.records import dataset, roles, runs
 from tfcli.tokenization.tokenizer import Tokenizer
 from tfcli.tokenization.tokenizer_json import CONTINUATION, REPLACEMENT, SPACE, pipeline, special_tokens
 
@@ -146,7 +144,7 @@ def canonical_scores(learned: Iterable[tuple[str, float]]) -> list[tuple[str, fl
 
 def _distinct_words(backend: Backend, text: Pieces) -> list[str]:
     """Every word as the backend's own normalizer and pre-tokenizer cut it."""
-    counter = with_words_of(backend, models.WordLevel({}, unk_token=UNK))
+    counter = with_words_of(backend, models.WordLevel({}, unk_token=roles.UNK))
     trainer = trainers.WordLevelTrainer(vocab_size=_EVERYTHING, min_frequency=0, show_progress=False)
     counter.train_from_iterator(text(), trainer)
     return list(counter.get_vocab())
@@ -181,7 +179,7 @@ def reported_texts(documents: Iterable[Document], report: Callable[[Any], None])
     """The texts of documents to learn from; progress is told."""
     for number, document in enumerate(documents, start=1):
         if number % _REPORT_EVERY == 0:
-            report(StageProgress("tokenizer", number))
+            report(runs.StageProgress("tokenizer", number))
         yield from texts(document)
 
 
@@ -196,7 +194,7 @@ HELD = {"bpe": 115, "wordpiece": 130, "unigram": 400, "word": 30}
 """Bytes of memory that a byte of different words takes (measured with tokenizers 0.23)."""
 
 
-def train_tokenizer(texts: Texts, section: TokenizerSection) -> tuple[Tokenizer, TokenizerReport]:
+def train_tokenizer(texts: Texts, section: TokenizerSection) -> tuple[Tokenizer, dataset.TokenizerReport]:
     """Learn a tokenizer and count what it makes of its own training text; UsageError where that is none, where free
     memory does not hold its words, or the vocabulary its alphabet. Few texts are read once and kept; many are opened
     three times, for wordpiece and unigram four times, and once more for a sample: to see how many words there are, to
@@ -331,14 +329,14 @@ def _remembered(texts: Texts) -> Texts:
     return opened
 
 
-def report(tokenizer: Tokenizer, read: TrainingText) -> TokenizerReport:
+def report(tokenizer: Tokenizer, read: TrainingText) -> dataset.TokenizerReport:
     """The tokenizer and what it makes of the text, all of it."""
     text, tokens, unknown = TextCounts(), 0, 0
     for batch in text.batches(read.texts()):
         for ids in tokenizer.encode_batch([piece for _, piece in batch]):
             tokens += len(ids)
             unknown += tokenizer.count_unknown(ids)
-    return TokenizerReport(
+    return dataset.TokenizerReport(
         *(tokenizer.algorithm, tokenizer.vocab_size, tokenizer.fingerprint),
         *(text.documents, text.characters, text.bytes),
         *(tokens, unknown, read.share),

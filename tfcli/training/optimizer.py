@@ -13,9 +13,7 @@ from tfcli.models.head import Head
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.train import TrainSection
 from tfcli.runs.weights import full_tensor
-from tfcli.training.distributed import SINGLE_PROCESS, Workers, gradients_exchanged
-from tfcli.training.metrics import UpdateSizes
-from tfcli.training.muon import Muon
+from tfcli.training import distributed, metrics, muon
 
 
 def build_optimizers(model: Transformer, train: TrainSection) -> list[Optimizer]:
@@ -34,7 +32,7 @@ def build_optimizers(model: Transformer, train: TrainSection) -> list[Optimizer]
     optimizers: list[Optimizer] = [AdamW(groups, lr=rate, betas=betas, eps=train.adam_eps, fused=True)]
     if by_muon:
         group = {"params": by_muon, "peak": train.muon_learning_rate}
-        optimizers.append(Muon([group], train.muon_learning_rate, train.muon_momentum, train.weight_decay))
+        optimizers.append(muon.Muon([group], train.muon_learning_rate, train.muon_momentum, train.weight_decay))
     return optimizers
 
 
@@ -63,8 +61,8 @@ def optimizer_step(
     learning_rate_factor: float,
     clip_norm: float,
     only_finite: bool = False,
-    workers: Workers = SINGLE_PROCESS,
-    measured: UpdateSizes | None = None,
+    workers: distributed.Workers = distributed.SINGLE_PROCESS,
+    measured: metrics.UpdateSizes | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Accumulate the micro-batches' gradients and update the weights once. The loss is the mean over the target tokens
     of all micro-batches together, so that accumulation changes nothing but memory.
@@ -83,7 +81,7 @@ def optimizer_step(
     tokens = max(sum(batch.target_tokens for batch in batches), 1)  # windows of special tokens have no target
     losses = []
     for index, batch in enumerate(batches, start=1):
-        with gradients_exchanged(objective, now=index == len(batches)):
+        with distributed.gradients_exchanged(objective, now=index == len(batches)):
             loss = objective(workers.share(batch)) / tokens
             (workers.size * loss[1]).backward()  # their gradients are averaged, and shall be summed
         losses.append(loss.detach())

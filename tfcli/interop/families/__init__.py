@@ -5,15 +5,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfcli.errors import UsageError, shortened
-from tfcli.interop.families.bart import BART, MARIAN
-from tfcli.interop.families.bert import BERT, DISTILBERT, ROBERTA
-from tfcli.interop.families.gpt import GPT2, GPT_NEOX, OPENAI_GPT, OPT
+from tfcli.interop.families import bart, bert, gpt, t5
 from tfcli.interop.families.layout import CheckpointFamily
 from tfcli.interop.families.llama import EUROBERT, GEMMA, GRANITE, LLAMA, MISTRAL, QWEN2, QWEN3
-from tfcli.interop.families.t5 import MT5, T5
 
-_DECODERS = (GPT2, OPENAI_GPT, LLAMA, MISTRAL, QWEN2, QWEN3, GRANITE, GPT_NEOX, OPT, GEMMA)
-KNOWN_FAMILIES = (*_DECODERS, BERT, ROBERTA, DISTILBERT, EUROBERT, BART, MARIAN, T5, MT5)
+_DECODERS = (gpt.GPT2, gpt.OPENAI_GPT, LLAMA, MISTRAL, QWEN2, QWEN3, GRANITE, gpt.GPT_NEOX, gpt.OPT, GEMMA)
+KNOWN_FAMILIES = (*_DECODERS, bert.BERT, bert.ROBERTA, bert.DISTILBERT, EUROBERT, bart.BART, bart.MARIAN, t5.T5, t5.MT5)
 """In the order in which export tries them: the best known first."""
 
 

@@ -6,10 +6,8 @@ Their matrices lie in the checkpoint as (in, out), and those of queries, keys an
 import math
 
 from tfcli.interop.checkpoint import CheckpointConfig
-from tfcli.interop.families import layout
-from tfcli.interop.families.bart import LAYER
+from tfcli.interop.families import bart, layout, llama
 from tfcli.interop.families.layout import CheckpointFamily, Fields, Setting, TensorMap
-from tfcli.interop.families.llama import ROTARY, alike_biases, read_rotation, write_rotation
 from tfcli.recipe.model import Activation, ModelSection
 
 _WITHOUT_EFFECT = (
@@ -115,14 +113,14 @@ OPENAI_GPT = CheckpointFamily(
 
 def _read_rotation(config: CheckpointConfig) -> Fields:
     size = config.integer("hidden_size") // config.integer("num_attention_heads")
-    return read_rotation(config, ("rotary_emb_base", "rotary_pct"), 0.25, size)
+    return llama.read_rotation(config, ("rotary_emb_base", "rotary_pct"), 0.25, size)
 
 
 def _write_rotation(section: ModelSection) -> Fields:
     share = section.turned_size / section.size_per_head
     while int(section.size_per_head * share) < section.turned_size:  # as the library rounds
         share = math.nextafter(share, 2)
-    rope = {**write_rotation(section), "partial_rotary_factor": share}
+    rope = {**llama.write_rotation(section), "partial_rotary_factor": share}
     return {"rope_parameters": rope, "rotary_emb_base": section.position_base, "rotary_pct": share}
 
 
@@ -166,10 +164,10 @@ GPT_NEOX = CheckpointFamily(
     form=layout.full_form(
         {
             "architecture": "decoder",
-            **ROTARY,
+            **llama.ROTARY,
             "norm": "layernorm",
             "norm_placement": "pre",
-            "attention_output_bias": alike_biases,
+            "attention_output_bias": llama.alike_biases,
         },
         "parallel_residual",
     ),
@@ -196,7 +194,7 @@ def _opt_filled(section: ModelSection) -> Fields:
 def _opt_body(section: ModelSection) -> list[TensorMap]:
     embedding = {"embed_tokens.weight": "weight", "embed_positions.weight": "positions"}
     maps = layout.named({f"model.decoder.{theirs}": f"embedding.{ours}" for theirs, ours in embedding.items()})
-    maps += layout.layers(section, "model.decoder.layers", LAYER)
+    maps += layout.layers(section, "model.decoder.layers", bart.LAYER)
     return maps + layout.affine("model.decoder.", "stack", {"final_layer_norm": "final_norm"})
 
 
