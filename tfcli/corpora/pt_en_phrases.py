@@ -255,10 +255,6 @@ def _auxiliary(name: str, pt: str, en: str) -> Auxiliary:
     return Auxiliary(name, forms, {"1s": i, "2s": others, "3s": he, "1p": others, "3p": others}, others)
 
 
-def _phrase(pt: str, en: str, head: str = "") -> Phrase:
-    return join(f"{pt} = {en}")._replace(head=head or pt)
-
-
 def _relation(pt: str, en: str, landmarks: str) -> Relation:
     things = {noun.pt: noun for noun in LEXICON["things"]}
     return Relation(pt, en, tuple(things[name] for name in landmarks.split()))
@@ -272,7 +268,7 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "adjectives": _adjective,
     "places": Place,
     "verbs": _verb,
-    "phrases": _phrase,
+    "phrases": lambda pt, en, head="": join(f"{pt} = {en}")._replace(head=head or pt),
     "counts": Determiner,
     "relations": _relation,
 }

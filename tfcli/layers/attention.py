@@ -212,15 +212,13 @@ def block_mask(document_starts: Tensor, *, causal: bool, window: int | None) -> 
     return create_block_mask(may_attend, rows, None, length, length, device=document_starts.device)
 
 
+_compiled: Callable[..., Any] = functools.cache(torch.compile)
+
+
 def block_attention(query: Tensor, key: Tensor, value: Tensor, mask: BlockMask, *, scale: float) -> Tensor:
     """PyTorch's flex attention, without dropout, or gradient on a CPU; shapes as those of `fused_attention`."""
-    run: Any = flex_attention if query.is_cpu or torch.compiler.is_compiling() else _compiled_flex_attention()
+    run: Any = flex_attention if query.is_cpu or torch.compiler.is_compiling() else _compiled(flex_attention)
     return run(query, key, value, block_mask=mask, scale=scale)
-
-
-@functools.cache
-def _compiled_flex_attention() -> Callable[..., Any]:
-    return torch.compile(flex_attention)
 
 
 CACHED_SCORES = 1 << 20

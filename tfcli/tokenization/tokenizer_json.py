@@ -358,11 +358,6 @@ def reason(error: BaseException) -> str:
     return message if len(message) <= _LONGEST_REASON else f"{message[:_LONGEST_REASON]}…"
 
 
-def is_panic(error: BaseException) -> bool:
-    """Whether the library's Rust code gave up; no module has the class of such errors."""
-    return type(error).__name__ == "PanicException"
-
-
 @contextmanager
 def no_native_stderr() -> Iterator[None]:
     """Keep a panic's own report, which goes to file descriptor 2, off the terminal: the error says it."""

@@ -165,15 +165,6 @@ _DISTILBERT_LAYER = {
 }
 
 
-def _distilbert_body(section: ModelSection) -> list[TensorMap]:
-    return [
-        *_embeddings("distilbert"),
-        *layout.layers(section, "distilbert.transformer.layer", _DISTILBERT_LAYER),
-        *layout.affine("", "head", {"vocab_transform": "transform", "vocab_layer_norm": "norm"}),
-        *layout.named({"vocab_projector.bias": "head.bias"}),
-    ]
-
-
 DISTILBERT = CheckpointFamily(
     name="distilbert",
     settings=(
@@ -196,7 +187,12 @@ DISTILBERT = CheckpointFamily(
         # Of heads for other tasks, and written by old versions of the library.
         "qa_dropout", "seq_classif_dropout", "tie_weights_", "output_past",
     ),
-    body=_distilbert_body,
+    body=lambda section: [
+        *_embeddings("distilbert"),
+        *layout.layers(section, "distilbert.transformer.layer", _DISTILBERT_LAYER),
+        *layout.affine("", "head", {"vocab_transform": "transform", "vocab_layer_norm": "norm"}),
+        *layout.named({"vocab_projector.bias": "head.bias"}),
+    ],
     head=("vocab_projector.weight", "distilbert.embeddings.word_embeddings.weight"),
     prefix="distilbert.",
     headless="vocab_",

@@ -134,15 +134,6 @@ _GPT_NEOX_LAYER = {
 _JOINED = {"attention.query_key_value": "attention.query attention.key attention.value"}
 
 
-def _gpt_neox_body(section: ModelSection) -> list[TensorMap]:
-    return [
-        *layout.named({"gpt_neox.embed_in.weight": "embedding.weight"}),
-        *layout.affine("gpt_neox.", "stack", {"final_layer_norm": "final_norm"}),
-        *layout.layers(section, "gpt_neox.layers", _GPT_NEOX_LAYER),
-        *layout.layers(section, "gpt_neox.layers", _JOINED, groups=section.num_heads),
-    ]
-
-
 GPT_NEOX = CheckpointFamily(
     name="gpt_neox",
     settings=(
@@ -172,7 +163,12 @@ GPT_NEOX = CheckpointFamily(
         "parallel_residual",
     ),
     given={"feed_forward_bias": True},
-    body=_gpt_neox_body,
+    body=lambda section: [
+        *layout.named({"gpt_neox.embed_in.weight": "embedding.weight"}),
+        *layout.affine("gpt_neox.", "stack", {"final_layer_norm": "final_norm"}),
+        *layout.layers(section, "gpt_neox.layers", _GPT_NEOX_LAYER),
+        *layout.layers(section, "gpt_neox.layers", _JOINED, groups=section.num_heads),
+    ],
     head=("embed_out.weight", "gpt_neox.embed_in.weight"),
     prefix="gpt_neox.",
     constants=(r"gpt_neox\.(layers\.\d+\.attention\.)?(bias|masked_bias|rotary_emb\.inv_freq)",),

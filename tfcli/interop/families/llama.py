@@ -330,19 +330,18 @@ def _granite_factors(values: Fields, section: ModelSection) -> dict[str, float]:
     return {pattern: factor for pattern, factor in wanted.items() if factor != 1}
 
 
-def _write_factors(section: ModelSection) -> Fields:
-    return {
-        "attention_multiplier": section.size_per_head**-0.5 if section.attention_score == "scaled_dot" else 1.0,
-        "embedding_multiplier": section.embedding_scale,
-        "logits_scaling": section.d_model**0.5 if section.scale_logits else 1.0,
-    }
-
-
 GRANITE = _family(
     "granite",
     "GraniteForCausalLM",
     _ATTENTION_BIAS,
-    Setting(_read_factors, lambda section, _: _write_factors(section)),
+    Setting(
+        _read_factors,
+        lambda section, _: {
+            "attention_multiplier": section.size_per_head**-0.5 if section.attention_score == "scaled_dot" else 1.0,
+            "embedding_multiplier": section.embedding_scale,
+            "logits_scaling": section.d_model**0.5 if section.scale_logits else 1.0,
+        },
+    ),
     _MLP_BIAS,
     Setting.constants(residual_multiplier=1.0),
     free=["scale_embeddings", "attention_score", "scale_logits"],
@@ -357,10 +356,6 @@ _GEMMA_GATE = Setting.activation(
     {"gelu_pytorch_tanh": "geglu_tanh", "gelu": "geglu_tanh", "gelu_new": "geglu_tanh", "silu": "swiglu"},
     _WRITTEN,
 )
-
-
-def _gemma_body(section: ModelSection) -> list[TensorMap]:
-    return [replace(one, shift=1.0 if one.ours[0].endswith("norm.weight") else 0.0) for one in _body(section)]
 
 
 GEMMA = _family(
@@ -380,7 +375,7 @@ GEMMA = _family(
         "activation": ("geglu_tanh", "swiglu"),
         "scale_embeddings": True,
     },
-    body=_gemma_body,
+    body=lambda section: [replace(one, shift=float(one.ours[0].endswith("norm.weight"))) for one in _body(section)],
 )
 
 EUROBERT = _family(
