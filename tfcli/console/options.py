@@ -256,10 +256,8 @@ def _note_old_import(terminal: Terminal, path: Path) -> None:
     from tfcli.runs.config import imported_by_old_rule
 
     if source := imported_by_old_rule(path):
-        terminal.note(
-            f"{path} was imported by the old rule: one token begins every text and one ends it, whatever the "
-            f"checkpoint says; to import it again: tfcli import {shlex.quote(source)} --out NEW"
-        )
+        again = f"to import it again: tfcli import {shlex.quote(source)} --out NEW"
+        terminal.note(f"{path} was imported by an old rule for the tokens that begin and end texts; {again}")
 
 
 def _refuse_surrogates(value: Any) -> None:

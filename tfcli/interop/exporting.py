@@ -102,10 +102,8 @@ def export_run(run: LoadedRun, out: Path) -> ExportedRun:
         if isinstance(found, str):
             if run.config.model.labels:
                 raise UsageError(f"{run.directory.path} is not exported: {found}", "export a run that predicts tokens")
-            raise UsageError(
-                f"transformers has no family with the variant of {run.directory.path}: {found}",
-                f"train with a preset of a family, as --preset {_WITH_A_FAMILY[run.architecture]} with a --size",
-            )
+            remedy = f"train with a preset of a family, as --preset {_WITH_A_FAMILY[run.architecture]} with a --size"
+            raise UsageError(f"transformers has no family with the variant of {run.directory.path}: {found}", remedy)
         layout, config, section, parameters = found
         tensors = checkpoint_of_parameters(layout, section, parameters)
         stored = _stored_precision(run)

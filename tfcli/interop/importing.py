@@ -200,11 +200,9 @@ def _read_tokenizer(checkpoint: checkpoints.Checkpoint, section: ModelSection, f
     tokenizer = read_roles(load_tokenizer(file), folder, values) if file else read_tokenizer(folder, values)
     assert rows is not None
     if tokenizer.vocab_size > rows:
-        raise UsageError(
-            f"{file or checkpoint.folder} has a tokenizer of {tokenizer.vocab_size} ids, and the embedding of "
-            f"{checkpoint.weights_file} has {rows} rows",
-            "give the tokenizer it was trained with: --tokenizer FILE",
-        )
+        named = f"{file or checkpoint.folder} has a tokenizer of {tokenizer.vocab_size} ids"
+        problem = f"{named}, and the embedding of {checkpoint.weights_file} has {rows} rows"
+        raise UsageError(problem, "give the tokenizer it was trained with: --tokenizer FILE")
     return tokenizer.with_roles(replace(tokenizer.roles, suppressed=_suppressed(checkpoint, rows))).of_model(rows)
 
 

@@ -120,10 +120,7 @@ _NARROW, _WIDE = 72, 100
 """Columns of a terminal from which on the table has a column of words, and a plot the names of its lines."""
 _TRAINING_LINES, _SMALL_LINES, _NORM_LINES, _RATIO_LINES = 9, 4, 6, 10
 
-_NO_SIZES = (
-    "Norms of weights and update ratios are not in this run's metrics: it was trained before tfcli recorded them. "
-    "A new training records them at every report."
-)
+_NO_SIZES = "This run was trained before tfcli recorded norms of weights and update ratios; a new training does."
 
 
 class TrainingCurvesView(View[TrainingCurves]):
@@ -191,9 +188,8 @@ def _table(curves: TrainingCurves, with_words: bool) -> Iterator[Table | Text]:
         grid.add_row(*begin, *sizes, *moves, *([Text(_said(typical), "dim")] if with_words else []))
     yield grid
     yield from dim(
-        "Rule of thumb: a step moves weights by about a thousandth of their length (1e-3); the ratio rises and falls "
-        "with the learning rate. Far above, weights are thrown about and the loss is unsteady: lower the rate. Far "
-        "below, they hardly learn: raise it."
+        "Rule of thumb: a step moves weights by about a thousandth of their length (1e-3). Far above, the loss is "
+        "unsteady: lower the learning rate. Far below, weights hardly learn: raise it."
     )
 
 

@@ -361,11 +361,12 @@ def _share_of_stretches(text: Iterable[str], section: TokenizerSection) -> float
         seen |= new if stretches <= most else new - long
         needed = held * (words + min(stretches, most))
         if needed > free:
-            raise UsageError(
-                f"Learning a {section.algorithm} tokenizer from this text takes {needed / 1e9:.3g} GB or more, for "
-                f"it has {words / 1e6:.3g} MB of different words, and {free / 1e9:.3g} GB of memory are free",
-                "learn from a sample of it (--sample-bytes), or choose --algorithm char, which takes none",
+            why = f"for it has {words / 1e6:.3g} MB of different words, and {free / 1e9:.3g} GB of memory are free"
+            problem = (
+                f"Learning a {section.algorithm} tokenizer from this text takes {needed / 1e9:.3g} GB or more, {why}"
             )
+            remedy = "learn from a sample of it (--sample-bytes), or choose --algorithm char, which takes none"
+            raise UsageError(problem, remedy)
     if blank:
         raise UsageError("There is no text to train a tokenizer on", "name a source that holds text")
     return 1.0 if stretches <= most else most / stretches

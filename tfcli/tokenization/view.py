@@ -133,12 +133,9 @@ def _legend(compared: TokenizerComparison) -> Iterator[Text]:
     width = widest(tuple(column.heading for column in _COLUMNS))
     for column in _COLUMNS:
         yield Text.assemble((fit(column.heading, width), ""), ("  " + column.meaning, "dim"), no_wrap=True)
-    yield Text(
-        f"\n{_BEST} best, where that means something; of B/token, among those with nothing unknown; of MB/s, where no "
-        f"other comes near. Speed is the median of {plural(compared.rounds, 'round')} in turns over "
-        f"{short(compared.timed_bytes, 'B')}, in batches on all cores.",
-        style="dim",
-    )
+    best = f"{_BEST} best; of B/token, among those with nothing unknown; of MB/s, where no other comes near."
+    rounds, size = plural(compared.rounds, "round"), short(compared.timed_bytes, "B")
+    yield Text(f"\n{best} Speed is the median of {rounds} in turns over {size}, in batches on all cores.", style="dim")
 
 
 def _leaders(values: Sequence[float]) -> set[int]:
