@@ -307,8 +307,7 @@ class PrefixBatches(DrawnBatches):
         read = present(spans.lengths)
         scored = read & are_news(tokens, self._roles) & (np.arange(read.shape[1]) >= prefix[:, None] - 1)
         inputs = np.where(read, tokens[:, :-1], pad)
-        labels = np.where(scored, tokens[:, 1:], IGNORED)
-        return Batch(inputs, labels, row_tokens=spans.lengths, prefix=prefix)
+        return Batch(inputs, np.where(scored, tokens[:, 1:], IGNORED), row_tokens=spans.lengths, prefix=prefix)
 
 
 Batches = CausalBatches | MaskedBatches | FittingPairs | DenoisingBatches | PrefixBatches

@@ -37,8 +37,7 @@ def sinusoidal_encoding(
     even = torch.arange(d_model) // 2 * 2  # i for even dimensions, i − 1 for odd ones
     numbers = (torch.arange(length).double() + offset) / scaling
     angles = numbers[:, None] / base ** (even.double() / d_model)
-    is_even = torch.arange(d_model) % 2 == 0
-    table = torch.where(is_even, angles.sin(), angles.cos()).float()
+    table = torch.where(torch.arange(d_model) % 2 == 0, angles.sin(), angles.cos()).float()
     return table if layout == "interleaved" else torch.cat((table[:, 0::2], table[:, 1::2]), dim=1)
 
 

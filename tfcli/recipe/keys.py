@@ -47,8 +47,7 @@ def known_words(section: str = "") -> list[str]:
 
 def meanings(word: str) -> list[Meant]:
     """What a word can mean in a recipe or as an option; meanings in the section that it names come first."""
-    plain = word.lstrip("-").replace("-", "_").lower()
-    section, _, last = plain.rpartition(".")
+    section, _, last = word.lstrip("-").replace("-", "_").lower().rpartition(".")
     return sorted(_meanings().get(last, []), key=lambda meant: not meant.name.startswith(f"{section}."))
 
 

@@ -27,8 +27,7 @@ from tfcli.runs.metrics import read_evaluations, read_history
 def summarize(run: RunDirectory) -> records.RunSummary:
     """A run that was found. What is wrong with it, if anything, is in the summary."""
     try:
-        recipe = load_recorded(run.recipe)
-        return summary_of(run, recipe, read_evaluations(run.metrics), name_of(run))
+        return summary_of(run, load_recorded(run.recipe), read_evaluations(run.metrics), name_of(run))
     except (TfcliError, OSError) as error:
         problem = error.problem if isinstance(error, TfcliError) else str(error)
         return records.RunSummary(str(run.path), name_of(run), "damaged", _age(run), problem=problem)

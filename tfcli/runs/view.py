@@ -31,8 +31,7 @@ class RunList(View[Sequence[records.RunSummary]]):
         widths[0], widths[1] = (widest(tuple(row[i] for row in (_HEADINGS, *rows))) for i in (0, 1))
         gaps, behind = len(widths) - 1, sum(widths[1:])
         gap = 2 if behind + 2 * gaps + min(widths[0], _FAIR_NAME) <= options.max_width else 1
-        room = options.max_width - behind - gap * gaps
-        widths[0] = min(widths[0], max(_LEAST_NAME, room))
+        widths[0] = min(widths[0], max(_LEAST_NAME, options.max_width - behind - gap * gaps))
         yield _line(_HEADINGS, widths, gap, options.max_width, "dim")
         for run, (name, *others) in zip(self.record, rows, strict=True):
             if widest((name,)) > widths[0]:

@@ -67,8 +67,7 @@ def read_chat_templates(folder: Path) -> ChatTemplates | None:
     path = folder / FILE_NAME
     if not path.is_file():
         return None
-    values = read_versioned(path, _FORMAT_VERSION, remedy=_RESTORE)[1]
-    return validated(ChatTemplates, values, path, _RESTORE)
+    return validated(ChatTemplates, read_versioned(path, _FORMAT_VERSION, remedy=_RESTORE)[1], path, _RESTORE)
 
 
 def _answer(question: str) -> dict[str, str]:
