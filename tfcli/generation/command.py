@@ -90,8 +90,6 @@ class GenerationOptions:
     length_penalty: Annotated[float | None, _beams(help="0 ranks by probability alone; more favours long texts.")] = (
         None
     )
-    beam_groups: Annotated[int | None, _beams(min=1, help="Groups of beams that avoid each other's tokens.")] = None
-    diversity: Annotated[float | None, _beams(help="Nats that a token loses if another group chose it.")] = None
 
     def given(self) -> dict[str, Any]:
         """Those that stand on the command line, by the key of the recipe; a flag that does not is False."""
@@ -213,7 +211,7 @@ def _stop_text(typed: str) -> str:
 
 
 _DRAWS = ("top_k", "top_p", "min_p", "seed")
-_OF_BEAMS = ("length_penalty", "beam_groups", "diversity", "show_beams")
+_OF_BEAMS = ("length_penalty", "show_beams")
 
 
 def _require_use(given: Iterable[str], architecture: str, settings: "GenerateSection", sample: bool | None) -> None:
@@ -245,8 +243,6 @@ def _useless(
     if beam > 1:
         problem = f"A beam of {beam} draws no samples, and {{option}} is for them"
         yield (*_DRAWS, "trace"), problem, "give one of the two"
-        if settings.beam_groups == 1:
-            yield ("diversity",), "{option} parts groups of beams, and there is one", "add --beam-groups 2"
         return
     yield _OF_BEAMS, "{option} is for a beam search, and there is none", "add --beam 4"
     if settings.num_samples > 1:

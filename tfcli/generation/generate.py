@@ -272,7 +272,7 @@ def stream(
 
 
 def _one_text(run: LoadedRun, prompt: str, settings: GenerateSection, sample: bool | None) -> PromptBatch:
-    settings = replace(settled(run.model, run.tokenizer, settings, sample), num_samples=1, beam=1, beam_groups=1)
+    settings = replace(settled(run.model, run.tokenizer, settings, sample), num_samples=1, beam=1)
     return PromptBatch(run.model, run.tokenizer, [prompt], settings, run.recipe.objective)
 
 
@@ -350,12 +350,11 @@ def beams(run: LoadedRun, prompt: str, settings: GenerateSection) -> BeamTree:
 def beam_tree(
     prompt: str, nodes: Sequence[BeamNode], texts: Sequence[Generated], labels: Labels, settings: GenerateSection
 ) -> BeamTree:
-    """The whole tree with its tokens' labels and the way to the best text: to its best end, where two groups have found
-    the same. `nodes` come as `beam_search` gave them to its `observe`, `texts` with the best first."""
+    """The whole tree with its tokens' labels and the way to the best text. `nodes` come as `beam_search` gave them to
+    its `observe`, `texts` with the best first."""
     ids = [*texts[0].token_ids]
     ways = [_ancestry(nodes, number) for number, node in enumerate(nodes) if node.step == len(ids) - 1]
-    best = [way for way in ways if [nodes[n].token_id for n in reversed(way)] == ids]
-    chosen = max(best, key=lambda way: (nodes[way[0]].fate == "ended", nodes[way[0]].ranking), default=[])
+    chosen = next((way for way in ways if [nodes[n].token_id for n in reversed(way)] == ids), [])
     named = zip(nodes, labels([node.token_id for node in nodes]), strict=True)
     drawn = tuple(replace(node, token=label, chosen=n in chosen) for n, (node, label) in enumerate(named))
     return BeamTree(prompt, settings.beam, settings.length_penalty, drawn, tuple(texts))

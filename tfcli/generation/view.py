@@ -181,14 +181,12 @@ class BeamTreeView(View[BeamTree]):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         tree, signs = self.record, _ASCII if options.ascii_only else _UNICODE
-        groups = len({node.group for node in tree.nodes})
-        among = f" in {groups} groups" if groups > 1 else ""
-        title = f"Beam search · beam {tree.beam}{among} · length penalty {tree.length_penalty:g}"
+        title = f"Beam search · beam {tree.beam} · length penalty {tree.length_penalty:g}"
         fates = Counter(node.fate for node in tree.nodes)
         counts = ", ".join(f"{fates[fate]} {fate}" for fate in ("kept", "ended", "pruned"))
         steps = plural(1 + max((node.step for node in tree.nodes), default=-1), "step")
         yield from heading(title, f"{steps}; {plural(len(tree.nodes), 'extension')} looked at: {counts}")
-        yield from _Drawing(tree, signs, options.max_width, has_groups=groups > 1).rows()
+        yield from _Drawing(tree, signs, options.max_width).rows()
         yield from dim(
             f"{signs.chosen} chosen   {signs.ended} ended: rank, ln p over length penalty   "
             f"{signs.pruned} pruned: at which step"
@@ -213,14 +211,13 @@ _LEAST_ROOM = 20
 class _Drawing:
     """The rows of a tree. A trunk, the way to the chosen text, with what left it above each of its nodes."""
 
-    def __init__(self, tree: BeamTree, signs: _Signs, width: int, *, has_groups: bool) -> None:
-        self._prompt, self._nodes, self._signs, self._has_groups = tree.prompt, tree.nodes, signs, has_groups
-        self._room = max(width - (22 if has_groups else 15) - _RIGHT, 24)
-        self._last_step: dict[int, int] = {}
+    def __init__(self, tree: BeamTree, signs: _Signs, width: int) -> None:
+        self._prompt, self._nodes, self._signs = tree.prompt, tree.nodes, signs
+        self._room = max(width - 15 - _RIGHT, 24)
+        self._last_step = max((node.step for node in tree.nodes), default=0)
         self._children: dict[int | None, list[int]] = {}
         self._worth = [(node.chosen, node.fate == "ended", node.step, node.score) for node in tree.nodes]
         for number, node in enumerate(tree.nodes):
-            self._last_step[node.group] = max(node.step, self._last_step.get(node.group, 0))
             self._children.setdefault(node.parent, []).append(number)
         for number in reversed(range(len(tree.nodes))):
             if (parent := tree.nodes[number].parent) is not None:
@@ -230,8 +227,7 @@ class _Drawing:
         self._rank = {number: rank for rank, number in enumerate(ended, start=1)}
 
     def rows(self) -> Iterator[Text]:
-        group = "  group" if self._has_groups else ""
-        start = Text(no_wrap=True, overflow="crop").append(f"step{group}     ln p  ", "dim")
+        start = Text(no_wrap=True, overflow="crop").append("step     ln p  ", "dim")
         start.append(fit(f"{self._signs.start} {printable(self._prompt)}", self._room))
         yield start.append(f"  {self._signs.total:>7}  fate", style="dim")
         parent = None
@@ -315,9 +311,8 @@ class _Drawing:
 
     def _begun(self, number: int, *, with_probability: bool = True) -> Text:
         node = self._nodes[number]
-        group = f"{node.group + 1:>7}" if self._has_groups else ""
         probability = f"{node.log_probability:9.2f}" if with_probability else " " * 9
-        return Text(no_wrap=True, overflow="crop").append(f"{node.step + 1:>4}{group}{probability}  ", "dim")
+        return Text(no_wrap=True, overflow="crop").append(f"{node.step + 1:>4}{probability}  ", "dim")
 
     def _end(self, number: int) -> str:
         return f"{self._nodes[number].score:>9.2f}  {self._fate(number)}"
@@ -328,4 +323,4 @@ class _Drawing:
             return f"{self._signs.ended} {self._rank[number]}. {node.ranking:.2f}"
         if node.chosen:
             return ""
-        return "given up" if node.step == self._last_step[node.group] else f"{self._signs.pruned} at {node.step + 2}"
+        return "given up" if node.step == self._last_step else f"{self._signs.pruned} at {node.step + 2}"
