@@ -88,7 +88,7 @@ class HeaderLine(Drawn):
         layers, heads = scene.record.weights.shape[:2]
         heads_shown = {"head": f"head {place.head} of {heads}", "mean": "mean of its heads", "rollout": "rollout"}
         where = [KIND_NAMES[place.kind], f"layer {place.layer} of {layers}", heads_shown[view.combined]]
-        how = ["row by row" if view.scale == "row" else view.scale, "blue to red" if view.signed else view.palette]
+        how = ["row by row" if view.scale == "row" else view.scale, "blue to red" if view.signed else "cividis"]
         if view.marked is not None:
             how.insert(0, f"marked: layer {view.marked.layer}, head {view.marked.head}")
         left = f"{printable(Path(scene.run).name)}  {' · '.join(where)}"

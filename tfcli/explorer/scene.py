@@ -18,7 +18,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tfcli.draw.colors import SIGNED, VIRIDIS, WEIGHTS, Brush, brush_of
+from tfcli.draw.colors import SIGNED, WEIGHTS, Brush, brush_of
 from tfcli.draw.heatmap import Line
 from tfcli.draw.svg import captioned
 from tfcli.errors import TfcliError, UsageError
@@ -229,12 +229,10 @@ CURSOR = (224, 36, 130)
 DIM = Style(dim=True)
 BOLD = Style(bold=True)
 
-_COLORMAPS = {"cividis": WEIGHTS, "viridis": VIRIDIS}
-
 
 def map_brush(view: View, color_system: str | None, *, small: bool = False) -> Brush:
     """The brush of the main map, of two sides for what is signed; and that of the small maps, which show weights."""
-    return brush_of(SIGNED if view.signed and not small else _COLORMAPS[view.palette], color_system)
+    return brush_of(SIGNED if view.signed and not small else WEIGHTS, color_system)
 
 
 @cache

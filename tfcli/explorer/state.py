@@ -9,7 +9,6 @@ from tfcli.inspection.attention.choice import AttentionChoice
 from tfcli.inspection.heads import Head
 
 Scale = Literal["linear", "log", "row"]
-Palette = Literal["cividis", "viridis"]
 Quantity = Literal["weights", "scores"]
 Combined = Literal["head", "mean", "rollout"]
 """One head, the mean of a layer's heads, or the rollout through all layers up to that one."""
@@ -29,7 +28,6 @@ class View:
     row: int = 0
     column: int = 0
     scale: Scale = "linear"
-    palette: Palette = "cividis"
     quantity: Quantity = "weights"
     combined: Combined = "head"
     marked: Head | None = None
@@ -91,9 +89,6 @@ class View:
         """The next scale; what is below 0 has no logarithm."""
         scales = [scale for scale in get_args(Scale) if scale != "log" or not self.signed]
         return replace(self, scale=following(scales, self.scale))
-
-    def recolored(self) -> "View":
-        return replace(self, palette=following(get_args(Palette), self.palette))
 
     def requantified(self) -> "View":
         """Scores in the place of weights, and back; of this head and of pieces, for scores neither compare nor add."""
