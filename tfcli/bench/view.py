@@ -7,18 +7,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from tfcli.bench import (
-    DataSide,
-    DataSpeed,
-    Difference,
-    GenerationSide,
-    GenerationSpeed,
-    Machine,
-    MatrixPeak,
-    Spread,
-    TrainingSide,
-    TrainingSpeed,
-)
+from tfcli.bench import AnySide, DataSpeed, Difference, GenerationSpeed, Machine, MatrixPeak, Spread, TrainingSpeed
 from tfcli.draw import View
 from tfcli.draw.numbers import exact, percent, plural, short
 from tfcli.draw.safe import printable
@@ -28,8 +17,6 @@ BARS_FROM = 104
 """Columns of a terminal in which bars fit beside the figures."""
 
 LONGEST_BAR = 28
-
-AnySide = TrainingSide | GenerationSide | DataSide
 
 
 def _picture(title: str, about: Iterable[str], table: Table, notes: Iterable[str]) -> RenderResult:

@@ -8,11 +8,13 @@ from typing import Any, ClassVar
 from textual import on, work
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
+from textual.theme import Theme
 from textual.worker import get_current_worker
 
+from tfcli.draw.colors import hexadecimal
 from tfcli.errors import TfcliError
-from tfcli.explorer.panels import KEYS, THEMES, HelpScreen, Panels, Prompt
-from tfcli.explorer.scene import Look, ReadText, Scene, export, plain_command
+from tfcli.explorer.panels import KEYS, HelpScreen, Panels, Prompt
+from tfcli.explorer.scene import CURSOR, SAID, Look, ReadText, Scene, export, plain_command
 from tfcli.explorer.state import View, following
 
 Read = Callable[[str, str | None], ReadText]
@@ -36,8 +38,9 @@ class Explorer(App[str]):
         self, read: Read, reading: ReadText, run: str, checkpoint: str, color_system: str | None, *, light: bool = False
     ) -> None:
         super().__init__()
-        for theme in THEMES:
-            self.register_theme(theme)
+        for theme in SAID["themes"]:
+            mark = {"mark": hexadecimal(CURSOR)}
+            self.register_theme(Theme(**theme | {"variables": theme["variables"] | mark}))
         self.theme = "light" if light else "dark"
         self._read = read
         self.fault: Exception | None = None

@@ -19,28 +19,15 @@ from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.screen import ModalScreen
-from textual.theme import Theme
 from textual.widgets import Input, Static
 
-from tfcli.draw.colors import LEVELS, NO_VALUE, SIGNED, Brush, hexadecimal, levels
+from tfcli.draw.colors import LEVELS, NO_VALUE, SIGNED, Brush, levels
 from tfcli.draw.heatmap import Line
 from tfcli.draw.numbers import weight
 from tfcli.draw.safe import fit, printable, widest
 from tfcli.draw.tables import bar, columns
 from tfcli.explorer.map import AttentionMap, Thumbnails, cell_number
-from tfcli.explorer.scene import (
-    BOLD,
-    CURSOR,
-    DIM,
-    SAID,
-    Drawn,
-    Scene,
-    cursor_style,
-    folded,
-    map_brush,
-    mark_style,
-    plain_words,
-)
+from tfcli.explorer.scene import BOLD, DIM, SAID, Drawn, Scene, command_lines, cursor_style, map_brush, mark_style
 from tfcli.explorer.state import View, around
 from tfcli.inspection.attention.matrix_view import KIND_NAMES, labels
 
@@ -110,11 +97,6 @@ class CommandLine(Drawn):
             [Segment("  " if number else "$ ", mark_style(scene.color_system)), Segment(fit(line, width - 2), BOLD)]
             for number, line in enumerate(lines)
         ]
-
-
-def command_lines(scene: Scene, width: int) -> list[str]:
-    """The plain command for a terminal of that width; nothing in it can steer the terminal."""
-    return folded([printable(word) for word in plain_words(scene)], width - 2)
 
 
 class HintLine(Drawn):
@@ -257,8 +239,6 @@ def _strip(
             break
     return line, spans
 
-
-THEMES = tuple(Theme(**one | {"variables": one["variables"] | {"mark": hexadecimal(CURSOR)}}) for one in SAID["themes"])
 
 _SMALL = 60
 _ROOMY = 110

@@ -20,15 +20,11 @@ from textual.widget import Widget
 
 from tfcli.draw.colors import SIGNED, WEIGHTS, Brush, brush_of
 from tfcli.draw.heatmap import Line
+from tfcli.draw.safe import printable
 from tfcli.draw.svg import captioned
 from tfcli.errors import TfcliError, UsageError
 from tfcli.explorer.state import View
-from tfcli.inspection.attention import (
-    AttentionDifference,
-    AttentionHeads,
-    AttentionKind,
-    AttentionRecord,
-)
+from tfcli.inspection.attention import AttentionDifference, AttentionHeads, AttentionKind, AttentionRecord
 from tfcli.inspection.attention.choice import AttentionChoice
 from tfcli.inspection.attention.compute import attention_record, chosen_attention
 from tfcli.inspection.attention.matrix_view import head_sums, labels
@@ -330,6 +326,11 @@ def plain_words(scene: Scene) -> list[str]:
     command = ["tfcli", "inspect", "attention", *map(shlex.quote, words)]
     # "-" stands for stdin, so that is where a text of one dash comes from.
     return ["printf", "-", "|", *command] if reading.text == "-" else command
+
+
+def command_lines(scene: Scene, width: int) -> list[str]:
+    """The plain command for a terminal of that width; nothing in it can steer the terminal."""
+    return folded(list(map(printable, plain_words(scene))), width - 2)
 
 
 def plain_command(scene: Scene) -> str:

@@ -16,16 +16,8 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from tfcli.generation.decoding import (
-    Continuation,
-    DecodingState,
-    Forced,
-    StoppingCriterion,
-    collect,
-    continued,
-    prefill,
-    prompt_tokens,
-)
+from tfcli.generation import decoding
+from tfcli.generation.decoding import Continuation, Forced
 from tfcli.generation.kv_cache import least_moves
 from tfcli.generation.sampling import against_repetition, never_generated, ruled_out
 from tfcli.models.transformer import Decoder, EncoderDecoder
@@ -72,7 +64,7 @@ class PromptBeams:
         prompt: int,
         limit: int,
         *,
-        ends: StoppingCriterion | None = None,
+        ends: decoding.StoppingCriterion | None = None,
         observe: ObserveNode | None = None,
     ) -> None:
         self.prompt, self._settings, self._stops, self._limit = prompt, settings, stops, limit
@@ -128,7 +120,7 @@ def prompt_beams(
     **forced: Unpack[Forced],
 ) -> list[list[Continuation]]:
     """As `beam_search`, from prompts as `prefill` takes them."""
-    state = prefill(model, prompts, roles, settings, rows=len(prompts) * settings.beam)
+    state = decoding.prefill(model, prompts, roles, settings, rows=len(prompts) * settings.beam)
     return beam_search(state, roles, settings, texts=prompts, observe=observe, **forced)
 
 
@@ -143,19 +135,19 @@ def continuations(
     if settings.beam > 1:
         return prompt_beams(model, prompts, roles, settings, **forced)
     samples = settings.num_samples
-    texts = collect(prompt_tokens(model, prompts, roles, settings, **forced), len(prompts) * samples)
+    texts = decoding.collect(decoding.prompt_tokens(model, prompts, roles, settings, **forced), len(prompts) * samples)
     return [texts[first : first + samples] for first in range(0, len(texts), samples)]
 
 
 @torch.inference_mode()
 def beam_search(
-    state: DecodingState,
+    state: decoding.DecodingState,
     roles: TokenRoles,
     settings: GenerateSection,
     *,
     texts: Sequence[Sequence[int]],
     prefix: Sequence[int] = (),
-    ends: StoppingCriterion | None = None,
+    ends: decoding.StoppingCriterion | None = None,
     observe: ObserveNode | None = None,
 ) -> list[list[Continuation]]:
     """The `num_samples` best texts of every row of a state with room for `beam` rows a prompt, the best first.
@@ -168,7 +160,7 @@ def beam_search(
     ]
     # A beam takes no more than this from one row; who looks on also sees what it does not take.
     most = settings.beam if observe is None else 2 * settings.beam
-    not_repeated = continued(state.model, texts, roles)
+    not_repeated = decoding.continued(state.model, texts, roles)
     banned = ruled_out(never_generated(roles, state.logits.shape[-1]), state.logits)
     for step in count():
         log_probabilities = state.logits.log_softmax(-1)
@@ -189,7 +181,7 @@ def beam_search(
     return [search.best() for search in searches]
 
 
-def _read(state: DecodingState, searches: Sequence[PromptBeams]) -> None:
+def _read(state: decoding.DecodingState, searches: Sequence[PromptBeams]) -> None:
     """Let the state's rows become the searches' hypotheses, and read the last token of each."""
     live: list[Hypothesis] = []
     for search in searches:

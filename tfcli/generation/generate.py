@@ -16,18 +16,7 @@ from tfcli.generation.sampling import ruled_out
 from tfcli.generation.stopping import StopTexts, stop_finder
 from tfcli.models.transformer import Decoder, Encoder, EncoderDecoder, Transformer
 from tfcli.recipe.recipe import GenerateSection
-from tfcli.records.generation import (
-    Answered,
-    BeamNode,
-    BeamTree,
-    Classified,
-    Filled,
-    Generated,
-    Option,
-    Tagged,
-    Trace,
-    TraceStep,
-)
+from tfcli.records.generation import BeamNode, BeamTree, Filled, Generated, Option, Told, Trace, TraceStep
 from tfcli.records.roles import TokenRoles
 from tfcli.runs.load import LoadedRun
 from tfcli.tokenization.tokenizer import Tokenizer
@@ -233,7 +222,7 @@ class GrowingText:
         return piece
 
 
-Made = list[Generated] | Filled | Classified | Tagged | Answered
+Made = list[Generated] | Filled | Told
 
 
 def generate(run: LoadedRun, prompt: str, settings: GenerateSection, *, sample: bool | None = None) -> Made:

@@ -16,17 +16,7 @@ from tfcli.draw.numbers import percent, percent_in_four, plural
 from tfcli.draw.safe import fit, printable, shortened, token_label, widest
 from tfcli.draw.tables import bar, dim, heading
 from tfcli.inspection.predictions.view import Row, candidate_bars, row_layout
-from tfcli.records.generation import (
-    Answered,
-    BeamTree,
-    Candidate,
-    Classified,
-    Filled,
-    Generated,
-    Tagged,
-    Trace,
-    TraceStep,
-)
+from tfcli.records.generation import BeamTree, Candidate, Classified, Filled, Generated, Tagged, Told, Trace, TraceStep
 
 
 @dataclass(frozen=True)
@@ -61,7 +51,7 @@ class FilledView(View[Filled]):
         yield Text(printable(filled.text, keep_newlines=True))
 
 
-class TaskView(View[Classified | Tagged | Answered]):
+class TaskView(View[Told]):
     """A text with the probabilities of its labels, with a tag behind each word, or with the answer found in it."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:

@@ -89,6 +89,9 @@ class Answered:
     probability: float
 
 
+Told = Classified | Tagged | Answered
+
+
 @dataclass(frozen=True)
 class Option:
     """A token that could come next: `probability` under the model itself, and `chance` in the draw, after temperature,
