@@ -94,11 +94,9 @@ def _decided(recipe: Recipe, work: GenerationWork, transformers: bool) -> Recipe
     parameters = meta_model(model).num_parameters()
     needed = _BYTES["float32"] * parameters * (1 + transformers)
     if needed > there:
-        raise UsageError(
-            f"The model has {parameters:,} parameters, whose weights take {needed / 1e9:.3g} GB in all processes, and "
-            f"the {recipe.train.device} has {there / 1e9:.3g} GB",
-            "choose a smaller one, as with --size small",
-        )
+        take = f"{parameters:,} parameters, whose weights take {needed / 1e9:.3g} GB in all processes"
+        problem = f"The model has {take}, and the {recipe.train.device} has {there / 1e9:.3g} GB"
+        raise UsageError(problem, "choose a smaller one, as with --size small")
     return recipe
 
 

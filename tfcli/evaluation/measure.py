@@ -173,7 +173,6 @@ class Measured:
     cells: Cells
     sums: Sums
     lengths: NDArray[np.int64]
-    context: int
     stride: int | None = None
     extent: Extent | None = None
     left_out: int = 0
@@ -277,7 +276,7 @@ def _of_text(run: LoadedRun, data: PreparedDataset, placed: Iterable[Placed], un
     cells = windows.text_cells(view)
     sums = sum_cells(run.model, placed, cells, run.device, unknown=unknown, nameless=nameless_ids(run))
     lengths = np.diff(view.offsets) - len(roles.stored_start()) - len(roles.end)
-    return Measured(run, data, cells, sums=sums, lengths=lengths, context=run.recipe.context)
+    return Measured(run, data, cells, sums, lengths)
 
 
 def _pairs(
@@ -298,8 +297,7 @@ def _pairs(
         references = like.translated.references
     # Where pairs are left out of the loss, their text must be as well, and be known.
     known, lengths = spread.exact or not batches.left_out, pairs.source.lengths - len(roles.source(()))
-    measured = Measured(run, data, cells, sums=sums, lengths=lengths, context=run.recipe.context)
-    measured = replace(measured, extent=spread if known else None, left_out=batches.left_out)
+    measured = Measured(run, data, cells, sums, lengths, extent=spread if known else None, left_out=batches.left_out)
     if run.recipe.objective == "completion":
         return measured
     return replace(measured, translated=translated(run, pairs, references, original is not None, settings.beam))
@@ -313,16 +311,10 @@ def _labelled(run: LoadedRun, data: PreparedDataset, task: str) -> Measured:
     sums[batches.order] = found.sums
     windows.require_tokens(int(sums[:, 1].sum()))
     tokens, correct = sums[:, 1:3].astype(np.int64).T
-    return Measured(
-        run,
-        data,
-        Cells(None, count, count, "documents"),
-        sums=replace(Sums.zeros(len(view)), nats=sums[:, 0], tokens=tokens, correct=correct),
-        lengths=view.source.lengths - len(run.config.roles.text(())),
-        context=run.recipe.context,
-        left_out=batches.left_out,
-        told=found._replace(sums=sums),
-    )
+    of_texts = replace(Sums.zeros(len(view)), nats=sums[:, 0], tokens=tokens, correct=correct)
+    cells, lengths = Cells(None, count, count, "documents"), view.source.lengths - len(run.config.roles.text(()))
+    measured = Measured(run, data, cells, of_texts, lengths, left_out=batches.left_out)
+    return replace(measured, told=found._replace(sums=sums))
 
 
 def nameless_ids(run: LoadedRun) -> list[int]:

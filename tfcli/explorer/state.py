@@ -50,15 +50,12 @@ class View:
     @property
     def choice(self) -> AttentionChoice:
         """What is looked at, as `tfcli inspect attention` is asked for it."""
-        shown = AttentionChoice(layer=self.place.layer, words=self.words)
-        if self.combined == "mean":
-            return replace(shown, average="layer")
-        if self.combined == "rollout":
-            return replace(shown, rollout=True)
-        if self.against is not None:
-            against = f"{self.against.layer}.{self.against.head}"
-            return replace(shown, head=self.place.head, against_head=against)
-        return replace(shown, head=self.place.head, scores=self.quantity == "scores")
+        shown = AttentionChoice(layer=self.place.layer, words=self.words, rollout=self.combined == "rollout")
+        if self.combined != "head":
+            return replace(shown, average="layer") if self.combined == "mean" else shown
+        against = None if self.against is None else f"{self.against.layer}.{self.against.head}"
+        scores = against is None and self.quantity == "scores"
+        return replace(shown, head=self.place.head, against_head=against, scores=scores)
 
     def at(self, record: AttentionRecord, row: int, column: int) -> "View":
         """The cursor on a cell; outside of the map, on the nearest one."""

@@ -55,7 +55,8 @@ class Hypothesis:
 
 class PromptBeams:
     """The search over the prompt that row number `prompt` has read, for texts of at most `limit` tokens that `stops`
-    end. Its `observe` is told of as many extensions that are pruned as may be kept."""
+    end; the best of those that `ended` are kept. `observe` is told of as many extensions that are pruned as may be
+    kept."""
 
     def __init__(
         self,
@@ -70,7 +71,7 @@ class PromptBeams:
         self.prompt, self._settings, self._stops, self._limit = prompt, settings, stops, limit
         self._ends, self._observe = ends, observe
         self.live = [Hypothesis((), (), 0.0, prompt, None)]
-        self._ended: list[Hypothesis] = []
+        self.ended: list[Hypothesis] = []
         self._looked_at = 0
 
     def extend(self, options: Sequence[Options]) -> None:
@@ -92,23 +93,19 @@ class PromptBeams:
             is_over = ids[-1] in self._stops or len(ids) == self._limit or (self._ends and self._ends(ids))
             fate: Fate = "pruned" if place >= width else "ended" if is_over else "kept"
             if fate != "pruned":
-                (self._ended if fate == "ended" else self.live).append(text)
+                (self.ended if fate == "ended" else self.live).append(text)
             if self._observe is not None:
                 what = len(ids) - 1, parent.node, ids[-1], "", log_probability, sum(each), text.ranking(alpha)
                 self._observe(self.prompt, BeamNode(*what, fate=fate, chosen=False))
         if not ranked:
-            self._ended += parents  # nothing that may follow: they stay as they are
+            self.ended += parents  # nothing that may follow: they stay as they are
         most = self._settings.num_samples
-        self._ended = sorted(self._ended, key=methodcaller("ranking", alpha), reverse=True)[:most]
-        if self.live and len(self._ended) == most:
+        self.ended = sorted(self.ended, key=methodcaller("ranking", alpha), reverse=True)[:most]
+        if self.live and len(self.ended) == most:
             # A value can only fall, and its penalty is that of the longest text at most.
             hope = max(text.value for text in self.live) / length_penalty(self._limit, alpha)
-            if self._ended[-1].ranking(alpha) >= hope:
+            if self.ended[-1].ranking(alpha) >= hope:
                 self.live = []
-
-    def best(self) -> list[Continuation]:
-        """The `num_samples` best texts found, the best first."""
-        return [Continuation(text.token_ids, text.log_probabilities) for text in self._ended]
 
 
 def prompt_beams(
@@ -178,7 +175,7 @@ def beam_search(
         if not going:
             break
         _read(state, going)
-    return [search.best() for search in searches]
+    return [[Continuation(text.token_ids, text.log_probabilities) for text in search.ended] for search in searches]
 
 
 def _read(state: decoding.DecodingState, searches: Sequence[PromptBeams]) -> None:
