@@ -55,8 +55,7 @@ def bench_generation(
         bandwidth.step()
         # The other library has no int8 for processors of its own.
         precisions = {"tfcli": precision, "transformers": "float32" if precision == "int8" else precision}
-        names = ("tfcli", "transformers")[: 1 + transformers]
-        sides = [start(name, precision=precisions[name]) for name in names]
+        sides = [start(name, precision=precisions[name]) for name in ("tfcli", "transformers")[: 1 + transformers]]
         measured = measure(sides, rounds, warmup=WARMUP, tell=tell)
         tell("bandwidth")
         bandwidth.step()

@@ -102,8 +102,7 @@ def _turns(work: str, whole: str = "") -> str:
 
 def _shape(speed: TrainingSpeed) -> str:
     micro_batches = f"{speed.micro_batches} × " if speed.micro_batches > 1 else ""
-    pairs = speed.architecture == "encoder-decoder"
-    each = f"pairs of 2 × {speed.length}" if pairs else f"sequences of {speed.length}"
+    each = f"{'pairs of 2 ×' if speed.architecture == 'encoder-decoder' else 'sequences of'} {speed.length}"
     return f"{_model(speed)} · {micro_batches}{speed.sequences} {each}"
 
 
@@ -207,8 +206,7 @@ class DataSpeedView(View[DataSpeed]):
             spreads("ms in all", [side.seconds for side in sides]),
         )
         table = sides_table(sides, Cells("", [_ABOUT[side.name] for side in sides]), more, options)
-        title = f"Data speed · {printable(', '.join(speed.sources))}"
-        yield from _picture(title, about, table, _data_notes(speed))
+        yield from _picture(f"Data speed · {printable(', '.join(speed.sources))}", about, table, _data_notes(speed))
 
 
 def _data_notes(speed: DataSpeed) -> Iterator[str]:

@@ -110,9 +110,8 @@ def translated(
     assert isinstance(run.model, EncoderDecoder)
     room = longest - len(roles.source_start) - 1  # and for the end token
     sources = [ids[:room] for ids in without_frame(pairs.source, roles.source_start)]
-    own = run.recipe.generate
     # Texts within the context, as training had them, whatever the recipe says of others.
-    settings = replace(own, max_new_tokens=longest, num_samples=1, beyond_context="stop")
+    settings = replace(run.recipe.generate, max_new_tokens=longest, num_samples=1, beyond_context="stop")
     if beam is not None:
         settings = replace(settings, beam=beam)
     prefix, ends = prefix_ids(run.model, run.tokenizer, settings), stop_finder(run.tokenizer, settings.stop, [()])

@@ -85,8 +85,7 @@ def lay_out(
         left = height - len(rows) * cell_height
         least = 2 if widest(columns) < cell_width else min(header, 3)
         above = 2 if widest(columns) < cell_width else min(widest(columns) + 1, heatmap.TALLEST + 1, left)
-        fits = len(columns) * cell_width <= room and left >= least
-        if fits and (cell_width >= _ZOOMED[0] or not zoomed):
+        if len(columns) * cell_width <= room and left >= least and (cell_width >= _ZOOMED[0] or not zoomed):
             return replace(whole, header=above, cell_width=cell_width, cell_height=cell_height)
     if zoomed:  # as many cells as fit, with the cursor in the middle where it can be
         cell_width, cell_height = _ZOOMED

@@ -77,8 +77,7 @@ class View:
 
     def to_kind(self, record: AttentionRecord) -> "View":
         """Another kind of attention, on the head that says most; heads of two kinds are not compared."""
-        place = Head(record.kind, *record.focus)
-        return replace(self, place=place, marked=None, compared=False, combined="head").at(
+        return replace(self, place=Head(record.kind, *record.focus), marked=None, compared=False, combined="head").at(
             record, self.row, self.column
         )
 
@@ -99,8 +98,7 @@ class View:
     def recombined(self) -> "View":
         """The mean of the layer's heads, then the rollout, then the head again."""
         ways = [way for way in get_args(Combined) if way != "rollout" or self.place.kind != "cross"]
-        combined = following(ways, self.combined)
-        return replace(self, combined=combined, quantity="weights", marked=None, compared=False)
+        return replace(self, combined=following(ways, self.combined), quantity="weights", marked=None, compared=False)
 
     def differing(self) -> "View":
         """The first time this head is marked; the second time the difference from the mark is shown; then neither."""
