@@ -33,11 +33,8 @@ Compare = Annotated[
     Path | None, typer.Option(metavar="RUN2", help="Score another run on the same text, and test both.")
 ]
 
-_MEANT_FOR = {
-    "stride": "decoder",
-    "pseudo": "encoder",
-    **dict.fromkeys(("beam", "outputs", "references"), "encoder-decoder"),
-}
+_MEANT_FOR = {"stride": "decoder", "pseudo": "encoder"}
+_MEANT_FOR |= dict.fromkeys(("beam", "outputs", "references"), "encoder-decoder")
 
 
 @command

@@ -27,11 +27,8 @@ class GeneratedView(View[Generated]):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         made = self.record
-        yield Text.assemble(
-            (printable(made.prompt, keep_newlines=True), "dim"),
-            "\n→ " if self.translation else "",
-            printable(made.text, keep_newlines=True),
-        )
+        prompt, text = (printable(one, keep_newlines=True) for one in (made.prompt, made.text))
+        yield Text.assemble((prompt, "dim"), "\n→ " if self.translation else "", text)
         count = len(made.token_ids)
         each = f", {made.score / count:.2f} a token" if count else ""
         yield Text(f"{plural(count, 'token')}, log-probability {made.score:.2f}{each}", style="dim")
@@ -177,10 +174,8 @@ class BeamTreeView(View[BeamTree]):
         steps = plural(1 + max((node.step for node in tree.nodes), default=-1), "step")
         yield from heading(title, f"{steps}; {plural(len(tree.nodes), 'extension')} looked at: {counts}")
         yield from _Drawing(tree, signs, options.max_width).rows()
-        yield from dim(
-            f"{signs.chosen} chosen   {signs.ended} ended: rank, ln p over length penalty   "
-            f"{signs.pruned} pruned: at which step"
-        )
+        ended, pruned = f"{signs.ended} ended: rank, ln p over length penalty", f"{signs.pruned} pruned: at which step"
+        yield from dim(f"{signs.chosen} chosen   {ended}   {pruned}")
         for number, text in enumerate(tree.texts, start=1):
             line = Text().append(f"{number}. ", "dim")
             yield line.append(printable(text.text, keep_newlines=True), "bold" if number == 1 else "")

@@ -100,13 +100,8 @@ class OwnPath:
             if precision != "int8":  # its products are bfloat16's, and the rest is float32
                 rounding = _largest(plain, rounded)
             pieces = plain if subject.run.architecture == "encoder" else cache.joined(ready, read, cuts)
-            measured = OwnPrecision(
-                precision,
-                away=_largest(plain, exact),
-                tokens=plain[..., 0].numel(),
-                other_tokens=_others(plain, exact),
-                other_behind_cache=_others(pieces, plain),
-            )
+            others = _others(plain, exact), _others(pieces, plain)
+            measured = OwnPrecision(precision, _largest(plain, exact), plain[..., 0].numel(), *others)
             made.append((measured, replace(subject, ready=ready, allowed=max(_LEAST, _ROUNDINGS * rounding))))
         return made
 
