@@ -11,6 +11,10 @@ from tfcli.console.terminal import Terminal
 
 bench_app = typer.Typer()
 
+_There = Literal["transformers"]
+_TRAIN_THERE = typer.Option(help="Train the same shape there too, in turns, and print the ratio.")
+_GENERATE_THERE = typer.Option(help="Generate with the same weights there too, in turns, and print the ratio.")
+_TOKENIZE_THERE = typer.Option(help="Tokenize with datasets.map and its tokenizer too, and print the ratio.")
 Rounds = Annotated[int, typer.Option(min=1, help="Rounds to measure, after one to warm up.")]
 
 
@@ -20,10 +24,7 @@ def bench_train(
     terminal: Terminal,
     asked: Annotated[Asked, ("vocab_size",), SHAPE, SIZES, ("batch_size", "precision"), MACHINE],
     steps: Annotated[int, typer.Option(min=1, help="Steps to measure, after three that warm up.")] = 20,
-    against: Annotated[
-        Literal["transformers"] | None,
-        typer.Option(help="Train the same shape there too, in turns, and print the ratio."),
-    ] = None,
+    against: Annotated[_There | None, _TRAIN_THERE] = None,
     json: Json = False,
 ) -> None:
     """Measure how fast a recipe trains.
@@ -59,10 +60,7 @@ def bench_generate(
     precision: Annotated[
         Literal["float32", "bfloat16", "int8"], typer.Option(help="Of the weights, on both sides; int8: tfcli's alone.")
     ] = "float32",
-    against: Annotated[
-        Literal["transformers"] | None,
-        typer.Option(help="Generate with the same weights there too, in turns, and print the ratio."),
-    ] = None,
+    against: Annotated[_There | None, _GENERATE_THERE] = None,
     json: Json = False,
 ) -> None:
     """Measure how fast a recipe's model generates.
@@ -108,10 +106,7 @@ def bench_data(
     ] = None,
     context: Annotated[int, typer.Option(min=1, help="Tokens of the windows that --against cuts the text into.")] = 256,
     rounds: Rounds = 5,
-    against: Annotated[
-        Literal["transformers"] | None,
-        typer.Option(help="Tokenize with datasets.map and its tokenizer too, and print the ratio."),
-    ] = None,
+    against: Annotated[_There | None, _TOKENIZE_THERE] = None,
     threads: Annotated[int, typer.Option(min=0, max=1024, help="CPU threads of each side; 0: one a core.")] = 0,
     json: Json = False,
 ) -> None:

@@ -63,10 +63,8 @@ def bench_generation(
     weights = weights_of_a_token(meta_model(recipe.model))
     return GenerationSpeed(
         **describe_model(recipe),
-        batch=work.batch,
+        **{name: getattr(work, name) for name in ("batch", "new_tokens", "beam")},
         prompt_tokens=float(work.prompt_tokens),
-        new_tokens=work.new_tokens,
-        beam=work.beam,
         rounds=rounds,
         warmup=WARMUP,
         weight_bytes=weights * _BYTES[precision],

@@ -149,14 +149,10 @@ class RowBars(Drawn):
             number, label, is_cursor = float(row[key]), fit(scene.keys[key], label_width, "right"), key == view.column
             drawn = bar(abs(number) / largest, room)
             written = "·" if hidden[key] else cell_number(number, signed=values.signed)
-            lines.append(
-                [
-                    Segment(f"▸{label} ", mark) if is_cursor else Segment(f" {label} "),
-                    Segment(drawn, _bar_style(grid[key], brush, light=scene.light)),
-                    Segment(" " * (room - len(drawn))),
-                    Segment(written.rjust(_NUMBER), DIM if hidden[key] else None),
-                ]
-            )
+            line = [Segment(f"▸{label} ", mark) if is_cursor else Segment(f" {label} ")]
+            line.append(Segment(drawn, _bar_style(grid[key], brush, light=scene.light)))
+            line.append(Segment(" " * (room - len(drawn))))
+            lines.append([*line, Segment(written.rjust(_NUMBER), DIM if hidden[key] else None)])
         if shown < len(order):
             lines.append([Segment(f"{len(order) - shown} more keys", DIM)])
         return lines
