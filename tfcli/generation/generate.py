@@ -341,18 +341,9 @@ def beam_tree(
 ) -> BeamTree:
     """The whole tree with its tokens' labels and the way to the best text. `nodes` come as `beam_search` gave them to
     its `observe`, `texts` with the best first."""
-    ids = [*texts[0].token_ids]
-    ways = [_ancestry(nodes, number) for number, node in enumerate(nodes) if node.step == len(ids) - 1]
-    chosen = next((way for way in ways if [nodes[n].token_id for n in reversed(way)] == ids), [])
+    numbered, chosen = {(node.parent, node.token_id): n for n, node in enumerate(nodes)}, list[int]()
+    for token_id in texts[0].token_ids:
+        chosen.append(numbered[chosen[-1] if chosen else None, token_id])
     named = zip(nodes, labels([node.token_id for node in nodes]), strict=True)
     drawn = tuple(replace(node, token=label, chosen=n in chosen) for n, (node, label) in enumerate(named))
     return BeamTree(prompt, settings.beam, settings.length_penalty, drawn, tuple(texts))
-
-
-def _ancestry(nodes: Sequence[BeamNode], number: int | None) -> list[int]:
-    """The numbers of a node and of all that lead to it, itself first."""
-    ancestry = list[int]()
-    while number is not None:
-        ancestry.append(number)
-        number = nodes[number].parent
-    return ancestry
