@@ -86,7 +86,6 @@ TABLE = [
     Bad("min-p 2", "generate decoder Tom --min-p 2", 2, "min_p = 2", "at most 1"),
     Bad("repetition penalty 0", "generate decoder Tom --repetition-penalty 0", 2, "penalty = 0", "more than 0"),
     Bad("unknown way beyond", "generate decoder Tom --beyond-context far", 2, "'far'", "'slide'"),
-    Bad("groups that do not divide", "generate decoder Tom --beam 4 --beam-groups 3", 2, "4 beams do not", "multiple"),
     Bad(
         "beam and temperature", "generate decoder Tom --beam 2 --temperature 1", 2, "draws no samples", "one of the two"
     ),
@@ -99,13 +98,12 @@ TABLE = [
     ),
     *(
         Bad(f"{option} without a beam", f"generate decoder Tom {option}", 2, option.split()[0], "add --beam 4")
-        for option in ("--show-beams", "--length-penalty 1", "--diversity 1")
+        for option in ("--show-beams", "--length-penalty 1")
     ),
     *(
         Bad(f"greedy and {option}", f"generate decoder Tom --temperature 0 {option} 2", 2, option, "raise the temp")
         for option in ("--top-k", "--num-samples", "--seed")
     ),
-    Bad("diversity of one group", "generate decoder Tom --beam 2 --diversity 1", 2, "there is one", "--beam-groups 2"),
     Bad("trace of several texts", "generate decoder Tom --trace --num-samples 2", 2, "--trace", "leave --num-samples"),
     Bad("prefix of a continuation", "generate decoder Tom --prefix One", 2, "--prefix", "end the prompt with it"),
     Bad("prefix without room", "generate encoder-decoder gato --prefix One --max-new-tokens 1", 2, "prefix", "shorten"),

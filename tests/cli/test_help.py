@@ -28,7 +28,7 @@ CONTRACT = {
     "plan": "SOURCE --minutes --arch --set --out --check --seed --device --threads --json",
     "generate": "RUN PROMPT|- --prompts --interactive --batch-size --max-new-tokens --num-samples --stop --prefix"
     " --beyond-context --joint --temperature --top-k --top-p --min-p --repetition-penalty --no-repeat-ngram --seed"
-    " --trace --beam --length-penalty --beam-groups --diversity --show-beams --checkpoint --precision --device"
+    " --trace --beam --length-penalty --show-beams --checkpoint --precision --device"
     " --threads --json",
     "evaluate": "RUN SOURCE --stride --pseudo --beam --compare --outputs --references --checkpoint --precision"
     " --device --threads --json",

@@ -22,11 +22,8 @@ from tfcli.errors import UsageError
 from tfcli.evaluation import translation as module
 from tfcli.evaluation.evaluate import buckets, evaluate
 from tfcli.evaluation.measure import measure, total_loss
-from tfcli.evaluation.windows import EvaluationSettings
-from tfcli.generation.generate import translate
 from tfcli.interop.importing import import_run
 from tfcli.pipeline.datasets import dataset_for_evaluation, dataset_of_run, obtain_data, original_targets
-from tfcli.recipe.recipe import GenerateSection
 from tfcli.records.runs import Evaluated
 from tfcli.runs.load import LoadedRun, load_run
 
@@ -232,26 +229,6 @@ def test_translations_are_compared_in_the_order_of_the_part(
     assert 0 < scores.bleu < 100
     assert all(run.config.roles.eos not in ids for ids in handed), "sources are handed over without their frame"
     assert len(handed) == data.record().validation.documents
-
-
-def test_beams_that_do_not_divide_into_the_recipe_s_groups_are_one_group(
-    tmp_path: Path, trained: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
-):
-    """As `--beam 3` on a recipe of two groups; `--beam 4` keeps them."""
-    run = load_run(trained("encoder-decoder"))
-    run = replace(run, recipe=replace(run.recipe, generate=replace(run.recipe.generate, beam=2, beam_groups=2)))
-    (tmp_path / "pairs.tsv").write_text("o gato\tthe cat\no livro\tthe book\n")
-    data = dataset_for_evaluation(run, (str(tmp_path / "pairs.tsv"),), nothing)
-    searched: list[tuple[int, int]] = []
-
-    def observed(model: object, sources: object, roles: object, settings: GenerateSection, **how: object) -> object:
-        searched.append((settings.beam, settings.beam_groups))
-        return translate(model, sources, roles, settings, **how)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(module, "translate", observed)
-    for beam in (3, 4):
-        assert evaluate(run, data, EvaluationSettings(beam=beam)).beam == beam
-    assert searched == [(3, 1), (4, 2)]
 
 
 def test_sources_and_references_lose_the_frame_that_the_roles_gave_them(

@@ -50,11 +50,11 @@ def test_kinds_come_round():
     assert "one kind" in play(explorer(decoder_reading()), "t")
 
 
-def test_scale_colours_and_zoom_are_told():
+def test_scale_and_zoom_are_told():
     app = explorer(decoder_reading())
-    shown = play(app, "s", "c", "z")
-    assert (app.view.scale, app.view.palette, app.view.zoomed) == ("log", "viridis", True)
-    assert "log, viridis" in shown
+    shown = play(app, "s", "z")
+    assert (app.view.scale, app.view.zoomed) == ("log", True)
+    assert "log, cividis" in shown
     assert "logarithmic" in shown
 
 

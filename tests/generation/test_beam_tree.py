@@ -4,7 +4,6 @@ import io
 import random
 from dataclasses import replace
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -19,7 +18,7 @@ def node(
     step: int, parent: int | None, token: str, p: float, score: float, fate: str = "kept", *, chosen: bool = False
 ) -> BeamNode:
     ranking = score / 2
-    return BeamNode(step, parent, 0, token, p, score, ranking, 0, fate, chosen)  # type: ignore[arg-type]
+    return BeamNode(step, parent, 0, token, p, score, ranking, fate, chosen)  # type: ignore[arg-type]
 
 
 def tree(*nodes: BeamNode, text: str = "the cat.", prompt: str = "o gato.") -> BeamTree:
@@ -145,11 +144,3 @@ def test_every_search_fits_the_terminal_and_shows_every_text_that_ended(seed: in
     assert text.count("✓ ") == ended + 1, "and once in the legend"
     chosen = sum(one.chosen for one in search.nodes)
     assert text.count("● ") == chosen + 1
-
-
-@pytest.mark.parametrize("width", [80, 140])
-def test_groups_are_numbered(width: int):
-    second = replace(SMALL, nodes=(*SMALL.nodes[:2], replace(SMALL.nodes[1], group=1), *SMALL.nodes[3:]))
-    text = printed(BeamTreeView(second), width)
-    assert "in 2 groups" in text
-    assert "step  group     ln p" in text

@@ -29,10 +29,9 @@ def ids(tree: BeamTree, number: int) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("prefix", [(), (6, 9)])
-def test_the_chosen_way_is_the_best_text(seed: int, groups: int, prefix: tuple[int, ...]):
-    tree = searched(seed, prefix, beam=4, beam_groups=groups, num_samples=2)
+def test_the_chosen_way_is_the_best_text(seed: int, prefix: tuple[int, ...]):
+    tree = searched(seed, prefix, beam=4, num_samples=2)
     chosen = [n for n, node in enumerate(tree.nodes) if node.chosen]
     assert [tree.nodes[n].token_id for n in chosen] == list(tree.texts[0].token_ids)
     assert ids(tree, chosen[-1]) == tree.texts[0].token_ids

@@ -17,7 +17,6 @@ CASES = [
     case("a min-p of no number", f"{SAY} --min-p nan", 2, r"min_p = NaN.*finite"),
     case("a penalty without end", f"{SAY} --repetition-penalty inf", 2, r"repetition_penalty = Infinity.*finite"),
     case("a penalty below nothing", f"{SAY} --beam 2 --length-penalty -1", 2, r"length_penalty = -1.*at least 0"),
-    case("no diversity", f"{SAY} --beam 2 --beam-groups 2 --diversity nan", 2, r"diversity = NaN.*finite"),
     case("a seed beyond 63 bits", f"{SAY} --seed {2**63}", 2, r"seed.*9223372036854775808.*; "),
     case("grams of half a token", f"{SAY} --no-repeat-ngram 1.5", 2, r"--no-repeat-ngram '1\.5'.*integer"),
     case("a stop text of 10,000 letters", [*SAY.split(), "--stop", "s" * 10_000], 0, "", needs=("decoder",), raw=True),

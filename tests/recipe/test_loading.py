@@ -305,6 +305,17 @@ def test_the_recipe_of_a_run_that_is_damaged_is_broken_input(tmp_path: Path):
     assert load_recorded(path) == Recipe(name="x")
 
 
+def test_of_diverse_beam_search_a_recipe_may_hold_what_was_usual(tmp_path: Path):
+    usual: dict[str, Any] = {"beam": 4, "beam_groups": 1, "diversity": 0.5}
+    assert build_recipe({"generate": usual}) == build_recipe({"generate": {"beam": 4}})
+    with pytest.raises(UsageError, match=r"generate.beam_groups = 2: diverse beam search is gone") as refused:
+        build_recipe({"generate": usual | {"beam_groups": 2}})
+    (tmp_path / "recipe.toml").write_text("[generate]\ndiversity = 0.7\n")
+    with pytest.raises(BrokenInputError, match=r"recipe\.toml cannot be read .*diversity = 0.7") as broken:
+        load_recorded(tmp_path / "recipe.toml")
+    assert refused.value.remedy == broken.value.remedy == "take the line out of [generate]"
+
+
 def test_bytes_of_the_command_line_that_are_no_text_are_refused():
     r"""The shell hands the byte 0xFF over as the lone surrogate \udcff, which no file can hold."""
     with pytest.raises(TfcliError, match=r"^name = "):

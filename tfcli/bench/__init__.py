@@ -151,6 +151,9 @@ class DataSide:
     ratio_p90: float | None = None
 
 
+AnySide = TrainingSide | GenerationSide | DataSide
+
+
 @dataclass(frozen=True)
 class DataSpeed:
     """`rounds` rounds of every side in turns, after `warmup` that do not count. `lines` are texts, or pieces of long

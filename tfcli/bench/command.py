@@ -1,16 +1,20 @@
 """``tfcli bench``: measured speed."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from tfcli.console.options import Json, command
-from tfcli.console.settings import MACHINE, SHAPE, SIZES, Asked, recipe_from, with_vocabulary
+from tfcli.console.settings import MACHINE, SHAPE, SIZES, Asked, recipe_from, usual, with_vocabulary
 from tfcli.console.terminal import Terminal
 
 bench_app = typer.Typer()
 
+_There = Literal["transformers"]
+_TRAIN_THERE = typer.Option(help="Train the same shape there too, in turns, and print the ratio.")
+_GENERATE_THERE = typer.Option(help="Generate with the same weights there too, in turns, and print the ratio.")
+_TOKENIZE_THERE = typer.Option(help="Tokenize with datasets.map and its tokenizer too, and print the ratio.")
 Rounds = Annotated[int, typer.Option(min=1, help="Rounds to measure, after one to warm up.")]
 
 
@@ -20,10 +24,7 @@ def bench_train(
     terminal: Terminal,
     asked: Annotated[Asked, ("vocab_size",), SHAPE, SIZES, ("batch_size", "precision"), MACHINE],
     steps: Annotated[int, typer.Option(min=1, help="Steps to measure, after three that warm up.")] = 20,
-    against: Annotated[
-        Literal["transformers"] | None,
-        typer.Option(help="Train the same shape there too, in turns, and print the ratio."),
-    ] = None,
+    against: Annotated[_There | None, _TRAIN_THERE] = None,
     json: Json = False,
 ) -> None:
     """Measure how fast a recipe trains.
@@ -53,18 +54,13 @@ def bench_generate(
     asked: Annotated[Asked, SHAPE, MACHINE],
     batch: Annotated[int, typer.Option(min=1, help="Prompts at once.")] = 1,
     prompt_tokens: Annotated[int, typer.Option(min=2, help="Tokens of each prompt.")] = 32,
-    max_new_tokens: Annotated[
-        int | None, typer.Option(min=1, help="New tokens of each.", show_default="the recipe's, 128")
-    ] = None,
-    beam: Annotated[int | None, typer.Option(min=1, help="Beams; 1: greedy.", show_default="the recipe's, 1")] = None,
+    max_new_tokens: Annotated[int | None, usual("the recipe's, 128", "New tokens of each.", min=1)] = None,
+    beam: Annotated[int | None, usual("the recipe's, 1", "Beams; 1: greedy.", min=1)] = None,
     rounds: Rounds = 5,
     precision: Annotated[
         Literal["float32", "bfloat16", "int8"], typer.Option(help="Of the weights, on both sides; int8: tfcli's alone.")
     ] = "float32",
-    against: Annotated[
-        Literal["transformers"] | None,
-        typer.Option(help="Generate with the same weights there too, in turns, and print the ratio."),
-    ] = None,
+    against: Annotated[_There | None, _GENERATE_THERE] = None,
     json: Json = False,
 ) -> None:
     """Measure how fast a recipe's model generates.
@@ -86,17 +82,10 @@ def bench_generate(
     settings = recipe_from(asked)
     chosen = generation_settings(settings, {"max_new_tokens": max_new_tokens, "beam": beam})
     settings = with_vocabulary(terminal, settings)
-    work = GenerationWork(
-        batch=batch,
-        prompt_tokens=prompt_tokens,
-        new_tokens=chosen.max_new_tokens,
-        beam=chosen.beam,
-        seed=settings.train.seed,
-    )
+    work = GenerationWork(batch, prompt_tokens, chosen.max_new_tokens, beam=chosen.beam, seed=settings.train.seed)
+    how: Any = {"precision": precision, "transformers": against is not None}
     with terminal.progress() as tell:
-        speed = bench_generation(
-            settings, work, rounds, precision=precision, transformers=against is not None, tell=tell
-        )
+        speed = bench_generation(settings, work, rounds, **how, tell=tell)
     terminal.result(speed, GenerationSpeedView, json=json)
 
 
@@ -113,15 +102,11 @@ def bench_data(
         ),
     ] = None,
     tokenizer: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE|RUN", help="A tokenizer.json or a run.", show_default="trained on the text"),
+        Path | None, usual("trained on the text", "A tokenizer.json or a run.", metavar="FILE|RUN")
     ] = None,
     context: Annotated[int, typer.Option(min=1, help="Tokens of the windows that --against cuts the text into.")] = 256,
     rounds: Rounds = 5,
-    against: Annotated[
-        Literal["transformers"] | None,
-        typer.Option(help="Tokenize with datasets.map and its tokenizer too, and print the ratio."),
-    ] = None,
+    against: Annotated[_There | None, _TOKENIZE_THERE] = None,
     threads: Annotated[int, typer.Option(min=0, max=1024, help="CPU threads of each side; 0: one a core.")] = 0,
     json: Json = False,
 ) -> None:
@@ -139,14 +124,7 @@ def bench_data(
     from tfcli.bench.data import bench_data
     from tfcli.bench.view import DataSpeedView
 
+    how: Any = {"rounds": rounds, "context": context, "threads": threads, "transformers": against is not None}
     with terminal.progress() as tell:
-        speed = bench_data(
-            sources or ["builtin:stories"],
-            tokenizer,
-            rounds=rounds,
-            context=context,
-            threads=threads,
-            transformers=against is not None,
-            tell=tell,
-        )
+        speed = bench_data(sources or ["builtin:stories"], tokenizer, **how, tell=tell)
     terminal.result(speed, DataSpeedView, json=json)

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -52,15 +53,11 @@ def encoded(folder: Path) -> DataWork:
 
     with (folder / TEXTS).open(encoding="utf-8") as file:
         texts = [json.loads(line)["text"] for line in file]
-    backend = Tokenizer.from_file(str(folder / TOKENIZER))
+    encode = partial(Tokenizer.from_file(str(folder / TOKENIZER)).encode_batch_fast, add_special_tokens=False)
 
     def work(_out: Path) -> int:
         batches = (texts[first : first + _BATCH] for first in range(0, len(texts), _BATCH))
-        return sum(
-            len(encoding)
-            for batch in batches
-            for encoding in backend.encode_batch_fast(batch, add_special_tokens=False)
-        )
+        return sum(len(encoding) for batch in batches for encoding in encode(batch))
 
     return DataWork({"tokens": work(folder)}, work)
 

@@ -55,8 +55,7 @@ def bench_generation(
         bandwidth.step()
         # The other library has no int8 for processors of its own.
         precisions = {"tfcli": precision, "transformers": "float32" if precision == "int8" else precision}
-        names = ("tfcli", "transformers")[: 1 + transformers]
-        sides = [start(name, precision=precisions[name]) for name in names]
+        sides = [start(name, precision=precisions[name]) for name in ("tfcli", "transformers")[: 1 + transformers]]
         measured = measure(sides, rounds, warmup=WARMUP, tell=tell)
         tell("bandwidth")
         bandwidth.step()
@@ -64,10 +63,8 @@ def bench_generation(
     weights = weights_of_a_token(meta_model(recipe.model))
     return GenerationSpeed(
         **describe_model(recipe),
-        batch=work.batch,
+        **{name: getattr(work, name) for name in ("batch", "new_tokens", "beam")},
         prompt_tokens=float(work.prompt_tokens),
-        new_tokens=work.new_tokens,
-        beam=work.beam,
         rounds=rounds,
         warmup=WARMUP,
         weight_bytes=weights * _BYTES[precision],
@@ -94,11 +91,9 @@ def _decided(recipe: Recipe, work: GenerationWork, transformers: bool) -> Recipe
     parameters = meta_model(model).num_parameters()
     needed = _BYTES["float32"] * parameters * (1 + transformers)
     if needed > there:
-        raise UsageError(
-            f"The model has {parameters:,} parameters, whose weights take {needed / 1e9:.3g} GB in all processes, and "
-            f"the {recipe.train.device} has {there / 1e9:.3g} GB",
-            "choose a smaller one, as with --size small",
-        )
+        take = f"{parameters:,} parameters, whose weights take {needed / 1e9:.3g} GB in all processes"
+        problem = f"The model has {take}, and the {recipe.train.device} has {there / 1e9:.3g} GB"
+        raise UsageError(problem, "choose a smaller one, as with --size small")
     return recipe
 
 

@@ -6,14 +6,7 @@ from dataclasses import asdict
 from statistics import median
 
 from tfcli.bench import MatrixPeak, TrainingSide, TrainingSpeed
-from tfcli.bench.machine import (
-    SQUARES,
-    best_peaks,
-    describe_machine,
-    describe_model,
-    largest_products,
-    require_sides,
-)
+from tfcli.bench.machine import SQUARES, best_peaks, describe_machine, describe_model, largest_products, require_sides
 from tfcli.bench.measure import SideProcess, Taken, measure, spread
 from tfcli.bench.transformers_side import opponent_of
 from tfcli.models.flops import training_flops

@@ -7,18 +7,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from tfcli.bench import (
-    DataSide,
-    DataSpeed,
-    Difference,
-    GenerationSide,
-    GenerationSpeed,
-    Machine,
-    MatrixPeak,
-    Spread,
-    TrainingSide,
-    TrainingSpeed,
-)
+from tfcli.bench import AnySide, DataSpeed, Difference, GenerationSpeed, Machine, MatrixPeak, Spread, TrainingSpeed
 from tfcli.draw import View
 from tfcli.draw.numbers import exact, percent, plural, short
 from tfcli.draw.safe import printable
@@ -28,8 +17,6 @@ BARS_FROM = 104
 """Columns of a terminal in which bars fit beside the figures."""
 
 LONGEST_BAR = 28
-
-AnySide = TrainingSide | GenerationSide | DataSide
 
 
 def _picture(title: str, about: Iterable[str], table: Table, notes: Iterable[str]) -> RenderResult:
@@ -106,25 +93,22 @@ def milliseconds(seconds: float) -> str:
     return f"{value:,.{digits}f}"
 
 
+_SPREAD = "the median, under it the 10th and 90th percentile"
+
+
 def _turns(work: str, whole: str = "") -> str:
-    return (
-        f"The sides take turns, {work} each, in processes of their own. A ratio is that of the medians{whole}, and "
-        "under it are the percentiles of the ratio in each round."
-    )
+    return f"The sides take turns, {work} each, in processes of their own. Ratios: of medians{whole}; below, of rounds."
 
 
 def _shape(speed: TrainingSpeed) -> str:
     micro_batches = f"{speed.micro_batches} × " if speed.micro_batches > 1 else ""
-    pairs = speed.architecture == "encoder-decoder"
-    each = f"pairs of 2 × {speed.length}" if pairs else f"sequences of {speed.length}"
+    each = f"{'pairs of 2 ×' if speed.architecture == 'encoder-decoder' else 'sequences of'} {speed.length}"
     return f"{_model(speed)} · {micro_batches}{speed.sequences} {each}"
 
 
 def _model(speed: TrainingSpeed | GenerationSpeed) -> str:
-    return (
-        f"{speed.architecture}, {plural(speed.num_layers, 'layer')} of {speed.d_model}, "
-        f"{plural(speed.num_heads, 'head')}, vocabulary {speed.vocab_size:,}"
-    )
+    layers, heads = plural(speed.num_layers, "layer"), plural(speed.num_heads, "head")
+    return f"{speed.architecture}, {layers} of {speed.d_model}, {heads}, vocabulary {speed.vocab_size:,}"
 
 
 def _machine(machine: Machine) -> str:
@@ -140,21 +124,16 @@ def _peak(peak: MatrixPeak) -> str:
 
 def _notes(speed: TrainingSpeed) -> Iterator[str]:
     ours, *others = speed.sides
-    yield (
-        f"{plural(speed.steps, 'step')} after {speed.warmup} to warm up, on random ids: the median, under it the 10th "
-        f"and 90th percentile. A step is {short(speed.flops_per_step, 'FLOP')} of matrix products; the share is of the "
-        "peak in the side's own precision."
-    )
+    yield f"{plural(speed.steps, 'step')} after {speed.warmup} to warm up, on random ids: {_SPREAD}."
+    flops = short(speed.flops_per_step, "FLOP")
+    yield f"A step is {flops} of matrix products; the share is of the peak in the side's own precision."
     compiled = "translated by torch.compile" if speed.compiled else "not compiled"
     yield f"tfcli: attention {speed.attention}, {compiled}; {exact(ours.parameters)} parameters."
     if not others:
         return
     yield _turns("a step")
-    yield (
-        f"transformers {speed.machine.transformers}: {others[0].model}, torch.optim.AdamW, no cache of keys and "
-        "values, not compiled."
-    )
-    count = f"{exact(others[0].parameters)} parameters"
+    there, count = f"transformers {speed.machine.transformers}", f"{exact(others[0].parameters)} parameters"
+    yield f"{there}: {others[0].model}, torch.optim.AdamW, no cache of keys and values, not compiled."
     if speed.differences:
         yield f"Its sizes are the same, and it is another model, of {count}: {_listed(speed.differences)}."
     else:
@@ -196,11 +175,8 @@ def _work(speed: GenerationSpeed) -> str:
 
 def _generation_notes(speed: GenerationSpeed) -> Iterator[str]:
     ours, *others = speed.sides
-    yield (
-        f"{plural(speed.rounds, 'round')} after {speed.warmup} to warm up, random weights and ids: the median, under "
-        "it the 10th and 90th percentile. Tokens a second are over the whole time."
-    )
-    yield "Prefill: until the first new token; after it, the time from one to the next."
+    yield f"{plural(speed.rounds, 'round')} after {speed.warmup} to warm up, random weights and ids: {_SPREAD}."
+    yield "Tokens a second: over the whole time. Prefill: until the first; after it, the time from one to the next."
     if ours.bandwidth_share is not None:
         yield "The limit is the time in which a token's weights can be read from memory."
     yield f"tfcli: {exact(ours.parameters)} parameters."
@@ -230,17 +206,13 @@ class DataSpeedView(View[DataSpeed]):
             spreads("ms in all", [side.seconds for side in sides]),
         )
         table = sides_table(sides, Cells("", [_ABOUT[side.name] for side in sides]), more, options)
-        title = f"Data speed · {printable(', '.join(speed.sources))}"
-        yield from _picture(title, about, table, _data_notes(speed))
+        yield from _picture(f"Data speed · {printable(', '.join(speed.sources))}", about, table, _data_notes(speed))
 
 
 def _data_notes(speed: DataSpeed) -> Iterator[str]:
-    warmed = f"{plural(speed.rounds, 'round')} after {speed.warmup} to warm up"
-    yield f"{warmed}: the median, under it the 10th and 90th percentile. {_turns('all the text')}"
+    yield f"{plural(speed.rounds, 'round')} after {speed.warmup} to warm up: {_SPREAD}. {_turns('all the text')}"
     yield "tfcli prepare: reads the text, divides, encodes and counts it, and writes the dataset to the disk."
     yield "tokenizers alone: encode_batch_fast on texts in memory, 1,000 at a time; nothing is read or written."
     if speed.sides[-1].name == "datasets.map":
-        yield (
-            f"datasets.map: load_dataset, map with the fast tokenizer of transformers {speed.machine.transformers}, "
-            f"map that joins a batch and cuts it into windows of {speed.context}; no validation part, one process."
-        )
+        there = f"load_dataset, map with the fast tokenizer of transformers {speed.machine.transformers}"
+        yield f"datasets.map: {there}, map that cuts batches into windows of {speed.context}; one process."

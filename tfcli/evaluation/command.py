@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from tfcli.console.options import Checkpoint, Device, Json, Run, Threads, command, open_run, use_threads
+from tfcli.console.settings import usual
 from tfcli.console.terminal import Terminal
 from tfcli.generation.command import Precision
 
@@ -18,30 +19,13 @@ Sources = Annotated[
     list[str] | None,
     typer.Argument(metavar="SOURCE", help="Other text.", show_default="the run's own validation split"),
 ]
-Stride = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        metavar="N",
-        help="Slide a decoder's window by N tokens and score those that are new.",
-        show_default="the context: windows side by side",
-    ),
-]
-Windows = Annotated[
-    Literal["documents", "stream"] | None,
-    typer.Option(
-        help="What is read at a time: a document, or all text in a row.",
-        show_default="as in training; imported: documents",
-    ),
-]
-Context = Annotated[
-    int | None,
-    typer.Option(min=1, metavar="N", help="Tokens read at a time.", show_default="as in training"),
-]
+_STRIDE = "Slide a decoder's window by N tokens and score those that are new."
+_WINDOWS = "What is read at a time: a document, or all text in a row."
+Stride = Annotated[int | None, usual("the context: windows side by side", _STRIDE, min=1, metavar="N")]
+Windows = Annotated[Literal["documents", "stream"] | None, usual("as in training; imported: documents", _WINDOWS)]
+Context = Annotated[int | None, usual("as in training", "Tokens read at a time.", min=1, metavar="N")]
 Pseudo = Annotated[bool, typer.Option("--pseudo", help="Pseudo-perplexity of an encoder: each token masked alone.")]
-Beam = Annotated[
-    int | None, typer.Option(min=1, help="Beams to translate with; 1: greedy.", show_default="the run's own")
-]
+Beam = Annotated[int | None, usual("the run's own", "Beams to translate with; 1: greedy.", min=1)]
 _WRITE = "Write the {}, one a line; what is there is replaced."
 Outputs = Annotated[Path | None, typer.Option(metavar="FILE", help=_WRITE.format("translations"))]
 References = Annotated[Path | None, typer.Option(metavar="FILE", help=_WRITE.format("references"))]
@@ -49,11 +33,8 @@ Compare = Annotated[
     Path | None, typer.Option(metavar="RUN2", help="Score another run on the same text, and test both.")
 ]
 
-_MEANT_FOR = {
-    "stride": "decoder",
-    "pseudo": "encoder",
-    **dict.fromkeys(("beam", "outputs", "references"), "encoder-decoder"),
-}
+_MEANT_FOR = {"stride": "decoder", "pseudo": "encoder"}
+_MEANT_FOR |= dict.fromkeys(("beam", "outputs", "references"), "encoder-decoder")
 
 
 @command

@@ -99,7 +99,8 @@ def scores_of(measured: Measured) -> Scores:
     intervals = {} if draws is None else {name: interval(np.asarray(one(draws))) for name, one in table.scores.items()}
     nameless, one_by_one = nameless_ids(run), run.recipe.objective in ("clm", "mlm")
     given: dict[str, Any] = {"bits_per_byte": None} | {name: table.score(name) for name in table.scores}
-    given |= {name: getattr(total, name) for name in ("loss", "perplexity", "accuracy")}
+    given |= {name: getattr(total, name) for name in ("loss", "perplexity", "accuracy", "tokens")}
+    given |= {name: getattr(measured, name) for name in ("left_out", "stride", "unscored")}
     if (pseudo := measured.pseudo) is not None:
         given |= {"pseudo_perplexity": pseudo.total.perplexity, "pseudo_tokens": pseudo.total.tokens}
     if (spread := measured.extent) is not None:
@@ -115,17 +116,13 @@ def scores_of(measured: Measured) -> Scores:
         precision=run.precision,
         objective=run.recipe.objective,
         sources=record.sources,
-        tokens=total.tokens,
         documents=record.validation.documents,
-        left_out=measured.left_out,
         unknown=int(sums.unknown.sum()),
         ids_without_token=len(nameless),
         share_without_token=float(sums.nameless.sum() / total.tokens) if nameless else None,
-        context=measured.context,
-        stride=measured.stride,
+        context=run.recipe.context,
         windows=None if pairs else run.recipe.train.windows or "stream",
         text_start=tuple(run.tokenizer.labels(run.config.roles.text_prefix)) if one_by_one else None,
-        unscored=measured.unscored,
         pieces_per_word=record.validation.pieces_per_word(ends_of(run)),
         usual_pieces_per_word=known.pieces,
         usual_bits_per_byte=known.bits_per_byte,
@@ -233,6 +230,7 @@ def _notes(first: Measured, second: Measured) -> Iterator[str]:
 
 
 def _windows(measured: Measured) -> str:
-    stride = "" if measured.stride in (None, measured.context) else f" at a stride of {measured.stride}"
+    context = measured.run.recipe.context
+    stride = "" if measured.stride in (None, context) else f" at a stride of {measured.stride}"
     stream = ", over all texts in a row" if measured.run.recipe.train.windows == "stream" else ""
-    return f"{measured.context} tokens{stride}{stream}"
+    return f"{context} tokens{stride}{stream}"

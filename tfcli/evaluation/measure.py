@@ -23,23 +23,10 @@ from tfcli.data.dataset import PreparedDataset, TokenStreamView
 from tfcli.data.loader import CompletionBatches, LabelBatches, PairBatches, build_batches
 from tfcli.data.windows import DrawnBatches
 from tfcli.errors import UsageError
+from tfcli.evaluation import windows
 from tfcli.evaluation.classification import Told, told
 from tfcli.evaluation.translation import Translated, translated
-from tfcli.evaluation.windows import (
-    AS_IT_IS,
-    Cells,
-    EvaluationSettings,
-    Extent,
-    Placed,
-    SlidingWindows,
-    extent,
-    perplexity,
-    require_tokens,
-    scoring,
-    text_cells,
-    text_extent,
-    without_frame,
-)
+from tfcli.evaluation.windows import AS_IT_IS, Cells, EvaluationSettings, Extent, Placed, SlidingWindows
 from tfcli.models.objective import scores_of_labels
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.recipe import Recipe
@@ -105,7 +92,7 @@ class Totals:
     @property
     def perplexity(self) -> float:
         """exp(loss)."""
-        return perplexity(self.loss)
+        return windows.perplexity(self.loss)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +138,7 @@ def sum_cells(
     """Score every labelled token once, in float32 and without dropout, in one pass; a `UsageError` where there is none.
     `nameless` are the model's ids that no token has: they are in its softmax as the others are."""
     sums, firsts = Sums.zeros(len(cells)), cells.firsts
-    with scoring(model):
+    with windows.scoring(model):
         for placed in batches:
             labels = placed.batch.labels
             scored = (labels != IGNORED).ravel()
@@ -167,7 +154,7 @@ def sum_cells(
             np.add.at(sums.nameless, where, found.nameless[kept].cpu().double().numpy())
             if unknown is not None:
                 np.add.at(sums.unknown, where, labels.ravel()[scored] == unknown)
-    require_tokens(int(sums.tokens.sum()))
+    windows.require_tokens(int(sums.tokens.sum()))
     return sums
 
 
@@ -186,7 +173,6 @@ class Measured:
     cells: Cells
     sums: Sums
     lengths: NDArray[np.int64]
-    context: int
     stride: int | None = None
     extent: Extent | None = None
     left_out: int = 0
@@ -236,8 +222,8 @@ def read_as_asked(run: LoadedRun, settings: EvaluationSettings) -> LoadedRun:
             raise UsageError(problem, "leave it out")
         return run
     own = "documents" if run.recipe.is_imported or train.document_masking else train.windows
-    context, windows = settings.context or train.context, settings.windows or own
-    train = replace(train, windows=windows, context=context, document_masking=False)
+    train = replace(train, windows=settings.windows or own, document_masking=False)
+    train = replace(train, context=settings.context or train.context)
     run = replace(run, recipe=replace(run.recipe, train=train))
     if stride is not None and stride > (context := run.recipe.context):
         problem = f"--stride {stride} is longer than the context of {context} tokens that {run.directory.path} has"
@@ -249,10 +235,10 @@ def _text(run: LoadedRun, data: PreparedDataset, settings: EvaluationSettings) -
     view, context, roles = data.text("validation"), run.recipe.context, run.config.roles
     stride = settings.stride or context
     documents = run.recipe.train.windows == "documents"
-    windows = SlidingWindows(view, roles, context, stride=stride, documents=documents, tokens=_tokens_at_a_time(run))
-    whole = _of_text(run, data, windows, unknown=roles.unk)
+    placed = SlidingWindows(view, roles, context, stride=stride, documents=documents, tokens=_tokens_at_a_time(run))
+    whole = _of_text(run, data, placed, unknown=roles.unk)
     firsts = view.offsets[: (-1 if documents else 1) if not roles.text_prefix else 0]
-    spread = text_extent(view, whole.cells, run.tokenizer, data.record().validation, firsts)
+    spread = windows.text_extent(view, whole.cells, run.tokenizer, data.record().validation, firsts)
     return replace(whole, stride=stride, extent=spread, unscored=len(firsts))
 
 
@@ -287,10 +273,10 @@ def _drawn(
 
 def _of_text(run: LoadedRun, data: PreparedDataset, placed: Iterable[Placed], unknown: int | None) -> Measured:
     view, roles = data.text("validation"), run.config.roles
-    cells = text_cells(view)
+    cells = windows.text_cells(view)
     sums = sum_cells(run.model, placed, cells, run.device, unknown=unknown, nameless=nameless_ids(run))
     lengths = np.diff(view.offsets) - len(roles.stored_start()) - len(roles.end)
-    return Measured(run, data, cells, sums=sums, lengths=lengths, context=run.recipe.context)
+    return Measured(run, data, cells, sums, lengths)
 
 
 def _pairs(
@@ -303,16 +289,15 @@ def _pairs(
     cells = Cells(None, numbers, numbers, "pairs")
     placed = (Placed(batch, np.array([*islice(order, len(batch.labels))])[:, None]) for batch in batches.whole())
     sums = sum_cells(run.model, placed, cells, run.device, unknown=roles.unk, nameless=nameless_ids(run))
-    own = [run.tokenizer.decode(ids) for ids in without_frame(pairs.target, roles.target_prefix)]
-    spread = extent(own, data.record().validation)
+    own = [run.tokenizer.decode(ids) for ids in windows.without_frame(pairs.target, roles.target_prefix)]
+    spread = windows.extent(own, data.record().validation)
     original = own if spread.exact else targets()
     references = original or own
     if like is not None and like.translated is not None:
         references = like.translated.references
     # Where pairs are left out of the loss, their text must be as well, and be known.
     known, lengths = spread.exact or not batches.left_out, pairs.source.lengths - len(roles.source(()))
-    measured = Measured(run, data, cells, sums=sums, lengths=lengths, context=run.recipe.context)
-    measured = replace(measured, extent=spread if known else None, left_out=batches.left_out)
+    measured = Measured(run, data, cells, sums, lengths, extent=spread if known else None, left_out=batches.left_out)
     if run.recipe.objective == "completion":
         return measured
     return replace(measured, translated=translated(run, pairs, references, original is not None, settings.beam))
@@ -324,18 +309,12 @@ def _labelled(run: LoadedRun, data: PreparedDataset, task: str) -> Measured:
     found = told(run.model, batches.whole(), task, run.device)
     sums, count = np.zeros((len(view), found.sums.shape[1])), np.arange(len(view))
     sums[batches.order] = found.sums
-    require_tokens(int(sums[:, 1].sum()))
+    windows.require_tokens(int(sums[:, 1].sum()))
     tokens, correct = sums[:, 1:3].astype(np.int64).T
-    return Measured(
-        run,
-        data,
-        Cells(None, count, count, "documents"),
-        sums=replace(Sums.zeros(len(view)), nats=sums[:, 0], tokens=tokens, correct=correct),
-        lengths=view.source.lengths - len(run.config.roles.text(())),
-        context=run.recipe.context,
-        left_out=batches.left_out,
-        told=found._replace(sums=sums),
-    )
+    of_texts = replace(Sums.zeros(len(view)), nats=sums[:, 0], tokens=tokens, correct=correct)
+    cells, lengths = Cells(None, count, count, "documents"), view.source.lengths - len(run.config.roles.text(()))
+    measured = Measured(run, data, cells, of_texts, lengths, left_out=batches.left_out)
+    return replace(measured, told=found._replace(sums=sums))
 
 
 def nameless_ids(run: LoadedRun) -> list[int]:
@@ -369,12 +348,12 @@ def total_loss(
         sums = torch.from_numpy(of_each.sum(0))
     else:
         sums = torch.zeros(3, dtype=torch.float64)
-        with scoring(model):
+        with windows.scoring(model):
             for batch in batches:
                 nats, correct, *_ = scores_of_labels(model, batch, device)
                 of_batch = (nats.cpu().double().sum().item(), batch.target_tokens, int(correct.sum()))
                 sums += torch.tensor(of_batch, dtype=torch.float64)
     sums = combined(sums)
-    require_tokens(int(sums[1]))
+    windows.require_tokens(int(sums[1]))
     f1 = None if task is None else float([*scores.scores.values()][-1](sums.numpy()))
     return Totals(float(sums[0]), int(sums[1]), int(sums[2]), f1)

@@ -110,11 +110,10 @@ def translated(
     assert isinstance(run.model, EncoderDecoder)
     room = longest - len(roles.source_start) - 1  # and for the end token
     sources = [ids[:room] for ids in without_frame(pairs.source, roles.source_start)]
-    own = run.recipe.generate
     # Texts within the context, as training had them, whatever the recipe says of others.
-    settings = replace(own, max_new_tokens=longest, num_samples=1, beyond_context="stop")
+    settings = replace(run.recipe.generate, max_new_tokens=longest, num_samples=1, beyond_context="stop")
     if beam is not None:
-        settings = replace(settings, beam=beam, beam_groups=1 if beam % own.beam_groups else own.beam_groups)
+        settings = replace(settings, beam=beam)
     prefix, ends = prefix_ids(run.model, run.tokenizer, settings), stop_finder(run.tokenizer, settings.stop, [()])
     found = translate(run.model, sources, roles, settings, prefix=prefix, ends=ends)
     texts = (GrowingText(run.tokenizer, "", (), settings).whole(ids, [0.0] * len(ids)) for ids in found)

@@ -151,9 +151,8 @@ def extent(texts: list[str], counts: PartCounts) -> Extent:
     sizes = np.array([(len(text.encode()), len(text)) for text in texts], np.float64)
     totals = np.array([counts.bytes, counts.characters], np.float64)
     given_back = sizes.sum(0)
-    exact = bool((given_back == totals).all())
     sizes *= totals / np.maximum(given_back, 1)
-    return Extent(sizes[:, 0], sizes[:, 1], exact)
+    return Extent(sizes[:, 0], sizes[:, 1], bool((given_back == totals).all()))
 
 
 def without_frame(view: SequencesView, start: tuple[int, ...]) -> list[list[int]]:

@@ -8,11 +8,13 @@ from typing import Any, ClassVar
 from textual import on, work
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
+from textual.theme import Theme
 from textual.worker import get_current_worker
 
+from tfcli.draw.colors import hexadecimal
 from tfcli.errors import TfcliError
-from tfcli.explorer.panels import KEYS, THEMES, HelpScreen, Panels, Prompt
-from tfcli.explorer.scene import Look, ReadText, Scene, export, plain_command
+from tfcli.explorer.panels import KEYS, HelpScreen, Panels, Prompt, Purpose
+from tfcli.explorer.scene import CURSOR, SAID, Look, ReadText, Scene, export, plain_command
 from tfcli.explorer.state import View, following
 
 Read = Callable[[str, str | None], ReadText]
@@ -36,8 +38,8 @@ class Explorer(App[str]):
         self, read: Read, reading: ReadText, run: str, checkpoint: str, color_system: str | None, *, light: bool = False
     ) -> None:
         super().__init__()
-        for theme in THEMES:
-            self.register_theme(theme)
+        for theme in SAID["themes"]:
+            self.register_theme(Theme(**theme | {"variables": theme["variables"] | {"mark": hexadecimal(CURSOR)}}))
         self.theme = "light" if light else "dark"
         self._read = read
         self.fault: Exception | None = None
@@ -102,24 +104,16 @@ class Explorer(App[str]):
         if view.marked == view.place:
             self._panels.say("Marked. Choose another head and press d again to see the difference from this one.")
 
-    def action_edit(self) -> None:
-        self._panels.ask("text", self.scene.reading.text)
-
-    def action_edit_target(self) -> None:
-        if "cross" in self.scene.reading.kinds():
-            self._panels.ask("target", self.scene.reading.target or "")
-        else:
+    def action_ask(self, purpose: Purpose) -> None:
+        reading, place = self.scene.reading, self.view.place
+        if purpose == "target" and "cross" not in reading.kinds():
             self._panels.say("This model reads one text: only an encoder-decoder has a target.", is_error=True)
-
-    def action_search(self) -> None:
-        self._panels.ask("search", self._searched)
+            return
+        texts = {"text": reading.text, "target": reading.target or "", "search": self._searched}
+        self._panels.ask(purpose, texts.get(purpose, f"{place.kind}-layer{place.layer}-head{place.head}.svg"))
 
     def action_search_on(self) -> None:
         self._find(self._searched)
-
-    def action_export(self) -> None:
-        place = self.view.place
-        self._panels.ask("export", f"{place.kind}-layer{place.layer}-head{place.head}.svg")
 
     def action_help(self) -> None:
         self.push_screen(HelpScreen())

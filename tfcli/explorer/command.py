@@ -36,10 +36,8 @@ def explore(
     from tfcli.errors import UsageError
 
     if not (is_terminal() and is_terminal(sys.stdin)):
-        raise UsageError(
-            "tfcli explore needs a terminal for keys and pictures",
-            "run it in one, or print a picture with tfcli inspect attention",
-        )
+        remedy = "run it in one, or print a picture with tfcli inspect attention"
+        raise UsageError("tfcli explore needs a terminal for keys and pictures", remedy)
     if not is_terminal(sys.stderr):
         raise UsageError("tfcli explore draws on stderr, which is no terminal here", "leave `2>` out")
     try:

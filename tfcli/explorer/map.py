@@ -12,19 +12,9 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 
+from tfcli.draw import heatmap
 from tfcli.draw.colors import NO_VALUE, Brush, levels
-from tfcli.draw.heatmap import (
-    TALLEST,
-    Line,
-    changed,
-    frame,
-    half_block_lines,
-    labelled_row,
-    max_pool,
-    ruler,
-    scale_bar,
-    vertical,
-)
+from tfcli.draw.heatmap import Line, changed, frame, labelled_row, max_pool
 from tfcli.draw.numbers import weight
 from tfcli.draw.safe import fit, in_room, widest
 from tfcli.explorer.scene import BOLD, DIM, Drawn, Map, Scene, cursor_style, map_brush, mark_style
@@ -87,16 +77,15 @@ def lay_out(
     # Labels of rows have a fifth of the width, or what narrow cells with numbers leave of a third.
     left = min(width // 3, width - _ZOOMED[0] * len(columns) - _MARKS)
     gutter = min(widest(rows), max(6, width // 5, left)) + _MARKS
-    header = min(widest(columns), TALLEST, max(2, height // 4)) + 1
+    header = min(widest(columns), heatmap.TALLEST, max(2, height // 4)) + 1
     room = max(1, width - gutter)
     whole = Grid(gutter, header, 1, cell_height=1, rows=len(rows), columns=len(columns))
     for cell_width, cell_height in _SIZES:
         # Labels that fit across their cells need one line; downwards they take what the cells leave.
         left = height - len(rows) * cell_height
         least = 2 if widest(columns) < cell_width else min(header, 3)
-        above = 2 if widest(columns) < cell_width else min(widest(columns) + 1, TALLEST + 1, left)
-        fits = len(columns) * cell_width <= room and left >= least
-        if fits and (cell_width >= _ZOOMED[0] or not zoomed):
+        above = 2 if widest(columns) < cell_width else min(widest(columns) + 1, heatmap.TALLEST + 1, left)
+        if len(columns) * cell_width <= room and left >= least and (cell_width >= _ZOOMED[0] or not zoomed):
             return replace(whole, header=above, cell_width=cell_width, cell_height=cell_height)
     if zoomed:  # as many cells as fit, with the cursor in the middle where it can be
         cell_width, cell_height = _ZOOMED
@@ -133,7 +122,7 @@ class AttentionMap(Drawn):
         zoomed = scene.view.zoomed
         self._grid = lay_out(scene.queries, scene.keys, area, scene.cursor, zoomed=zoomed, in_color=brush.in_color)
         lines = MapPicture(scene, self._grid, brush).lines()[: area[1]]
-        scale, words = scale_bar(*scene.values.ends, brush), Segment(self._legend(scene, self._grid), DIM)
+        scale, words = heatmap.scale_bar(*scene.values.ends, brush), Segment(self._legend(scene, self._grid), DIM)
         together = [*scale, Segment("  "), words]
         fits = sum(segment.cell_length for segment in together) <= width
         legend = [together] if fits else [scale, [words]]
@@ -212,14 +201,14 @@ class MapPicture:
         mark = [pad, Segment(" " * (at + (width - 1) // 2) + "▾", style)]
         if width == 1:  # no room for labels
             numbers = tuple(range(grid.first_column, grid.first_column + grid.columns, grid.factor))
-            return [[pad, Segment(ruler(numbers, width), DIM)], mark]
+            return [[pad, Segment(heatmap.ruler(numbers, width), DIM)], mark]
         if widest(self.scene.keys) < width:
             above = ["".join(fit(label, width, "center") for label in shown)]
         else:
             # The tallest labels of all columns keep the map where it is while a crop moves over it.
             high = grid.header - 1
             cut = (label if len(label) <= high else label[: max(1, high - 1)] + "…" for label in shown)
-            above = vertical(tuple(cut), width)
+            above = heatmap.vertical(tuple(cut), width)
             above = [""] * (high - len(above)) + above
         # The cursor's column stands out. Wide characters never cross a column's edge.
         lines = ([Segment(fit(text, grid.columns * width))] for text in above)
@@ -246,7 +235,7 @@ class MapPicture:
 
     def _half_blocks(self, grid: NDArray[np.intp]) -> list[Line]:
         width, (row, column) = self.grid.cell_width, self._point
-        lines = half_block_lines(grid.repeat(width, axis=1), self.brush)
+        lines = heatmap.half_block_lines(grid.repeat(width, axis=1), self.brush)
         other = int(grid[row ^ 1, column]) if row ^ 1 < len(grid) else NO_VALUE
         mark, ink = cursor_style(self.brush.color_system).bgcolor, self.brush.style(other).color
         style, text = Style.from_color(mark, ink), ("▄" if row % 2 else "▀") * width

@@ -19,28 +19,15 @@ from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.screen import ModalScreen
-from textual.theme import Theme
 from textual.widgets import Input, Static
 
-from tfcli.draw.colors import LEVELS, NO_VALUE, SIGNED, Brush, hexadecimal, levels
+from tfcli.draw.colors import LEVELS, NO_VALUE, SIGNED, Brush, levels
 from tfcli.draw.heatmap import Line
 from tfcli.draw.numbers import weight
 from tfcli.draw.safe import fit, printable, widest
 from tfcli.draw.tables import bar, columns
 from tfcli.explorer.map import AttentionMap, Thumbnails, cell_number
-from tfcli.explorer.scene import (
-    BOLD,
-    CURSOR,
-    DIM,
-    SAID,
-    Drawn,
-    Scene,
-    cursor_style,
-    folded,
-    map_brush,
-    mark_style,
-    plain_words,
-)
+from tfcli.explorer.scene import BOLD, DIM, SAID, Drawn, Scene, command_lines, cursor_style, map_brush, mark_style
 from tfcli.explorer.state import View, around
 from tfcli.inspection.attention.matrix_view import KIND_NAMES, labels
 
@@ -88,7 +75,7 @@ class HeaderLine(Drawn):
         layers, heads = scene.record.weights.shape[:2]
         heads_shown = {"head": f"head {place.head} of {heads}", "mean": "mean of its heads", "rollout": "rollout"}
         where = [KIND_NAMES[place.kind], f"layer {place.layer} of {layers}", heads_shown[view.combined]]
-        how = ["row by row" if view.scale == "row" else view.scale, "blue to red" if view.signed else view.palette]
+        how = ["row by row" if view.scale == "row" else view.scale, "blue to red" if view.signed else "cividis"]
         if view.marked is not None:
             how.insert(0, f"marked: layer {view.marked.layer}, head {view.marked.head}")
         left = f"{printable(Path(scene.run).name)}  {' · '.join(where)}"
@@ -110,11 +97,6 @@ class CommandLine(Drawn):
             [Segment("  " if number else "$ ", mark_style(scene.color_system)), Segment(fit(line, width - 2), BOLD)]
             for number, line in enumerate(lines)
         ]
-
-
-def command_lines(scene: Scene, width: int) -> list[str]:
-    """The plain command for a terminal of that width; nothing in it can steer the terminal."""
-    return folded([printable(word) for word in plain_words(scene)], width - 2)
 
 
 class HintLine(Drawn):
@@ -167,14 +149,10 @@ class RowBars(Drawn):
             number, label, is_cursor = float(row[key]), fit(scene.keys[key], label_width, "right"), key == view.column
             drawn = bar(abs(number) / largest, room)
             written = "·" if hidden[key] else cell_number(number, signed=values.signed)
-            lines.append(
-                [
-                    Segment(f"▸{label} ", mark) if is_cursor else Segment(f" {label} "),
-                    Segment(drawn, _bar_style(grid[key], brush, light=scene.light)),
-                    Segment(" " * (room - len(drawn))),
-                    Segment(written.rjust(_NUMBER), DIM if hidden[key] else None),
-                ]
-            )
+            line = [Segment(f"▸{label} ", mark) if is_cursor else Segment(f" {label} ")]
+            line.append(Segment(drawn, _bar_style(grid[key], brush, light=scene.light)))
+            line.append(Segment(" " * (room - len(drawn))))
+            lines.append([*line, Segment(written.rjust(_NUMBER), DIM if hidden[key] else None)])
         if shown < len(order):
             lines.append([Segment(f"{len(order) - shown} more keys", DIM)])
         return lines
@@ -257,8 +235,6 @@ def _strip(
             break
     return line, spans
 
-
-THEMES = tuple(Theme(**one | {"variables": one["variables"] | {"mark": hexadecimal(CURSOR)}}) for one in SAID["themes"])
 
 _SMALL = 60
 _ROOMY = 110

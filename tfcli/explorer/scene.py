@@ -17,18 +17,14 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tfcli.draw.colors import SIGNED, VIRIDIS, WEIGHTS, Brush, brush_of
+from tfcli.draw.colors import SIGNED, WEIGHTS, Brush, brush_of
 from tfcli.draw.heatmap import Line
+from tfcli.draw.safe import printable
 from tfcli.draw.svg import captioned
 from tfcli.errors import TfcliError, UsageError
 from tfcli.explorer.state import View
 from tfcli.files import packaged
-from tfcli.inspection.attention import (
-    AttentionDifference,
-    AttentionHeads,
-    AttentionKind,
-    AttentionRecord,
-)
+from tfcli.inspection.attention import AttentionDifference, AttentionHeads, AttentionKind, AttentionRecord
 from tfcli.inspection.attention.choice import AttentionChoice
 from tfcli.inspection.attention.compute import attention_record, chosen_attention
 from tfcli.inspection.attention.matrix_view import head_sums, labels
@@ -229,12 +225,10 @@ CURSOR = (224, 36, 130)
 DIM = Style(dim=True)
 BOLD = Style(bold=True)
 
-_COLORMAPS = {"cividis": WEIGHTS, "viridis": VIRIDIS}
-
 
 def map_brush(view: View, color_system: str | None, *, small: bool = False) -> Brush:
     """The brush of the main map, of two sides for what is signed; and that of the small maps, which show weights."""
-    return brush_of(SIGNED if view.signed and not small else _COLORMAPS[view.palette], color_system)
+    return brush_of(SIGNED if view.signed and not small else WEIGHTS, color_system)
 
 
 @cache
@@ -332,6 +326,11 @@ def plain_words(scene: Scene) -> list[str]:
     command = ["tfcli", "inspect", "attention", *map(shlex.quote, words)]
     # "-" stands for stdin, so that is where a text of one dash comes from.
     return ["printf", "-", "|", *command] if reading.text == "-" else command
+
+
+def command_lines(scene: Scene, width: int) -> list[str]:
+    """The plain command for a terminal of that width; nothing in it can steer the terminal."""
+    return folded(list(map(printable, plain_words(scene))), width - 2)
 
 
 def plain_command(scene: Scene) -> str:

@@ -9,7 +9,6 @@ from tfcli.inspection.attention.choice import AttentionChoice
 from tfcli.inspection.heads import Head
 
 Scale = Literal["linear", "log", "row"]
-Palette = Literal["cividis", "viridis"]
 Quantity = Literal["weights", "scores"]
 Combined = Literal["head", "mean", "rollout"]
 """One head, the mean of a layer's heads, or the rollout through all layers up to that one."""
@@ -29,7 +28,6 @@ class View:
     row: int = 0
     column: int = 0
     scale: Scale = "linear"
-    palette: Palette = "cividis"
     quantity: Quantity = "weights"
     combined: Combined = "head"
     marked: Head | None = None
@@ -52,15 +50,12 @@ class View:
     @property
     def choice(self) -> AttentionChoice:
         """What is looked at, as `tfcli inspect attention` is asked for it."""
-        shown = AttentionChoice(layer=self.place.layer, words=self.words)
-        if self.combined == "mean":
-            return replace(shown, average="layer")
-        if self.combined == "rollout":
-            return replace(shown, rollout=True)
-        if self.against is not None:
-            against = f"{self.against.layer}.{self.against.head}"
-            return replace(shown, head=self.place.head, against_head=against)
-        return replace(shown, head=self.place.head, scores=self.quantity == "scores")
+        shown = AttentionChoice(layer=self.place.layer, words=self.words, rollout=self.combined == "rollout")
+        if self.combined != "head":
+            return replace(shown, average="layer") if self.combined == "mean" else shown
+        against = None if self.against is None else f"{self.against.layer}.{self.against.head}"
+        scores = against is None and self.quantity == "scores"
+        return replace(shown, head=self.place.head, against_head=against, scores=scores)
 
     def at(self, record: AttentionRecord, row: int, column: int) -> "View":
         """The cursor on a cell; outside of the map, on the nearest one."""
@@ -83,17 +78,13 @@ class View:
     def to_kind(self, record: AttentionRecord) -> "View":
         """Another kind of attention, on the head that says most; heads of two kinds are not compared."""
         place = Head(record.kind, *record.focus)
-        return replace(self, place=place, marked=None, compared=False, combined="head").at(
-            record, self.row, self.column
-        )
+        moved = replace(self, place=place, marked=None, compared=False, combined="head")
+        return moved.at(record, self.row, self.column)
 
     def rescaled(self) -> "View":
         """The next scale; what is below 0 has no logarithm."""
         scales = [scale for scale in get_args(Scale) if scale != "log" or not self.signed]
         return replace(self, scale=following(scales, self.scale))
-
-    def recolored(self) -> "View":
-        return replace(self, palette=following(get_args(Palette), self.palette))
 
     def requantified(self) -> "View":
         """Scores in the place of weights, and back; of this head and of pieces, for scores neither compare nor add."""
@@ -107,8 +98,7 @@ class View:
     def recombined(self) -> "View":
         """The mean of the layer's heads, then the rollout, then the head again."""
         ways = [way for way in get_args(Combined) if way != "rollout" or self.place.kind != "cross"]
-        combined = following(ways, self.combined)
-        return replace(self, combined=combined, quantity="weights", marked=None, compared=False)
+        return replace(self, combined=following(ways, self.combined), quantity="weights", marked=None, compared=False)
 
     def differing(self) -> "View":
         """The first time this head is marked; the second time the difference from the mark is shown; then neither."""

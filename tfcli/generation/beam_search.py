@@ -1,32 +1,23 @@
-"""Beam search and diverse beam search: the best few beam hypotheses are kept at every step, of many prompts at once.
+"""Beam search: the best few beam hypotheses are kept at every step, of many prompts at once.
 
 Shape legend: R rows (all hypotheses of all prompts that are still read), k options a row, Vocab.
 
 Texts are ranked by ln P(Y) / lp(Y), with the length penalty lp(Y) = ((5 + |Y|) / 6)^α of Wu et al. (2016, equation 14,
-without its coverage term); |Y| counts the end token. What penalties and diversity take is taken from ln P(Y).
+without its coverage term); |Y| counts the end token. What penalties take is taken from ln P(Y).
 """
 
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import count, zip_longest
+from itertools import count
 from operator import itemgetter, methodcaller
 from typing import Unpack
 
 import torch
 from torch import Tensor
 
-from tfcli.generation.decoding import (
-    Continuation,
-    DecodingState,
-    Forced,
-    StoppingCriterion,
-    collect,
-    continued,
-    prefill,
-    prompt_tokens,
-)
+from tfcli.generation import decoding
+from tfcli.generation.decoding import Continuation, Forced
 from tfcli.generation.kv_cache import least_moves
 from tfcli.generation.sampling import against_repetition, never_generated, ruled_out
 from tfcli.models.transformer import Decoder, EncoderDecoder
@@ -62,15 +53,10 @@ class Hypothesis:
         return self.value / length_penalty(len(self.token_ids), alpha)
 
 
-@dataclass
-class _Group:
-    live: list[Hypothesis]
-    ended: list[Hypothesis]
-
-
 class PromptBeams:
     """The search over the prompt that row number `prompt` has read, for texts of at most `limit` tokens that `stops`
-    end. Its `observe` is told of as many extensions that are pruned as may be kept."""
+    end; the best of those that `ended` are kept. `observe` is told of as many extensions that are pruned as may be
+    kept."""
 
     def __init__(
         self,
@@ -79,83 +65,47 @@ class PromptBeams:
         prompt: int,
         limit: int,
         *,
-        ends: StoppingCriterion | None = None,
+        ends: decoding.StoppingCriterion | None = None,
         observe: ObserveNode | None = None,
     ) -> None:
         self.prompt, self._settings, self._stops, self._limit = prompt, settings, stops, limit
         self._ends, self._observe = ends, observe
-        self._width = settings.beam // settings.beam_groups
-        self._groups = [_Group([Hypothesis((), (), 0.0, prompt, None)], []) for _ in range(settings.beam_groups)]
+        self.live = [Hypothesis((), (), 0.0, prompt, None)]
+        self.ended: list[Hypothesis] = []
         self._looked_at = 0
 
-    @property
-    def live(self) -> list[Hypothesis]:
-        """The hypotheses that are still to go on, group after group."""
-        return [text for group in self._groups for text in group.live]
-
-    def extend(self, options: Sequence[Options], *, is_free: bool = True) -> None:
-        """Keep the best extensions of every group, out of every row's `options`; those that end leave the beam
-        (Sutskever et al. 2014, section 3.2), so that a beam of 1 is greedy decoding. Diverse beam search: a group loses
-        `diversity` on a token for every earlier group that has chosen it at this step, where groups have a choice
-        (Vijayakumar et al. 2018, algorithm 1, with the Hamming distance)."""
-        chosen_before: Counter[float] = Counter()
-        for number, group in enumerate(self._groups):
-            parents, group.live = group.live, []
-            ranked = self._ranked(parents, options, chosen_before)
-            for place, (value, parent, token, log_probability) in enumerate(ranked):
-                ids, each = (*parent.token_ids, int(token)), (*parent.log_probabilities, log_probability)
-                text = Hypothesis(ids, each, value, row=parent.row, node=self._looked_at)
-                self._looked_at += 1
-                is_over = ids[-1] in self._stops or len(ids) == self._limit or (self._ends and self._ends(ids))
-                fate: Fate = "pruned" if place >= self._width else "ended" if is_over else "kept"
-                if fate != "pruned":
-                    (group.ended if fate == "ended" else group.live).append(text)
-                if self._observe is not None:
-                    ranking = text.ranking(self._settings.length_penalty)
-                    what = len(ids) - 1, parent.node, ids[-1], "", log_probability, sum(each), ranking
-                    self._observe(self.prompt, BeamNode(*what, group=number, fate=fate, chosen=False))
-            if not ranked:
-                group.ended += parents  # nothing that may follow: they stay as they are
-            if is_free:
-                chosen_before.update({token for _, _, token, _ in ranked[: self._width]})
-        # A settled group goes on with the others: what it chooses tells in those behind it.
-        if all(self._is_settled(group) for group in self._groups):
-            for group in self._groups:
-                group.live = []
-
-    def best(self) -> list[Continuation]:
-        """The texts found, the best first: `num_samples` of them, the best of every group before any second best."""
-        rank = methodcaller("ranking", self._settings.length_penalty)
-        different: dict[tuple[int, ...], Hypothesis] = {}
-        for in_turn in zip_longest(*(group.ended for group in self._groups)):
-            for text in sorted(filter(None, in_turn), key=rank, reverse=True):
-                different.setdefault(text.token_ids, text)
-        chosen = sorted(list(different.values())[: self._settings.num_samples], key=rank, reverse=True)
-        return [Continuation(text.token_ids, text.log_probabilities) for text in chosen]
-
-    def _ranked(
-        self, parents: list[Hypothesis], options: Sequence[Options], chosen_before: Counter[float]
-    ) -> list[tuple[float, Hypothesis, float, float]]:
-        """The extensions of a group's hypotheses, as far as they may be looked at, the best first."""
-        lost = self._settings.diversity
+    def extend(self, options: Sequence[Options]) -> None:
+        """Keep the best extensions out of every row's `options`; those that end leave the beam (Sutskever et al. 2014,
+        section 3.2), so that a beam of 1 is greedy decoding."""
+        parents, self.live, width, alpha = self.live, [], self._settings.beam, self._settings.length_penalty
         extensions = [
-            (parent.value + counted - lost * chosen_before.get(token, 0), parent, token, log_probability)
+            (parent.value + counted, parent, token, log_probability)
             for parent in parents
             for token, log_probability, counted in zip(*options[parent.row], strict=True)
         ]
         extensions.sort(key=itemgetter(0), reverse=True)
-        looked_at = self._width if self._observe is None else 2 * self._width
-        return [extension for extension in extensions[:looked_at] if extension[0] > -math.inf]
-
-    def _is_settled(self, group: _Group) -> bool:
-        """Whether none of a group's hypotheses can overtake the texts found: a value can only fall, and its penalty is
-        that of the longest text at most."""
-        alpha, best = self._settings.length_penalty, self._settings.num_samples
-        group.ended = sorted(group.ended, key=lambda text: text.ranking(alpha), reverse=True)[:best]
-        if not group.live or len(group.ended) < best:
-            return not group.live
-        hope = max(text.value for text in group.live) / length_penalty(self._limit, alpha)
-        return group.ended[-1].ranking(alpha) >= hope
+        looked_at = extensions[: width if self._observe is None else 2 * width]
+        ranked = [extension for extension in looked_at if extension[0] > -math.inf]
+        for place, (value, parent, token, log_probability) in enumerate(ranked):
+            ids, each = (*parent.token_ids, int(token)), (*parent.log_probabilities, log_probability)
+            text = Hypothesis(ids, each, value, row=parent.row, node=self._looked_at)
+            self._looked_at += 1
+            is_over = ids[-1] in self._stops or len(ids) == self._limit or (self._ends and self._ends(ids))
+            fate: Fate = "pruned" if place >= width else "ended" if is_over else "kept"
+            if fate != "pruned":
+                (self.ended if fate == "ended" else self.live).append(text)
+            if self._observe is not None:
+                what = len(ids) - 1, parent.node, ids[-1], "", log_probability, sum(each), text.ranking(alpha)
+                self._observe(self.prompt, BeamNode(*what, fate=fate, chosen=False))
+        if not ranked:
+            self.ended += parents  # nothing that may follow: they stay as they are
+        most = self._settings.num_samples
+        self.ended = sorted(self.ended, key=methodcaller("ranking", alpha), reverse=True)[:most]
+        if self.live and len(self.ended) == most:
+            # A value can only fall, and its penalty is that of the longest text at most.
+            hope = max(text.value for text in self.live) / length_penalty(self._limit, alpha)
+            if self.ended[-1].ranking(alpha) >= hope:
+                self.live = []
 
 
 def prompt_beams(
@@ -167,7 +117,7 @@ def prompt_beams(
     **forced: Unpack[Forced],
 ) -> list[list[Continuation]]:
     """As `beam_search`, from prompts as `prefill` takes them."""
-    state = prefill(model, prompts, roles, settings, rows=len(prompts) * settings.beam)
+    state = decoding.prefill(model, prompts, roles, settings, rows=len(prompts) * settings.beam)
     return beam_search(state, roles, settings, texts=prompts, observe=observe, **forced)
 
 
@@ -182,36 +132,36 @@ def continuations(
     if settings.beam > 1:
         return prompt_beams(model, prompts, roles, settings, **forced)
     samples = settings.num_samples
-    texts = collect(prompt_tokens(model, prompts, roles, settings, **forced), len(prompts) * samples)
+    texts = decoding.collect(decoding.prompt_tokens(model, prompts, roles, settings, **forced), len(prompts) * samples)
     return [texts[first : first + samples] for first in range(0, len(texts), samples)]
 
 
 @torch.inference_mode()
 def beam_search(
-    state: DecodingState,
+    state: decoding.DecodingState,
     roles: TokenRoles,
     settings: GenerateSection,
     *,
     texts: Sequence[Sequence[int]],
     prefix: Sequence[int] = (),
-    ends: StoppingCriterion | None = None,
+    ends: decoding.StoppingCriterion | None = None,
     observe: ObserveNode | None = None,
 ) -> list[list[Continuation]]:
-    """The `num_samples` best texts of every row of a state with room for `beam` rows a prompt, the best first; fewer
-    where groups found the same. `texts` are the prompt or source of each row. The search over a prompt is over when no
-    hypothesis left can overtake the texts found; its rows leave then. A continuation does not repeat its prompt where
-    `settings` are against it; a translation may."""
+    """The `num_samples` best texts of every row of a state with room for `beam` rows a prompt, the best first.
+    `texts` are the prompt or source of each row. The search over a prompt is over when no hypothesis left can overtake
+    the texts found; its rows leave then. A continuation does not repeat its prompt where `settings` are against it; a
+    translation may."""
     going = searches = [
         PromptBeams(settings, roles.ends, number, limit, ends=ends, observe=observe)
         for number, limit in enumerate(state.limits)
     ]
     # A beam takes no more than this from one row; who looks on also sees what it does not take.
     most = settings.beam if observe is None else 2 * settings.beam
-    not_repeated = continued(state.model, texts, roles)
+    not_repeated = decoding.continued(state.model, texts, roles)
     banned = ruled_out(never_generated(roles, state.logits.shape[-1]), state.logits)
     for step in count():
         log_probabilities = state.logits.log_softmax(-1)
-        if is_free := step >= len(prefix):
+        if step >= len(prefix):
             held: list[Sequence[int]] = [()] * len(log_probabilities)
             for search in going:
                 for text in search.live:
@@ -220,15 +170,15 @@ def beam_search(
         else:  # one token is all that may follow
             found = [[[prefix[step]], [one], [one]] for one in log_probabilities[:, prefix[step]].tolist()]
         for search in going:
-            search.extend(found, is_free=is_free)
+            search.extend(found)
         going = [search for search in going if search.live]
         if not going:
             break
         _read(state, going)
-    return [search.best() for search in searches]
+    return [[Continuation(text.token_ids, text.log_probabilities) for text in search.ended] for search in searches]
 
 
-def _read(state: DecodingState, searches: Sequence[PromptBeams]) -> None:
+def _read(state: decoding.DecodingState, searches: Sequence[PromptBeams]) -> None:
     """Let the state's rows become the searches' hypotheses, and read the last token of each."""
     live: list[Hypothesis] = []
     for search in searches:

@@ -25,6 +25,7 @@ _prompts, _texts, _drawing, _beams = (
     partial(typer.Option, rich_help_panel=panel) for panel in ("Prompts", "Texts", "Drawing tokens", "Beam search")
 )
 
+_Beyond = Literal["stop", "slide", "extrapolate"]
 Precision = Annotated[
     Literal["float32", "bfloat16", "int8"],
     typer.Option("--precision", help="Precision of the weights; int8 is faster and less exact."),
@@ -45,53 +46,26 @@ ShowBeams = Annotated[bool, _beams("--show-beams", help="Draw the tree of what w
 class GenerationOptions:
     """The settings of a recipe's `generate` section as options; what is not given is as the recipe has it."""
 
-    chat: Annotated[
-        bool, _prompts("--chat", help="A prompt is what a user says, by the model's own chat template.")
-    ] = False
+    chat: Annotated[bool, _prompts("--chat", help="A prompt is what a user says in the model's template.")] = False
     system: Annotated[str | None, _prompts(metavar="TEXT", help="What the system says before (--chat).")] = None
-    special_tokens: Annotated[
-        bool, _prompts("--special-tokens", help="Special tokens in a prompt are read by their spelling.")
-    ] = False
+    special_tokens: Annotated[bool, _prompts("--special-tokens", help="Read special tokens by their spelling.")] = False
     batch_size: Annotated[int | None, _prompts(min=1, help="Prompts read side by side.")] = None
-    question: Annotated[
-        str | None, _prompts(metavar="TEXT", help="What is asked of each prompt (train.task = span).")
-    ] = None
+    question: Annotated[str | None, _prompts(metavar="TEXT", help="What is asked of each prompt (task span).")] = None
     max_new_tokens: Annotated[int | None, _texts(min=1, help="Stop after this many tokens.")] = None
     num_samples: Annotated[int | None, _texts(min=1, help="Texts to make for each prompt.")] = None
-    stop: Annotated[
-        list[str] | None, _texts(metavar="TEXT", help="End a text where this one would begin; repeatable.")
-    ] = None
+    stop: Annotated[list[str] | None, _texts(metavar="TEXT", help="End a text before this one; repeatable.")] = None
     prefix: Annotated[str | None, _texts(metavar="TEXT", help="What every translation begins with.")] = None
-    beyond_context: Annotated[
-        Literal["stop", "slide", "extrapolate"] | None,
-        _texts(help="When the context is full: stop, forget the beginning, or go on."),
-    ] = None
+    beyond_context: Annotated[_Beyond | None, _texts(help="Context full: stop, forget the start, or go on.")] = None
     joint: Annotated[bool, _texts("--joint", help="Fill the surest mask first and read it (an encoder).")] = False
-    temperature: Annotated[
-        float | None,
-        _drawing(help="Divides the logits; 0 is greedy, and so is an encoder-decoder where none is given."),
-    ] = None
-    top_k: Annotated[
-        int | None,
-        _drawing(min=0, help="Draw from the k best tokens, 0: all; for an encoder, how many to show for each mask."),
-    ] = None
+    temperature: Annotated[float | None, _drawing(help="Divides the logits; 0: greedy, usual in translation.")] = None
+    top_k: Annotated[int | None, _drawing(min=0, help="Draw from the k best, 0: all; an encoder shows k.")] = None
     top_p: Annotated[float | None, _drawing(help="Draw from the smallest set with this probability, 0 to 1.")] = None
-    min_p: Annotated[
-        float | None, _drawing(help="Draw from tokens at least this share as probable as the best, 0 to 1.")
-    ] = None
-    repetition_penalty: Annotated[
-        float | None, _drawing(help="Above 1, tokens that the text holds become less likely.")
-    ] = None
-    no_repeat_ngram: Annotated[
-        int | None, _drawing(min=0, help="No sequence of so many tokens comes twice; 0: allowed.")
-    ] = None
+    min_p: Annotated[float | None, _drawing(help="Least share of the best token's probability, 0 to 1.")] = None
+    repetition_penalty: Annotated[float | None, _drawing(help="Above 1: tokens of the text become less likely.")] = None
+    no_repeat_ngram: Annotated[int | None, _drawing(min=0, help="No sequence of so many tokens twice; 0: any.")] = None
     seed: Annotated[int | None, _drawing(min=0, help="Seed of the random draws.")] = None
     beam: Annotated[int | None, _beams(min=1, help="Beams to search with; 1: none.")] = None
-    length_penalty: Annotated[float | None, _beams(help="0 ranks by probability alone; more favours long texts.")] = (
-        None
-    )
-    beam_groups: Annotated[int | None, _beams(min=1, help="Groups of beams that avoid each other's tokens.")] = None
-    diversity: Annotated[float | None, _beams(help="Nats that a token loses if another group chose it.")] = None
+    length_penalty: Annotated[float | None, _beams(help="0: by probability alone; more: longer texts.")] = None
 
     def given(self) -> dict[str, Any]:
         """Those that stand on the command line, by the key of the recipe; a flag that does not is False."""
@@ -213,7 +187,7 @@ def _stop_text(typed: str) -> str:
 
 
 _DRAWS = ("top_k", "top_p", "min_p", "seed")
-_OF_BEAMS = ("length_penalty", "beam_groups", "diversity", "show_beams")
+_OF_BEAMS = ("length_penalty", "show_beams")
 
 
 def _require_use(given: Iterable[str], architecture: str, settings: "GenerateSection", sample: bool | None) -> None:
@@ -245,8 +219,6 @@ def _useless(
     if beam > 1:
         problem = f"A beam of {beam} draws no samples, and {{option}} is for them"
         yield (*_DRAWS, "trace"), problem, "give one of the two"
-        if settings.beam_groups == 1:
-            yield ("diversity",), "{option} parts groups of beams, and there is one", "add --beam-groups 2"
         return
     yield _OF_BEAMS, "{option} is for a beam search, and there is none", "add --beam 4"
     if settings.num_samples > 1:

@@ -16,18 +16,7 @@ from tfcli.generation.sampling import ruled_out
 from tfcli.generation.stopping import StopTexts, stop_finder
 from tfcli.models.transformer import Decoder, Encoder, EncoderDecoder, Transformer
 from tfcli.recipe.recipe import GenerateSection
-from tfcli.records.generation import (
-    Answered,
-    BeamNode,
-    BeamTree,
-    Classified,
-    Filled,
-    Generated,
-    Option,
-    Tagged,
-    Trace,
-    TraceStep,
-)
+from tfcli.records.generation import BeamNode, BeamTree, Filled, Generated, Option, Told, Trace, TraceStep
 from tfcli.records.roles import TokenRoles
 from tfcli.runs.load import LoadedRun
 from tfcli.tokenization.tokenizer import Tokenizer
@@ -233,7 +222,7 @@ class GrowingText:
         return piece
 
 
-Made = list[Generated] | Filled | Classified | Tagged | Answered
+Made = list[Generated] | Filled | Told
 
 
 def generate(run: LoadedRun, prompt: str, settings: GenerateSection, *, sample: bool | None = None) -> Made:
@@ -272,7 +261,7 @@ def stream(
 
 
 def _one_text(run: LoadedRun, prompt: str, settings: GenerateSection, sample: bool | None) -> PromptBatch:
-    settings = replace(settled(run.model, run.tokenizer, settings, sample), num_samples=1, beam=1, beam_groups=1)
+    settings = replace(settled(run.model, run.tokenizer, settings, sample), num_samples=1, beam=1)
     return PromptBatch(run.model, run.tokenizer, [prompt], settings, run.recipe.objective)
 
 
@@ -350,21 +339,11 @@ def beams(run: LoadedRun, prompt: str, settings: GenerateSection) -> BeamTree:
 def beam_tree(
     prompt: str, nodes: Sequence[BeamNode], texts: Sequence[Generated], labels: Labels, settings: GenerateSection
 ) -> BeamTree:
-    """The whole tree with its tokens' labels and the way to the best text: to its best end, where two groups have found
-    the same. `nodes` come as `beam_search` gave them to its `observe`, `texts` with the best first."""
-    ids = [*texts[0].token_ids]
-    ways = [_ancestry(nodes, number) for number, node in enumerate(nodes) if node.step == len(ids) - 1]
-    best = [way for way in ways if [nodes[n].token_id for n in reversed(way)] == ids]
-    chosen = max(best, key=lambda way: (nodes[way[0]].fate == "ended", nodes[way[0]].ranking), default=[])
+    """The whole tree with its tokens' labels and the way to the best text. `nodes` come as `beam_search` gave them to
+    its `observe`, `texts` with the best first."""
+    numbered, chosen = {(node.parent, node.token_id): n for n, node in enumerate(nodes)}, list[int]()
+    for token_id in texts[0].token_ids:
+        chosen.append(numbered[chosen[-1] if chosen else None, token_id])
     named = zip(nodes, labels([node.token_id for node in nodes]), strict=True)
     drawn = tuple(replace(node, token=label, chosen=n in chosen) for n, (node, label) in enumerate(named))
     return BeamTree(prompt, settings.beam, settings.length_penalty, drawn, tuple(texts))
-
-
-def _ancestry(nodes: Sequence[BeamNode], number: int | None) -> list[int]:
-    """The numbers of a node and of all that lead to it, itself first."""
-    ancestry = list[int]()
-    while number is not None:
-        ancestry.append(number)
-        number = nodes[number].parent
-    return ancestry

@@ -55,8 +55,7 @@ def keep_top_p(logits: Tensor, p: float) -> Tensor:
         return logits
     ordered, order = logits.sort(descending=True, stable=True)
     probabilities = ordered.softmax(-1)
-    before = probabilities.cumsum(-1) - probabilities
-    outside = before >= p
+    outside = probabilities.cumsum(-1) - probabilities >= p
     return logits.masked_fill(outside.scatter(-1, order, outside), -torch.inf)
 
 

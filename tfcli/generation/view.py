@@ -16,17 +16,7 @@ from tfcli.draw.numbers import percent, percent_in_four, plural
 from tfcli.draw.safe import fit, printable, shortened, token_label, widest
 from tfcli.draw.tables import bar, dim, heading
 from tfcli.inspection.predictions.view import Row, candidate_bars, row_layout
-from tfcli.records.generation import (
-    Answered,
-    BeamTree,
-    Candidate,
-    Classified,
-    Filled,
-    Generated,
-    Tagged,
-    Trace,
-    TraceStep,
-)
+from tfcli.records.generation import BeamTree, Candidate, Classified, Filled, Generated, Tagged, Told, Trace, TraceStep
 
 
 @dataclass(frozen=True)
@@ -37,11 +27,8 @@ class GeneratedView(View[Generated]):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         made = self.record
-        yield Text.assemble(
-            (printable(made.prompt, keep_newlines=True), "dim"),
-            "\n→ " if self.translation else "",
-            printable(made.text, keep_newlines=True),
-        )
+        prompt, text = (printable(one, keep_newlines=True) for one in (made.prompt, made.text))
+        yield Text.assemble((prompt, "dim"), "\n→ " if self.translation else "", text)
         count = len(made.token_ids)
         each = f", {made.score / count:.2f} a token" if count else ""
         yield Text(f"{plural(count, 'token')}, log-probability {made.score:.2f}{each}", style="dim")
@@ -61,7 +48,7 @@ class FilledView(View[Filled]):
         yield Text(printable(filled.text, keep_newlines=True))
 
 
-class TaskView(View[Classified | Tagged | Answered]):
+class TaskView(View[Told]):
     """A text with the probabilities of its labels, with a tag behind each word, or with the answer found in it."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -181,18 +168,14 @@ class BeamTreeView(View[BeamTree]):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         tree, signs = self.record, _ASCII if options.ascii_only else _UNICODE
-        groups = len({node.group for node in tree.nodes})
-        among = f" in {groups} groups" if groups > 1 else ""
-        title = f"Beam search · beam {tree.beam}{among} · length penalty {tree.length_penalty:g}"
+        title = f"Beam search · beam {tree.beam} · length penalty {tree.length_penalty:g}"
         fates = Counter(node.fate for node in tree.nodes)
         counts = ", ".join(f"{fates[fate]} {fate}" for fate in ("kept", "ended", "pruned"))
         steps = plural(1 + max((node.step for node in tree.nodes), default=-1), "step")
         yield from heading(title, f"{steps}; {plural(len(tree.nodes), 'extension')} looked at: {counts}")
-        yield from _Drawing(tree, signs, options.max_width, has_groups=groups > 1).rows()
-        yield from dim(
-            f"{signs.chosen} chosen   {signs.ended} ended: rank, ln p over length penalty   "
-            f"{signs.pruned} pruned: at which step"
-        )
+        yield from _Drawing(tree, signs, options.max_width).rows()
+        ended, pruned = f"{signs.ended} ended: rank, ln p over length penalty", f"{signs.pruned} pruned: at which step"
+        yield from dim(f"{signs.chosen} chosen   {ended}   {pruned}")
         for number, text in enumerate(tree.texts, start=1):
             line = Text().append(f"{number}. ", "dim")
             yield line.append(printable(text.text, keep_newlines=True), "bold" if number == 1 else "")
@@ -213,14 +196,13 @@ _LEAST_ROOM = 20
 class _Drawing:
     """The rows of a tree. A trunk, the way to the chosen text, with what left it above each of its nodes."""
 
-    def __init__(self, tree: BeamTree, signs: _Signs, width: int, *, has_groups: bool) -> None:
-        self._prompt, self._nodes, self._signs, self._has_groups = tree.prompt, tree.nodes, signs, has_groups
-        self._room = max(width - (22 if has_groups else 15) - _RIGHT, 24)
-        self._last_step: dict[int, int] = {}
+    def __init__(self, tree: BeamTree, signs: _Signs, width: int) -> None:
+        self._prompt, self._nodes, self._signs = tree.prompt, tree.nodes, signs
+        self._room = max(width - 15 - _RIGHT, 24)
+        self._last_step = max((node.step for node in tree.nodes), default=0)
         self._children: dict[int | None, list[int]] = {}
         self._worth = [(node.chosen, node.fate == "ended", node.step, node.score) for node in tree.nodes]
         for number, node in enumerate(tree.nodes):
-            self._last_step[node.group] = max(node.step, self._last_step.get(node.group, 0))
             self._children.setdefault(node.parent, []).append(number)
         for number in reversed(range(len(tree.nodes))):
             if (parent := tree.nodes[number].parent) is not None:
@@ -230,8 +212,7 @@ class _Drawing:
         self._rank = {number: rank for rank, number in enumerate(ended, start=1)}
 
     def rows(self) -> Iterator[Text]:
-        group = "  group" if self._has_groups else ""
-        start = Text(no_wrap=True, overflow="crop").append(f"step{group}     ln p  ", "dim")
+        start = Text(no_wrap=True, overflow="crop").append("step     ln p  ", "dim")
         start.append(fit(f"{self._signs.start} {printable(self._prompt)}", self._room))
         yield start.append(f"  {self._signs.total:>7}  fate", style="dim")
         parent = None
@@ -315,9 +296,8 @@ class _Drawing:
 
     def _begun(self, number: int, *, with_probability: bool = True) -> Text:
         node = self._nodes[number]
-        group = f"{node.group + 1:>7}" if self._has_groups else ""
         probability = f"{node.log_probability:9.2f}" if with_probability else " " * 9
-        return Text(no_wrap=True, overflow="crop").append(f"{node.step + 1:>4}{group}{probability}  ", "dim")
+        return Text(no_wrap=True, overflow="crop").append(f"{node.step + 1:>4}{probability}  ", "dim")
 
     def _end(self, number: int) -> str:
         return f"{self._nodes[number].score:>9.2f}  {self._fate(number)}"
@@ -328,4 +308,4 @@ class _Drawing:
             return f"{self._signs.ended} {self._rank[number]}. {node.ranking:.2f}"
         if node.chosen:
             return ""
-        return "given up" if node.step == self._last_step[node.group] else f"{self._signs.pruned} at {node.step + 2}"
+        return "given up" if node.step == self._last_step else f"{self._signs.pruned} at {node.step + 2}"

@@ -123,7 +123,7 @@ def _best(run: LoadedRun, ids: list[int], beam: int, max_new_tokens: int | None)
         problem = f"The text has {len(before)} tokens, and the context of {longest} leaves no room for a new one"
         raise UsageError(problem, "shorten the text")
     most = min(max_new_tokens or own.max_new_tokens, longest - len(before))
-    settings = replace(own, beam=beam, beam_groups=1, num_samples=1, max_new_tokens=most, beyond_context="stop")
+    settings = replace(own, beam=beam, num_samples=1, max_new_tokens=most, beyond_context="stop")
     [[best]] = prompt_beams(run.model, [prompt], roles, settings)
     return [token for token in best.token_ids if token not in roles.ends]
 

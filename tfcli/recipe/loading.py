@@ -26,6 +26,8 @@ _INSTEAD = {
     "data": (("source", "sources"), ("sources", "source")),
 }
 """Pairs of keys of a section: where a later layer names only the first, an earlier layer's second is dropped."""
+_GONE = {"beam_groups": 1, "diversity": 0.5}  # [generate]: keys of diverse beam search, with what was usual
+_TAKE_OUT = "take the line out of [generate]"
 _RESTORE = "restore it, or train the run again"
 _MOST_BYTES = 4 << 20
 _MOST_PARTS = 32  # of a key, joined by dots. The library takes a minute and 6 GB for a hundred thousand
@@ -51,6 +53,9 @@ def build_recipe(*layers: Settings) -> Recipe:
                 elif name == "steps" and None not in (value.get(name), value.get(other)):
                     raise _twice(f"train.{one} = {shortened(repr(value[one]))}" for one in (name, other))
             _put(merged, key, value)
+    for name, usual in _GONE.items():
+        if (value := merged.get("generate", {}).pop(name, usual)) != usual:
+            raise UsageError(f"generate.{name} = {shortened(repr(value))}: diverse beam search is gone", _TAKE_OUT)
     _refuse_unknown_keys(merged)
     for key, value in merged.items():
         _require_plain(key, value)
@@ -137,7 +142,8 @@ def load_recorded(path: Path) -> Recipe:
     try:
         recipe = build_recipe(settings)
     except UsageError as error:
-        raise BrokenInputError(f"{path} cannot be read ({error.problem})", _RESTORE) from error
+        remedy = _TAKE_OUT if error.remedy == _TAKE_OUT else _RESTORE
+        raise BrokenInputError(f"{path} cannot be read ({error.problem})", remedy) from error
     for source in filter(None, (*recipe.data.names, recipe.data.validation)):
         reading_from(source)
     return recipe

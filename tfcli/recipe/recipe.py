@@ -70,13 +70,6 @@ class GenerateSection(Section):
     length_penalty: Annotated[float, Ge(0)] = 0.6
     """The α of Wu et al. 2016 (equation 14) for beams; 0 ranks by probability alone and favours short texts."""
 
-    beam_groups: Annotated[int, Ge(1), Unit("groups")] = 1
-    """Groups of beams that avoid each other's tokens (Vijayakumar et al. 2018); divides `beam`."""
-
-    diversity: Annotated[float, Ge(0), Unit("nats")] = 0.5
-    """Penalty of diverse beam search: what a token's score loses for every earlier group that chose it at the same
-    step."""
-
     question: str = ""
     """What a run of train.task = "span" is asked of every prompt."""
 
@@ -93,11 +86,6 @@ class GenerateSection(Section):
     seed: Annotated[int, Ge(0), Lt(2**63)] = 0
     """Seed of the sampling. A text depends only on the seed, its prompt and its number among the samples, and not on
     what else is in the batch."""
-
-    def __post_init__(self) -> None:
-        if self.beam % self.beam_groups:
-            problem = f"generate.beam = {self.beam} beams do not divide into generate.beam_groups = {self.beam_groups}"
-            raise UsageError(problem, "choose a beam that is a multiple of the groups")
 
 
 @dataclass(frozen=True)

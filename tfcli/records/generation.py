@@ -89,6 +89,9 @@ class Answered:
     probability: float
 
 
+Told = Classified | Tagged | Answered
+
+
 @dataclass(frozen=True)
 class Option:
     """A token that could come next: `probability` under the model itself, and `chance` in the draw, after temperature,
@@ -122,9 +125,9 @@ class Trace:
 @dataclass(frozen=True)
 class BeamNode:
     """A beginning that the search looked at. `score` is the log-probability (nats) of the tokens up to here; `ranking`
-    is that, less what penalties on what is repeated and diversity took, over the length penalty. `fate`: kept for the
-    next step, ended (with the end token, a stop text or the last allowed token), or pruned. `chosen` marks the way to
-    the best text."""
+    is that, less what penalties on what is repeated took, over the length penalty. `fate`: kept for the next step,
+    ended (with the end token, a stop text or the last allowed token), or pruned. `chosen`: on the way to the best text.
+    """
 
     step: int
     parent: int | None
@@ -133,7 +136,6 @@ class BeamNode:
     log_probability: float
     score: float
     ranking: float
-    group: int
     fate: Fate
     chosen: bool
 

@@ -162,10 +162,8 @@ def _texts(subject: VerifiedRun, length: int) -> list[_Text]:
     if room < 1 or length <= len(prefix):
         raise Skipped("the context has no room for a source and a target")
     targets = subject.ids(min(_STEPS, length - len(prefix))).tolist()
-    return [
-        _Text(prefix + target, len(prefix), source)
-        for target, source in zip(targets, ragged(subject.sources(room)), strict=True)
-    ]
+    pairs = zip(targets, ragged(subject.sources(room)), strict=True)
+    return [_Text(prefix + target, len(prefix), source) for target, source in pairs]
 
 
 _LIMIT = 1e-4  # in float32, which is all that the packed matrices know: rounding is a hundredth of it at most

@@ -29,9 +29,8 @@ def future_gradients(subject: VerifiedRun) -> Iterator[Finding]:
     """The gradient of a prediction for every later token is exactly 0."""
     _require_order(subject)
     for length in subject.lengths[1:]:
-        read = subject.reading(length)
         with leaves(subject.model) as entering:
-            logits = predict(subject.model, read)
+            logits = predict(subject.model, subject.reading(length))
             for place in _places(length):
                 (gradient,) = torch.autograd.grad(mixed(logits[:, place - 1]), entering["tokens"], retain_graph=True)
                 later = gradient[:, place:].abs().max()

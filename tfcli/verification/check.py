@@ -31,7 +31,7 @@ from tfcli.recipe.recipe import OriginSection, Recipe
 from tfcli.records.roles import TokenRoles
 from tfcli.runs.load import LoadedRun
 from tfcli.training.job import decide
-from tfcli.verification import Check
+from tfcli.verification import Check, Status
 
 ROWS = 3  # texts read side by side
 LONGEST = 512  # tokens of a text at most: attention weights of all layers are kept, and grow with the square
@@ -321,13 +321,9 @@ class Proof:
             return made("failed", reason=error.problem)
         except Exception as error:
             return made("failed", reason=f"{type(error).__name__}: {first_lines(error)}")
-        return made(
-            "failed" if not finding.holds else "noted" if finding.note else "passed",
-            measured=finding.measured,
-            limit=finding.limit,
-            unit=finding.unit,
-            reason=finding.note if finding.holds else finding.where,
-        )
+        status: Status = "failed" if not finding.holds else "noted" if finding.note else "passed"
+        reason = finding.note if finding.holds else finding.where
+        return made(status, finding.measured, finding.limit, finding.unit, reason)
 
 
 def proof(name: str) -> Callable[[Callable[[VerifiedRun], Finding | Iterable[Finding]]], Proof]:

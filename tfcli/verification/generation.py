@@ -23,9 +23,7 @@ _NEW_TOKENS, _BEAM, _SAMPLES, _PROMPTS = 16, 3, 2, 2
 @torch.inference_mode()
 def beam_of_one(subject: VerifiedRun) -> Iterator[Finding]:
     """Beam search with one beam finds the text of greedy decoding, with the same score."""
-    prompts = _prompts(subject)
-    settings = _settings(subject, temperature=0.0, beam=1)
-    same = require_generation(subject), prompts, subject.roles, settings
+    same = require_generation(subject), _prompts(subject), subject.roles, _settings(subject, temperature=0.0, beam=1)
     greedy, found = continuations(*same), prompt_beams(*same)
     for number, ([ours], [theirs]) in enumerate(zip(found, greedy, strict=True), start=1):
         yield at_most(ours.token_ids != theirs.token_ids, 0, "texts", f"prompt {number} is continued otherwise")

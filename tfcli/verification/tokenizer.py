@@ -95,8 +95,7 @@ def special_tokens_apart(subject: VerifiedRun) -> Finding:
     tokenizer = subject.run.tokenizer
     names = tokenizer.labels(sorted(tokenizer.special_ids))
     texts = [*_texts(subject), *(text for name in names for text in framings(name))]
-    reached = (text for text in texts if tokenizer.special_ids & set(tokenizer.encode(text)))
-    return _count(reached)
+    return _count(text for text in texts if tokenizer.special_ids & set(tokenizer.encode(text)))
 
 
 @proof("tokenizer batches")

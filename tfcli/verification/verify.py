@@ -7,7 +7,7 @@ twice would be two roundings that point apart, and as much again is for those th
 
 import copy
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -57,11 +57,11 @@ _ROUNDINGS = 4
 _LEAST = 1e-6  # of the largest number: less is allowed nowhere, for a tiny model's rounding may come out even
 
 
+@dataclass
 class OwnPath:
     """The second column of a verification: made when it is first asked for, since it holds a copy a precision."""
 
-    def __init__(self, subject: VerifiedRun) -> None:
-        self._subject = subject
+    subject: VerifiedRun
 
     def look(self, proof: Proof, check: Check) -> Check:
         """The check with the figures of each precision beside its own; failed where one of them is."""
@@ -82,7 +82,7 @@ class OwnPath:
     @cached_property
     @torch.inference_mode()
     def _subjects(self) -> list[tuple[OwnPrecision, VerifiedRun]]:
-        subject, made = self._subject, list[tuple[OwnPrecision, VerifiedRun]]()
+        subject, made = self.subject, list[tuple[OwnPrecision, VerifiedRun]]()
         if subject.precision != torch.float64:  # too large for copies, or a device without float64
             return made
         read = subject.reading(subject.longest)
@@ -100,13 +100,8 @@ class OwnPath:
             if precision != "int8":  # its products are bfloat16's, and the rest is float32
                 rounding = _largest(plain, rounded)
             pieces = plain if subject.run.architecture == "encoder" else cache.joined(ready, read, cuts)
-            measured = OwnPrecision(
-                precision,
-                away=_largest(plain, exact),
-                tokens=plain[..., 0].numel(),
-                other_tokens=_others(plain, exact),
-                other_behind_cache=_others(pieces, plain),
-            )
+            others = _others(plain, exact), _others(pieces, plain)
+            measured = OwnPrecision(precision, _largest(plain, exact), plain[..., 0].numel(), *others)
             made.append((measured, replace(subject, ready=ready, allowed=max(_LEAST, _ROUNDINGS * rounding))))
         return made
 

@@ -67,7 +67,7 @@ CANDIDATES = 8  # shown at every step
 def run_settings(run: LoadedRun, given: Mapping[str, Any]) -> GenerateSection:
     """What `tfcli generate` would draw with: the recipe's own settings, with what is given, and not None, over them. A
     UsageError of a value that is out of range, or does not fit the model."""
-    settings = generation_settings(run.recipe, {**given, "beam_groups": 1, "num_samples": 1})
+    settings = generation_settings(run.recipe, {**given, "num_samples": 1})
     sample = None if given.get("temperature") is None else settings.temperature > 0
     drawn = settled(run.model, run.tokenizer, replace(settings, beam=1), sample)
     return replace(drawn, beam=max(2, settings.beam))
