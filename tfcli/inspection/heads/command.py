@@ -43,7 +43,6 @@ def heads(
     head: Annotated[
         str | None, typer.Option(metavar="L.H", help="One head: layer and head, from 0.", show_default="all")
     ] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="A paragraph a head, as one would say it.")] = False,
     sort: Annotated[
         str, typer.Option(metavar="KEY", help="role, layer, or a column: entropy, induction, …; largest first.")
     ] = "role",
@@ -68,7 +67,7 @@ def heads(
     Examples:
 
       tfcli inspect heads runs/decoder-1
-      tfcli inspect heads runs/decoder-1 --head 0.1 --explain
+      tfcli inspect heads runs/decoder-1 --head 0.1
       tfcli inspect heads runs/imported --on mytext.txt
       tfcli inspect heads runs/encoder-1 "Tom swam to the bank" --sort entropy
       tfcli inspect heads runs/pt-en-1 --kind cross --csv
@@ -84,7 +83,7 @@ def heads(
         raise UsageError(f"--sort {sort!r} is not one of {', '.join(view.SORT_KEYS)}", "choose one of them")
     place = _place(layer, head)
     if find is not None:
-        beside = {"TEXT": text, "--target": target, "--on": on, "--kind": kind, "--explain": explain or None}
+        beside = {"TEXT": text, "--target": target, "--on": on, "--kind": kind}
         if other := first_given({**beside, "--sort": None if sort == "role" else sort}):
             raise UsageError("--find chooses its texts itself", f"leave {other} or --find out")
         loaded = weights.load(run)
@@ -101,14 +100,10 @@ def heads(
     chosen_kinds(loaded, kind, place)  # refused before any text is read
     material = _sample(terminal, loaded, tuple(on or ())) if text is None else given(loaded, text, target)
     record = compute(loaded, material, kind, place)
-    drawn = view.HeadsExplained(record) if explain else view.HeadsView(record, sort)
-    present(terminal, outputs, drawn, record, view.heads_table)
+    present(terminal, outputs, view.HeadsView(record, sort), record, view.heads_table)
     if not outputs.json and not outputs.csv:
         chosen = [] if weights.checkpoint == "best" else ["--checkpoint", weights.checkpoint]
-        measured = [f"--on={name}" for name in on or ()] + ([f"--target={target}"] if target else [])
-        measured += ["--kind", kind] if kind else []
-        told = view.commands(record, explained=explain, weights=chosen, measured=measured, text=text or "")
-        for line in ("", *told):
+        for line in ("", *view.commands(record, chosen)):
             terminal.text(line)
 
 

@@ -112,6 +112,7 @@ _RESTING = ("first token", "end mark")  # a head that looks for something rests 
 _BESIDE = 0.2
 _FEWEST = 3  # rows of a query token, for it to have a role
 _FAVOURITES = 3
+_FIGURES = ("entropy", "entropy_share", "sharpness", "distance", "induction", "duplicate", "in_order")
 _EARLIER, _LETTERS = 0.002, 0.05  # of two rows, the example is the one with less before it, and a word
 
 _BREAK = re.compile(r"(?<=[.!?…。！？])[\"”']?\s+|(?<=[.!?][\"”'])\s+|\n+")
@@ -278,14 +279,11 @@ class _Layer:
     def _best(self, head: int, role: str, at: Container[str]) -> tuple[int, int]:
         rows = []
         for number, text in enumerate(self._texts):
-            if role == NO_ROLE:
-                value = self._largest[number][:, head].copy()
-            else:
+            value = self._largest[number][:, head].copy()
+            if role != NO_ROLE:
                 column = self._roles.index(role)
-                value = self._shares[number][:, head, column] - text.chance[:, column]
-                value[~text.seen[:, column]] = -np.inf
-                if at:
-                    value[[query not in at for query in text.queries]] = -np.inf
+                meant = text.seen[:, column] & [not at or query in at for query in text.queries]
+                value = np.where(meant, self._shares[number][:, head, column] - text.chance[:, column], -np.inf)
             value += _LETTERS * np.array([query.strip(" ")[:1].isalpha() for query in text.queries])
             value -= _EARLIER * np.arange(len(value))
             rows.append((value.max(), -number, int(value.argmax())))
@@ -318,16 +316,13 @@ class _Layer:
         self, place: Head, naming: _Naming, copied: Mapping[str, PerHead], shown: HeadExample
     ) -> HeadStatistics:
         """Everything about a head."""
-        kind, layer, head = place.kind, place.layer, place.head
-        names = dict.fromkeys(name for one in self._figures for name in one)
-        figures = {name: np.mean([one[name][head] for one in self._figures if name in one]) for name in names}
-        figures |= {name: column[head] for name, column in copied.items()}
-        values = ("entropy", "entropy_share", "sharpness", "distance", "induction", "duplicate", "in_order")
-        rows, pairs = sum(len(text.queries) for text in self._texts), self._pairs[head]
-        received = {name: float(own[head]) / rows for name, own in self._received.items()}
+        measured = [(name, column[place.head]) for one in (*self._figures, copied) for name, column in one.items()]
+        figures = ([value for name, value in measured if name == key] for key in _FIGURES)
+        rows, pairs = sum(len(text.queries) for text in self._texts), self._pairs[place.head]
+        received = {name: float(own[place.head]) / rows for name, own in self._received.items()}
         return HeadStatistics(
-            *(kind, layer, head, *naming),
-            *(float(figures[name]) if name in figures else None for name in values),  # type: ignore[call-arg, arg-type]
+            *(place.kind, place.layer, place.head, *naming),
+            *(float(np.mean(one)) if one else None for one in figures),  # type: ignore[call-arg, arg-type]
             tuple(sorted(received.items(), key=lambda one: -one[1])[:_FAVOURITES]),
             tuple(sorted(pairs, key=lambda pair: -pairs[pair])[:_FAVOURITES]),
             shown,
