@@ -12,7 +12,7 @@ from rich.text import Text
 
 from tfcli.draw import View
 from tfcli.draw.colors import SIGNED, Brush, brush_for, levels
-from tfcli.draw.heatmap import HeatMap, labelled_row, scale_bar
+from tfcli.draw.heatmap import HeatMap, labelled_row, legend, scale_bar
 from tfcli.draw.numbers import percent
 from tfcli.draw.safe import fit, token_label, widest
 from tfcli.draw.tables import CsvTable, bar, heading
@@ -36,7 +36,8 @@ class AttributionView(View[Attribution]):
         what = f"the logit of {token}" if against is None else f"{token} against {token_label(against)}"
         yield from heading(f"Direct logit attribution · {what}", *about)
         grid, columns = _grid(record)
-        highest = max(abs(one.value) for one in record.parts)
+        values = [one.value for one in record.parts]
+        highest = max(map(abs, values))
         yield from heading("\noutside the layers")
         for one in (one for one in record.parts if one.part.layer is None):
             level = levels(np.array([one.value], np.float32), -highest, highest).tolist()
@@ -46,6 +47,9 @@ class AttributionView(View[Attribution]):
         cell = 1 + max(len(_signed(value)) for value in (*np.nansum(grid, 1).tolist(), highest, -highest))
         if _GUTTER + cell * (len(columns) + 1) <= options.max_width:
             yield from _numbers(grid, columns, highest, brush, cell)
+            if brush.in_color:
+                scale = scale_bar(_signed(-highest), _signed(highest), brush)
+                yield from legend(scale, "what the logit owes to it", _GUTTER, options.max_width)
         else:
             layers = tuple(f"layer {layer}" for layer in range(len(grid)))
             labels = tuple(name.removeprefix("head ").replace("cross ", "×") for name in columns)
@@ -55,7 +59,7 @@ class AttributionView(View[Attribution]):
         yield from _ranked(record, options)
         yield Text(_extremes(record))
         own = f"{'logit' if against is None else 'difference of the logits'} {record.logit:+.4f}"
-        yield Text(f"Sum of all {len(record.parts)} parts {record.total:+.4f}; the model's own {own}")
+        yield Text(f"Sum of all {len(values)} parts {sum(values):+.4f}; the model's own {own}")
 
 
 def _where(record: Attribution) -> str:
@@ -98,10 +102,6 @@ def _numbers(
         name, widths = fit(f"layer {layer}", _GUTTER), [cell] * len(texts)
         yield from labelled_row(name, texts, painted[layer], widths, brush, before=1)
         yield Segment(f"{_signed(float(np.nansum(row))):>{cell}}\n", Style(bold=True))
-    if brush.in_color:
-        yield Segment(" " * _GUTTER)
-        yield from scale_bar(_signed(-highest), _signed(highest), brush)
-        yield Segment("  what the logit owes to it\n", _DIM)
 
 
 def _header(columns: tuple[str, ...], cell: int) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from tfcli.draw import View
 from tfcli.draw.colors import WEIGHTS, Brush, brush_for, levels
-from tfcli.draw.heatmap import labelled_row, scale_bar
+from tfcli.draw.heatmap import labelled_row, legend, scale_bar
 from tfcli.draw.numbers import percent, percent_in_four, plural, short
 from tfcli.draw.safe import broken, fit, printable, token_label, widest
 from tfcli.draw.tables import CsvTable, Fact, Facts, bar, dim, heading
@@ -151,26 +151,20 @@ class LensView(View[Lens]):
             "softmax(head(last norm(x))) of the residual stream x; the last row is the prediction",
         )
         yield Segment.line()
-        cell = _cell_width(record, brush)
+        # Room for nine in ten labels; a blank, or a shade, stands behind each.
+        tokens = (*record.tokens, *(token for row in record.top for token in row))
+        widest_but_few = sorted(cell_len(token_label(token)) for token in tokens)[len(tokens) * 9 // 10]
+        cell = max(_LEAST_CELL, min(_MOST_CELL, widest_but_few + (1 if brush.in_color else 2)))
         fitting = max(1, (options.max_width - _GUTTER) // cell)
         for first in range(0, len(record.tokens), fitting):
             yield from _block(record, brush, cell, range(first, min(first + fitting, len(record.tokens))))
             yield Segment.line()
-        yield Segment(" " * _GUTTER)
-        yield from scale_bar("0", "1", brush)
-        yield Segment("  p of the likeliest token\n", _DIM)
-        early = sum(depth < len(record.top) - 1 for depth in record.settled)
-        positions = plural(len(record.tokens), "position")
-        yield from dim(f"At {early} of {positions} the prediction stands before the last layer.")
+        yield from legend(scale_bar("0", "1", brush), "p of the likeliest token", _GUTTER, options.max_width)
+        early, positions = sum(depth < len(record.top) - 1 for depth in record.settled), len(record.tokens)
+        yield from dim(f"At {early} of {plural(positions, 'position')} the prediction stands before the last layer.")
+        if record.kind == "masked":
+            yield from dim("The lens reads the unmasked text; inspect predictions masks each token.")
         yield from _by_layer(record, options)
-
-
-def _cell_width(record: Lens, brush: Brush) -> int:
-    """Room for nine in ten labels; a blank, or a shade, stands behind each."""
-    tokens = (*record.tokens, *(token for row in record.top for token in row))
-    widths = sorted(cell_len(token_label(token)) for token in tokens)
-    wanted = widths[len(widths) * 9 // 10] + (1 if brush.in_color else 2)
-    return max(_LEAST_CELL, min(_MOST_CELL, wanted))
 
 
 def _block(record: Lens, brush: Brush, cell: int, columns: range) -> Iterator[Segment]:
@@ -209,8 +203,7 @@ def _by_layer(record: Lens, options: ConsoleOptions) -> RenderResult:
         row.append(f"{percent_in_four(float(record.final[depth, position])):>10} ")
         append_candidates(row, candidates, record.top[-1][position], layout, ascii_only=options.ascii_only)
         yield row
-    mark = _sign(options.ascii_only)
-    yield from dim(f"{mark} what the model predicts in the end, the likeliest from {settled} on")
+    yield from dim(f"{_sign(options.ascii_only)} what the model predicts in the end, the likeliest from {settled} on")
 
 
 def _layer_name(depth: int) -> str:
@@ -245,11 +238,10 @@ class LossesView(View[Losses]):
             highest = max(one.loss for one in record.tokens if one.loss is not None)
             yield _running_text(record.tokens, highest, brush)
             yield Segment.line()
-            yield from scale_bar("0", f"{highest:.1f}", brush)
-            yield Segment("  nats\n\n", _DIM)
+            yield from legend(scale_bar("0", f"{highest:.1f}", brush), "nats", 0, options.max_width)
         else:
             yield from _numbered(record.tokens, options.max_width)
-            yield Segment.line()
+        yield Segment.line()
         yield _facts(record)
         yield Text("")
         yield from _worst(record.tokens)
@@ -291,16 +283,14 @@ def _facts(record: Losses) -> Facts:
     if record.windows > 1:
         note = f"of {record.context} tokens at most, side by side: the first tokens of each see little"
         facts.append(Fact("windows", str(record.windows), note))
-    unscored = [one.token for one in record.tokens if one.loss is None]
-    names = " ".join(token_label(token) for token in dict.fromkeys(unscored))
-    return Facts("The text", [*facts, Fact("not scored", str(len(unscored)), names)])
+    unscored = [token_label(one.token) for one in record.tokens if one.loss is None]
+    return Facts("The text", [*facts, Fact("not scored", str(len(unscored)), " ".join(dict.fromkeys(unscored)))])
 
 
 def _worst(tokens: tuple[ScoredToken, ...]) -> Iterator[Text]:
     scored = sorted(((one.loss, one) for one in tokens if one.loss is not None), key=lambda pair: -pair[0])
-    worst = [one for _, one in scored[:_WORST]]
-    total = sum(loss for loss, _ in scored)
-    share = f": {percent(sum(loss for loss, _ in scored[:_WORST]) / total)} of the loss" if total else ""
+    worst, losses = [one for _, one in scored[:_WORST]], [loss for loss, _ in scored]
+    share = f": {percent(sum(losses[:_WORST]) / sum(losses))} of the loss" if sum(losses) else ""
     yield Text(f"The {_WORST} least expected{share}" if len(scored) > _WORST else "Least expected", style="bold")
     room = min(max(5, widest(tuple(token_label(one.token) for one in worst))), 16)
     yield from dim(f"  # {fit('token', room)}  loss  rank  likeliest")
