@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from tfcli.console.options import Kind, Outputs, Run, Target, Weights, command, first_given, present
+from tfcli.console.settings import usual
 from tfcli.console.stdin import read_text
 from tfcli.console.terminal import Terminal
 from tfcli.errors import UsageError
@@ -13,7 +14,10 @@ if TYPE_CHECKING:
     from tfcli.inspection.heads.find import Material
     from tfcli.runs.load import LoadedRun
 
-
+_TEXT, _OWN = "The text to measure on; - for stdin.", "the run's own validation text"
+_ON = "Measure on a sample of another source."
+_SORT = "role, layer, or a column: entropy, induction, …; largest first."
+_FIND = "Instead, the head that tells the senses of “bank” apart, or the one that aligns words."
 _BUILTIN = 400  # documents, of which a run without a text of its own reads a sample
 
 
@@ -23,37 +27,14 @@ def heads(
     outputs: Outputs,
     *,
     run: Run,
-    text: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[TEXT]", help="The text to measure on; - for stdin.", show_default="the run's own validation text"
-        ),
-    ] = None,
+    text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help=_TEXT, show_default=_OWN)] = None,
     target: Target = None,
-    on: Annotated[
-        list[str] | None,
-        typer.Option(metavar="SOURCE", help="Measure on a sample of another source.", show_default=False),
-    ] = None,
-    kind: Annotated[
-        Kind | None, typer.Option(metavar="KIND", help="encoder_self, decoder_self or cross.", show_default="all")
-    ] = None,
-    layer: Annotated[
-        int | None, typer.Option(min=0, help="The heads of one layer, from 0.", show_default="all")
-    ] = None,
-    head: Annotated[
-        str | None, typer.Option(metavar="L.H", help="One head: layer and head, from 0.", show_default="all")
-    ] = None,
-    sort: Annotated[
-        str, typer.Option(metavar="KEY", help="role, layer, or a column: entropy, induction, …; largest first.")
-    ] = "role",
-    find: Annotated[
-        Literal["bank", "alignment"] | None,
-        typer.Option(
-            metavar="bank|alignment",
-            help="Instead, the head that tells the senses of “bank” apart, or the one that aligns words.",
-            show_default=False,
-        ),
-    ] = None,
+    on: Annotated[list[str] | None, typer.Option(metavar="SOURCE", help=_ON)] = None,
+    kind: Annotated[Kind | None, usual("all", "encoder_self, decoder_self or cross.", metavar="KIND")] = None,
+    layer: Annotated[int | None, usual("all", "The heads of one layer, from 0.", min=0)] = None,
+    head: Annotated[str | None, usual("all", "One head: layer and head, from 0.", metavar="L.H")] = None,
+    sort: Annotated[str, typer.Option(metavar="KEY", help=_SORT)] = "role",
+    find: Annotated[Literal["bank", "alignment"] | None, typer.Option(metavar="bank|alignment", help=_FIND)] = None,
     weights: Weights,
 ) -> None:
     """Show what every attention head does.
@@ -86,8 +67,7 @@ def heads(
         beside = {"TEXT": text, "--target": target, "--on": on, "--kind": kind}
         if other := first_given({**beside, "--sort": None if sort == "role" else sort}):
             raise UsageError("--find chooses its texts itself", f"leave {other} or --find out")
-        loaded = weights.load(run)
-        found = find_bank(loaded, place=place) if find == "bank" else find_alignment(loaded, place=place)
+        found = (find_bank if find == "bank" else find_alignment)(weights.load(run), place=place)
         drawing = view.AlignmentView(found) if isinstance(found, AlignmentFound) else view.BankView(found)
         present(terminal, outputs, drawing, found, view.found_table)
         return
@@ -127,15 +107,14 @@ def _sample(terminal: Terminal, run: "LoadedRun", names: tuple[str, ...]) -> "Ma
     from tfcli.inspection.heads.find import sampled
     from tfcli.pipeline.datasets import dataset_for_evaluation, dataset_of_run, kind_of
 
-    few = None
     with terminal.progress() as say:
         say("looking for its text")
-        if not names:
-            try:
-                data = dataset_of_run(run.directory, run.recipe, lambda event: None)
-                return sampled(run, data, f"the validation part of {', '.join(data.manifest.sources)}")
-            except UsageError as error:
-                names = (DEFAULT[kind_of(run.recipe)],)
-                terminal.note(f"{error.problem}: measured on {names[0]}; --on SOURCE measures on your own")
-                few = _BUILTIN
-        return sampled(run, dataset_for_evaluation(run, names, lambda event: None, few), ", ".join(names))
+        if names:
+            return sampled(run, dataset_for_evaluation(run, names, lambda event: None), ", ".join(names))
+        try:
+            data = dataset_of_run(run.directory, run.recipe, lambda event: None)
+            return sampled(run, data, f"the validation part of {', '.join(data.manifest.sources)}")
+        except UsageError as error:
+            name = DEFAULT[kind_of(run.recipe)]
+            terminal.note(f"{error.problem}: measured on {name}; --on SOURCE measures on your own")
+        return sampled(run, dataset_for_evaluation(run, (name,), lambda event: None, _BUILTIN), name)

@@ -1,11 +1,10 @@
 """Word-sense disambiguation and word alignment by attention: the head that tells the banks apart or aligns words; and
 the texts that heads are measured on. A head is chosen on training texts and measured on others.
 
-In "… wanted to see the lost boat, so he ran down the long hill to the bank landing", "boat" alone decides; in "swam
-across the river to get to the other bank" two words do. A head finds one when it gives it more than any other content
-word of the story so far, on the row of "bank". Every sentence that is measured has a deciding word of the other sense
-before it as well, so that a head that looks for such words wherever they stand is wrong about half of the time: the
-order counts. Two sentences that no text of the run has, Bishop's, are read by themselves.
+A head finds the word that decides a "bank", "boat" or "swam", when it gives it more than any other content word of the
+story so far, on the row of "bank". A deciding word of the other sense stands before as well, so that a head that looks
+for such words wherever they stand is wrong about half of the time: the order counts. Two sentences that no text of the
+run has, Bishop's, are read by themselves.
 
 The grammar of builtin:pt-en knows which Portuguese word became which English one. A head finds a word when, on the row
 that predicts the word's first token, a source word that the grammar put there gets more weight than any other.
@@ -160,10 +159,8 @@ def require_trained_on(run: LoadedRun, kind: Literal["text", "pairs"], knows: st
     corpus = DEFAULT[kind]
     if run.recipe.origin.source or (run.recipe.data.source or corpus) != corpus:
         raise UsageError(f"{run.directory.path} was not trained on {corpus}, whose grammar knows {knows}", remedy)
-    if (
-        dataset_fingerprint(open_split(run.recipe.data, kind), run.tokenizer)
-        != read_run_data(run.directory.data).fingerprint
-    ):
+    today = dataset_fingerprint(open_split(run.recipe.data, kind), run.tokenizer)
+    if today != read_run_data(run.directory.data).fingerprint:
         raise UsageError(f"{corpus} has changed since {run.directory.path} was trained on it", remedy)
 
 
@@ -214,9 +211,8 @@ def find_bank(
     others = islice(stories(run.recipe.data.seed + HELD_OUT_SEED), _MOST_STORIES)
     unseen = [one for story in others for one in bank_sentences(story) if one.sentence not in seen]
     measured_on, kind = _readings(run, unseen, held_out), _KINDS[run.architecture]
-    on_chosen, on_measured = (
-        [_hits(run, texts) for texts in of.values()] for of in (_readings(run, known, training), measured_on)
-    )
+    chosen_on = _readings(run, known, training)
+    on_chosen, on_measured = ([_hits(run, texts) for texts in of.values()] for of in (chosen_on, measured_on))
     first = best_head(np.minimum(*(hits.mean(axis=0) for hits in on_chosen)), place)
     asked = (sentence for text in BISHOP for sentence in bank_sentences(text))
     lecture = [reading for sentence in asked if (reading := read(run, sentence)) is not None]
@@ -266,10 +262,8 @@ def read(run: LoadedRun, sentence: BankSentence) -> BankText | None:
     """A sentence with the story before it as training has them; None where the context does not hold them."""
     text = measure.spelled_at(run.tokenizer, sentence.text, sentence.words)
     ids = query_ids(_KINDS[run.architecture], framed(run, text.ids))
-    if len(ids) > run.config.model.max_seq_len:
-        return None
-    places = tuple(tuple(1 + place for place in word) for word in text.places)
-    return BankText(sentence, ids, places)
+    read = BankText(sentence, ids, tuple(tuple(1 + place for place in word) for word in text.places))
+    return read if len(ids) <= run.config.model.max_seq_len else None
 
 
 def _hits(run: LoadedRun, texts: Iterable[BankText], word: str | None = None) -> NDArray[np.bool_]:
@@ -350,16 +344,14 @@ def _require_reader(run: LoadedRun) -> None:
 
 
 def _training_stories(run: LoadedRun) -> Iterator[str]:
-    for document in open_split(run.recipe.data, "text").only("train"):
-        assert isinstance(document, str)
-        yield document
+    return map(str, open_split(run.recipe.data, "text").only("train"))
 
 
 def _bank_example(run: LoadedRun, reading: BankText, place: tuple[int, ...]) -> ReadSentence:
     sentence, until = reading.of, range(reading.of.bank + 1)
-    given = _weights(run, reading, until)[place]
-    hit = max(_visible(reading), key=lambda word: float(given[word])) in sentence.deciding
-    return ReadSentence(tuple(map(sentence.word, until)), tuple(given.tolist()), "bank", sentence.deciding, hit)
+    given = _weights(run, reading, until)[place].tolist()
+    hit = max(_visible(reading), key=given.__getitem__) in sentence.deciding
+    return ReadSentence(tuple(map(sentence.word, until)), tuple(given), "bank", sentence.deciding, hit)
 
 
 @dataclass(frozen=True)

@@ -102,6 +102,7 @@ def _likeliest(run: LoadedRun, probabilities: Tensor, top_k: int) -> tuple[Candi
     return tuple(map(Candidate, run.tokenizer.labels(best.indices.tolist()), best.values.tolist()))
 
 
+@torch.inference_mode()
 def predictions(
     run: LoadedRun,
     text: str,
@@ -120,15 +121,14 @@ def predictions(
     """
     asked = ask(run, text, target, position, words=words)
     answers = asked.answers
-    with torch.inference_mode():
-        if asked.kind == "masked":
-            spans = [word.places for word in run.tokenizer.words(asked.read)] if words else [(n,) for n in asked.places]
-            logits = _masked_alone(run, asked, spans)
-            answers = tuple(None if answer in run.config.roles.ids() else answer for answer in answers)
-        else:
-            logits = run.model(*asked.inputs.tensors(run.device))[0, list(asked.places)].cpu()
-        logs = logits.double().log_softmax(-1)
-        entropies = -(logs.exp() * logs).sum(-1)
+    if asked.kind == "masked":
+        spans = [word.places for word in run.tokenizer.words(asked.read)] if words else [(n,) for n in asked.places]
+        logits = _masked_alone(run, asked, spans)
+        answers = tuple(None if answer in run.config.roles.ids() else answer for answer in answers)
+    else:
+        logits = run.model(*asked.inputs.tensors(run.device))[0, list(asked.places)].cpu()
+    logs = logits.double().log_softmax(-1)
+    entropies = -(logs.exp() * logs).sum(-1)
     found = []
     for number, (read, answer) in enumerate(zip(asked.names, answers, strict=True)):
         row, rank, probability = named(run, logs[number]), None, None
