@@ -66,10 +66,8 @@ def _where(record: Attribution) -> str:
     token = token_label(record.token)
     read = token_label(record.tokens[record.position])
     found = f"Position {record.position}, {read}: p({token}) = {percent(record.probability)}, rank {record.rank}"
-    others = [token for token in record.best if token != record.token]
-    if record.against is None and others:
-        return f"{found}; likeliest beside it: {token_label(others[0])} (--against compares the two)"
-    return found
+    others = [token_label(token) for token in record.best if token != record.token and record.against is None]
+    return f"{found}; likeliest beside it: {others[0]} (--against compares the two)" if others else found
 
 
 def _extremes(record: Attribution) -> str:
@@ -108,11 +106,10 @@ def _header(columns: tuple[str, ...], cell: int) -> tuple[str, str]:
     """The names of groups of columns, and below them the numbers of heads."""
     above = ""
     for kind, same in groupby(column.split()[0] for column in columns):
-        room = cell * sum(1 for _ in same) - 1
+        room = cell * len(list(same)) - 1
         longest = {"head": "heads", "cross": "cross-attention" if room >= 15 else "cross"}
         above += " " + fit(longest.get(kind, ""), room)
-    below = "".join(fit(column.split()[-1], cell, "right") for column in (*columns, "Σ"))
-    return above, below
+    return above, "".join(fit(column.split()[-1], cell, "right") for column in (*columns, "Σ"))
 
 
 def _ranked(record: Attribution, options: ConsoleOptions) -> Iterator[Text]:

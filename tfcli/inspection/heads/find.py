@@ -164,7 +164,6 @@ def require_trained_on(run: LoadedRun, kind: Literal["text", "pairs"], knows: st
         raise UsageError(f"{corpus} has changed since {run.directory.path} was trained on it", remedy)
 
 
-SENSES: tuple[Sense, Sense] = ("river", "money")
 _KINDS: dict[str, AttentionKind] = {"decoder": "decoder_self", "encoder": "encoder_self"}
 BISHOP = ("I swam across the river to get to the other bank.", "I walked across the road to get cash from the bank.")
 """Bishop, Deep Learning (2024), chapter 12."""
@@ -210,16 +209,14 @@ def find_bank(
     seen = {one.sentence for one in known}
     others = islice(stories(run.recipe.data.seed + HELD_OUT_SEED), _MOST_STORIES)
     unseen = [one for story in others for one in bank_sentences(story) if one.sentence not in seen]
-    measured_on, kind = _readings(run, unseen, held_out), _KINDS[run.architecture]
-    chosen_on = _readings(run, known, training)
+    measured_on, chosen_on = _readings(run, unseen, held_out), _readings(run, known, training)
     on_chosen, on_measured = ([_hits(run, texts) for texts in of.values()] for of in (chosen_on, measured_on))
     first = best_head(np.minimum(*(hits.mean(axis=0) for hits in on_chosen)), place)
     asked = (sentence for text in BISHOP for sentence in bank_sentences(text))
     lecture = [reading for sentence in asked if (reading := read(run, sentence)) is not None]
     underlined = dict.fromkeys(word for one in lecture for word in one.deciding)
     words = tuple(found for word in underlined if (found := _word_found(run, word, (known, unseen), first)) is not None)
-
-    best = Head(kind, *first)
+    best = Head(_KINDS[run.architecture], *first)
     return records.BankFound(
         best,
         training=records.SenseShares(*(_share(hits, first) for hits in on_chosen)),
@@ -290,7 +287,7 @@ def _vectors(
     run: LoadedRun, readings: dict[Sense, list[BankText]], lecture: Sequence[BankText]
 ) -> tuple[records.BankVectors, ...]:
     """Cosines of the vectors of "bank" at every depth, of two sentences that different words decide."""
-    texts = [one for sense in SENSES for one in readings[sense]]
+    texts = [one for of_sense in readings.values() for one in of_sense]
     streams = np.stack([_streams(run, one) for one in (*texts, *lecture)], axis=1)  # (L + 1, N + 2, D)
     streams /= np.linalg.norm(streams, axis=-1, keepdims=True)
     words = [set(one.deciding) for one in texts]
@@ -325,7 +322,7 @@ def _visible(reading: BankText) -> list[int]:
 
 def _readings(run: LoadedRun, sentences: Iterable[BankSentence], count: int) -> dict[Sense, list[BankText]]:
     """The first sentences of each sense that are asked about."""
-    found: dict[Sense, list[BankText]] = {sense: [] for sense in SENSES}
+    found: dict[Sense, list[BankText]] = {"river": [], "money": []}
     for one in sentences:
         if one.contested and len(found[one.sense]) < count and (reading := read(run, one)) is not None:
             found[one.sense].append(reading)

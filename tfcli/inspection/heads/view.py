@@ -186,8 +186,7 @@ def _marked(text: str, *marks: tuple[tuple[int, int], str, str, Style | str]) ->
         between = printable(text[at:start])
         if at and len(between) > _FAR:
             between = f"{between[: _FAR // 2].rsplit(' ', 1)[0]} … {between[-_FAR // 2 :].split(' ', 1)[-1]}"
-        marked.append(between)
-        marked.append(f"{before}{printable(text[start:end])}{behind}", style)
+        marked.append(between).append(f"{before}{printable(text[start:end])}{behind}", style)
         at = end
     return marked.append(printable(text[at:]))
 
@@ -231,7 +230,7 @@ def _cell(value: float | None, column: _Column) -> tuple[str, int]:
     """What stands in it, and the level of its colour."""
     if value is not None and column.share:
         return _number(value), _level(value)
-    return "–" if value is None else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}", NO_VALUE
+    return "–" if value is None else f"{value:.{1 if value >= 9.995 else 2}f}", NO_VALUE
 
 
 def _level(share: float) -> int:

@@ -139,8 +139,8 @@ class _Drawn:
         linear = (("W^q", module.query), ("W^k", module.key), ("W^v", module.value), ("W^o", module.output))
         norms = (self._norm(module.query_norm, "norm of Q, "), self._norm(module.key_norm, "norm of K, "))
         projections, v = (self._linear(name, of) for name, of in linear), self._own("v", module.score.weight)
-        kind: BlockKind = "cross_attention" if module.cross else "attention"
-        return _block(kind, _attention_notes(self.section, module), *projections, v, *norms)
+        notes = _attention_notes(self.section, module)
+        return _block("cross_attention" if module.cross else "attention", notes, *projections, v, *norms)
 
     def _feed_forward(self, module: FeedForward) -> Block:
         activation = self.section.activation

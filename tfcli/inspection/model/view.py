@@ -162,20 +162,18 @@ def _stack(stack: StackRecord, width: int) -> Lines:
 
 def _sublayer(sublayer: Sublayer, width: int) -> Lines:
     """The block with the residual's way around it, at the left; a norm below it, or with the sum above it."""
-    room = width - 8  # two cells of the residual's way at each side, and one of air
-    post = sublayer.placement == "post"
-    total = exact(sublayer.norm.parameters) if post else ""
-    sum_line = Text.assemble(" ╭─▶ ", ("⊕ Add & Norm" if post else "⊕ Add", "bold cyan" if post else "bold"))
-    if post and sublayer.norm.matrices:
-        sizes = ", ".join(f"{matrix.name} {matrix.shape[0]}" for matrix in sublayer.norm.matrices)
-        sum_line.append(f"  {sizes}", "dim")
+    room, post = width - 8, sublayer.placement == "post"  # two cells of the residual's way at each side, one of air
+    block, norm, arrow = _box(sublayer.block, room), _box(sublayer.norm, room), centred("│", room)
+    inside = [*block, arrow, *norm]
     if not sublayer.residual:
-        boxes = [_box(sublayer.block, room), _box(sublayer.norm, room)][:: -1 if post else 1]
-        return [padded(Text.assemble("    ", line), width) for line in (*boxes[0], centred("│", room), *boxes[1])]
-    inside = _box(sublayer.block, room)
-    if not post:
-        inside += [centred("│", room), *_box(sublayer.norm, room)]
-    lines = [Text.assemble(padded(sum_line, width - len(total) - 4), total, "    ")]
+        inside = [*norm, arrow, *block] if post else inside
+        return [padded(Text.assemble("    ", line), width) for line in inside]
+    sizes = ", ".join(f"{matrix.name} {matrix.shape[0]}" for matrix in sublayer.norm.matrices)
+    total, add = "", [("⊕ Add", "bold")]
+    if post:
+        total, inside = exact(sublayer.norm.parameters), block
+        add = [("⊕ Add & Norm", "bold cyan"), (f"  {sizes}" if sizes else "", "dim")]
+    lines = [Text.assemble(padded(Text.assemble(" ╭─▶ ", *add), width - len(total) - 4), total, "    ")]
     lines += [Text.assemble(" │  ", padded(line, room + 1)) for line in inside]
     lines.append(Text(" ╰" + "─" * (width // 2 - 2) + "┤"))
     return [padded(line, width) for line in lines]

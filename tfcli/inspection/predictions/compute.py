@@ -182,7 +182,10 @@ def lens(
     residuals is, too."""
     require_residuals(run.config.model)
     asked = ask(run, text, target, position, words=words)
-    streams = [stream[list(asked.places)] for stream in _streams(run, asked.inputs.tensors(run.device))]
+    stack = record_model(run.model, asked.inputs.tensors(run.device)).last
+    norm = run.model.get_submodule(f"{'decoder' if isinstance(run.model, EncoderDecoder) else 'stack'}.final_norm")
+    depths = (stack.embedded, *(layer.after for layer in stack.layers))
+    streams = [norm(depth)[list(asked.places)] for depth in depths]  # what the head would read at each
     last = _probabilities(run, streams[-1]).argmax(-1)  # (T,)
     tops, candidates = [], []
     for stream in streams:
@@ -202,13 +205,6 @@ def lens(
         position=asked.position,
         candidates=tuple(candidates),
     )
-
-
-def _streams(run: LoadedRun, inputs: list[Tensor]) -> list[Tensor]:
-    """What the head would read at every depth, each (T, D)."""
-    stack = record_model(run.model, inputs).last
-    norm = run.model.get_submodule(f"{'decoder' if isinstance(run.model, EncoderDecoder) else 'stack'}.final_norm")
-    return [norm(stream) for stream in (stack.embedded, *(layer.after for layer in stack.layers))]
 
 
 def _probabilities(run: LoadedRun, stream: Tensor) -> Tensor:
