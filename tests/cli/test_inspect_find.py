@@ -42,14 +42,13 @@ def test_a_head_that_is_named_is_measured_and_a_layer_is_searched(trained: Calla
     ("arguments", "problem"),
     [
         (["Tom", "--find", "bank"], "--find chooses its texts itself; leave TEXT or --find out"),
-        (["--explain", "--find", "bank"], "leave --explain or --find out"),
         (["--sort", "entropy", "--find", "bank"], "leave --sort or --find out"),
         (["--find", "alignment"], "this decoder has one; name a run of the recipe pt-en"),
         (["--find", "bank", "--head", "0"], "--head '0' is no head; write LAYER.HEAD, such as 1.0"),
         (["--find", "bank", "--head", "7.0"], "has no head 7.0; name LAYER.HEAD"),
         (["--layer", "1", "--head", "0.0"], "--layer 1 and --head 0.0 are of two layers; leave --layer out"),
     ],
-    ids=["text", "explain", "sort", "architecture", "head", "no such head", "two layers"],
+    ids=["text", "sort", "architecture", "head", "no such head", "two layers"],
 )
 def test_what_does_not_go_together_is_refused(trained: Callable[[str], Path], arguments: list[str], problem: str):
     refused = tfcli("inspect", "heads", trained("decoder"), *arguments)

@@ -30,12 +30,12 @@ def test_the_parts_sum_to_the_models_own_logit(trained: Callable[[str], Path], a
     assert (found.token, found.rank) == (found.best[0], 1)
     assert found.probability == pytest.approx(float(logits.softmax(-1)[best[0]]), abs=1e-6)
     assert found.logit == pytest.approx(float(logits[best[0]]), abs=1e-5)
-    assert found.total == pytest.approx(found.logit, abs=1e-4)
+    assert sum(one.value for one in found.parts) == pytest.approx(found.logit, abs=1e-4)
     assert {one.part.kind for one in found.parts} >= {"token", "head", "feed_forward"}
     assert ("cross_head" in {one.part.kind for one in found.parts}) == (architecture == "encoder-decoder")
     both = attribution(run, text, target, against=found.best[1])
     assert both.logit == pytest.approx(float(logits[best[0]] - logits[best[1]]), abs=1e-5)
-    assert both.total == pytest.approx(both.logit, abs=1e-4)
+    assert sum(one.value for one in both.parts) == pytest.approx(both.logit, abs=1e-4)
 
 
 @pytest.mark.parametrize("family", ["gpt2", "bert", "bart", "t5"])
@@ -43,7 +43,7 @@ def test_the_parts_of_imported_models_sum_too(family: str, tmp_path: Path):
     """GPT-2: norms before, with biases; BERT: norms after, and a head with an activation; BART: both sides."""
     import_run(str(save_checkpoint(tmp_path / "theirs", family)), tmp_path / "run")
     found = attribution(load_run(tmp_path / "run"), "the cat sat", position=1)
-    assert found.total == pytest.approx(found.logit, abs=1e-4)
+    assert sum(one.value for one in found.parts) == pytest.approx(found.logit, abs=1e-4)
     assert found.gated == (family == "bert")
     segments = [one for one in found.parts if one.part == Part("segment")]
     assert len(segments) == (1 if family == "bert" else 0)

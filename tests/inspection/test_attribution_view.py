@@ -110,4 +110,4 @@ def test_the_table_has_a_row_a_part():
     rows = list(attribution_table(RECORD).rows)
     assert rows[0] == ("token", None, None, 0.5)
     assert rows[6] == ("head", 1, 1, 4.0)
-    assert sum(row[3] for row in rows) == pytest.approx(RECORD.total)
+    assert sum(row[3] for row in rows) == pytest.approx(sum(one.value for one in RECORD.parts))

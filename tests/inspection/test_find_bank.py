@@ -48,7 +48,7 @@ def looking(run: LoadedRun, patch: pytest.MonkeyPatch, knows: Callable[[str, int
                 weights[layer, head, text.rindex("bank") + len("bank"), 1 + text.rindex(word)] = 1
         return weights
 
-    patch.setattr(module, "kind_weights", constructed)
+    patch.setattr(module.measure, "kind_weights", constructed)
 
 
 def test_the_head_that_looks_at_the_deciding_word_is_found(run: LoadedRun, monkeypatch: pytest.MonkeyPatch):

@@ -1,4 +1,4 @@
-"""Which head does what, as text at three widths, in colour, as a paragraph, and as CSV."""
+"""Which head does what, as text at three widths, in colour, and as CSV."""
 
 import shlex
 from dataclasses import replace
@@ -8,7 +8,7 @@ import pytest
 from tests.support.consoles import printed
 from tfcli.draw.tables import to_csv
 from tfcli.inspection.heads import NO_ROLE, HeadExample, HeadsRecord, HeadStatistics, RoleShare
-from tfcli.inspection.heads.view import SORT_KEYS, HeadsExplained, HeadsView, commands, explained, heads_table, ranked
+from tfcli.inspection.heads.view import SORT_KEYS, HeadsView, commands, heads_table, ranked
 
 COMMA = ((",", 0.25), (" the", 0.2), ("\x1b", 0.1))
 WENT = HeadExample("Tom ran. So he went home.", None, (15, 19), (12, 14), 0.97, "So he went home.", None)
@@ -67,9 +67,6 @@ def test_nothing_is_wider_than_the_terminal_and_no_word_is_lost(width: int):
     words = " ".join(text.split())
     assert "mostly the source word of the word that comes next 88 %, by chance 10 %" in words
     assert "from “the”, “a”, “my”, “to” and 1 more: 15 % of the tokens" in words
-    explanation = printed(HeadsExplained(RECORD), width)
-    assert max(map(len, explanation.splitlines())) <= width
-    assert explained(RECORD, WHO) in " ".join(explanation.split())
 
 
 def test_every_column_that_is_shown_is_explained():
@@ -80,39 +77,14 @@ def test_every_column_that_is_shown_is_explained():
     assert "4 sequences of n = 15 random tokens" in wide
 
 
-def test_a_paragraph_as_one_would_say_it():
-    assert explained(RECORD, WHO) == (
-        "This head mostly looks at the word that says who acts: that gets 71 % of its attention (69 to 73 %), and from "
-        "a head that looked at everything alike it would get 4 %. Else it rests on the first token (35 % of all its "
-        "attention). Measured on 9 of 10 documents of x.txt, 12 tokens; what it looks at was chosen on one half of "
-        "them and measured on the other (in brackets: where 95 % of resamples have it). What this does not say: what "
-        "the model makes of it, and whether it looks there in texts of another kind. A clear case: from “went” it "
-        "gives 97 % to “he”."
-    )
-    assert "often looks at the word that says who acts from “the”, “a”, “my”, “to” and 1 more (15 % of all" in (
-        explained(RECORD, SOME)
-    )
-    assert "has no clear role: nothing that was looked for gets much more of its attention than" in (
-        explained(RECORD, CONTENT)
-    )
-    assert "measured on the other. What this" in explained(RECORD, CONTENT), "there are no brackets to explain"
-    assert " kind. An example: from “" in explained(RECORD, CONTENT), "1 % is no clear case"
-    alone = replace(RECORD, texts=1, chosen_apart=False, measured_on="the text")
-    assert "one text is little, and what it looks at was chosen on the same text" in explained(alone, CROSS)
-    assert "from “The” it gives 80 % to “livro”" in explained(alone, CROSS)
-
-
 def test_the_commands_are_words_of_a_shell():
-    assert list(commands(RECORD, explained=False)) == [
-        "In words: tfcli inspect heads 'my run' --head 0.0 --kind cross --explain",
-        "Which head tells the banks apart: tfcli inspect heads 'my run' --find bank",
-    ]
-    given = commands(RECORD, explained=False, weights=["--checkpoint", "last"], measured=["--on=a b"], text="-x")
-    assert next(given).endswith("--explain --checkpoint last '--on=a b' -- 'my run' -x")
-    one = replace(RECORD, heads=(CROSS,), finder=None)
-    [see] = [shlex.split(line.partition(": ")[2]) for line in commands(one, explained=True)]
-    target = ["--target=The book's", "--kind", "cross", "--", "my run", "O livro caiu"]
-    assert see == [*["tfcli", "inspect", "attention", "--layer", "0", "--head", "0"], *target]
+    see, find = commands(RECORD, ["--checkpoint", "last"])
+    assert find == "Which head tells the banks apart: tfcli inspect heads 'my run' --find bank --checkpoint last"
+    target = ["--target=The book's", "--kind", "cross", "--checkpoint", "last", "--", "my run", "O livro caiu"]
+    place = ["tfcli", "inspect", "attention", "--layer", "0", "--head", "0"]
+    assert shlex.split(see.removeprefix("See 0.0: ")) == [*place, *target]
+    [alone] = commands(replace(RECORD, heads=(SOME, WHO), finder=None))
+    assert alone == "See 0.1: tfcli inspect attention --layer 0 --head 1 -- 'my run' 'So he went home.'"
 
 
 def test_what_is_far_between_is_left_out():

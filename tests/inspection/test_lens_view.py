@@ -54,6 +54,12 @@ def test_at_80_columns():
     ]
 
 
+def test_of_an_encoder_it_says_that_nothing_is_masked():
+    said = "The lens reads the unmasked text; inspect predictions masks each token."
+    assert said in printed(LensView(replace(RECORD, kind="masked")), 80).splitlines()
+    assert said not in printed(LensView(RECORD), 80)
+
+
 def test_positions_that_do_not_fit_stand_below():
     """60 − 11 cells hold eight of six: position 8 begins another block."""
     many = replace(

@@ -40,8 +40,3 @@ class Attribution:
     logit: float
     parts: tuple[Contribution, ...]
     gated: bool
-
-    @property
-    def total(self) -> float:
-        """The sum of all parts."""
-        return sum(one.value for one in self.parts)

@@ -128,6 +128,7 @@ def _chosen(tokenizer: Tokenizer, text: str) -> int:
     return token_of(tokenizer, text)
 
 
+@torch.inference_mode()
 def attribution(
     run: LoadedRun,
     text: str,
@@ -142,29 +143,26 @@ def attribution(
     require_residuals(run.config.model)
     asked = ask(run, text, target, position)
     wanted, other = (None if one is None else _chosen(run.tokenizer, one) for one in (token, against))
-    inputs, head = asked.inputs.tensors(run.device), run.model.head
+    head, at, label = run.model.head, asked.position, run.tokenizer.labels
     assert isinstance(head, Head)
-    with torch.inference_mode():
-        passed = record_model(run.model, inputs)
-        logits = head(passed.last.hidden[asked.position])
-        summands = decomposed(run.model, passed, asked.read[asked.position], asked.position)
-        scores = named(run, logits)
-        best = scores.topk(min(2, len(scores))).indices.tolist()
-        wanted = best[0] if wanted is None else wanted
-        label = run.tokenizer.labels
-        difference = logits[wanted] - (0.0 if other is None else logits[other])
-        return Attribution(
-            tokens=tuple(label(asked.read)),
-            position=asked.position,
-            token=label([wanted])[0],
-            probability=float(logits.softmax(-1)[wanted]),
-            rank=1 + int((scores > logits[wanted]).sum()),
-            against=None if other is None else label([other])[0],
-            best=tuple(label(best)),
-            logit=float(difference),
-            parts=contributions(head, summands, wanted, other),
-            gated=isinstance(head, TransformHead),
-        )
+    passed = record_model(run.model, asked.inputs.tensors(run.device))
+    logits = head(passed.last.hidden[at])
+    scores = named(run, logits)
+    best = scores.topk(min(2, len(scores))).indices.tolist()
+    wanted = best[0] if wanted is None else wanted
+    summands = decomposed(run.model, passed, asked.read[at], at)
+    return Attribution(
+        tokens=tuple(label(asked.read)),
+        position=at,
+        token=label([wanted])[0],
+        probability=float(logits.softmax(-1)[wanted]),
+        rank=1 + int((scores > logits[wanted]).sum()),
+        against=None if other is None else label([other])[0],
+        best=tuple(label(best)),
+        logit=float(logits[wanted] - (0.0 if other is None else logits[other])),
+        parts=contributions(head, summands, wanted, other),
+        gated=isinstance(head, TransformHead),
+    )
 
 
 def contributions(head: Head, summands: Summands, token: int, against: int | None = None) -> tuple[Contribution, ...]:

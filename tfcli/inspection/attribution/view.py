@@ -12,7 +12,7 @@ from rich.text import Text
 
 from tfcli.draw import View
 from tfcli.draw.colors import SIGNED, Brush, brush_for, levels
-from tfcli.draw.heatmap import HeatMap, labelled_row, scale_bar
+from tfcli.draw.heatmap import HeatMap, labelled_row, legend, scale_bar
 from tfcli.draw.numbers import percent
 from tfcli.draw.safe import fit, token_label, widest
 from tfcli.draw.tables import CsvTable, bar, heading
@@ -36,7 +36,8 @@ class AttributionView(View[Attribution]):
         what = f"the logit of {token}" if against is None else f"{token} against {token_label(against)}"
         yield from heading(f"Direct logit attribution · {what}", *about)
         grid, columns = _grid(record)
-        highest = max(abs(one.value) for one in record.parts)
+        values = [one.value for one in record.parts]
+        highest = max(map(abs, values))
         yield from heading("\noutside the layers")
         for one in (one for one in record.parts if one.part.layer is None):
             level = levels(np.array([one.value], np.float32), -highest, highest).tolist()
@@ -46,6 +47,9 @@ class AttributionView(View[Attribution]):
         cell = 1 + max(len(_signed(value)) for value in (*np.nansum(grid, 1).tolist(), highest, -highest))
         if _GUTTER + cell * (len(columns) + 1) <= options.max_width:
             yield from _numbers(grid, columns, highest, brush, cell)
+            if brush.in_color:
+                scale = scale_bar(_signed(-highest), _signed(highest), brush)
+                yield from legend(scale, "what the logit owes to it", _GUTTER, options.max_width)
         else:
             layers = tuple(f"layer {layer}" for layer in range(len(grid)))
             labels = tuple(name.removeprefix("head ").replace("cross ", "×") for name in columns)
@@ -55,17 +59,15 @@ class AttributionView(View[Attribution]):
         yield from _ranked(record, options)
         yield Text(_extremes(record))
         own = f"{'logit' if against is None else 'difference of the logits'} {record.logit:+.4f}"
-        yield Text(f"Sum of all {len(record.parts)} parts {record.total:+.4f}; the model's own {own}")
+        yield Text(f"Sum of all {len(values)} parts {sum(values):+.4f}; the model's own {own}")
 
 
 def _where(record: Attribution) -> str:
     token = token_label(record.token)
     read = token_label(record.tokens[record.position])
     found = f"Position {record.position}, {read}: p({token}) = {percent(record.probability)}, rank {record.rank}"
-    others = [token for token in record.best if token != record.token]
-    if record.against is None and others:
-        return f"{found}; likeliest beside it: {token_label(others[0])} (--against compares the two)"
-    return found
+    others = [token_label(token) for token in record.best if token != record.token and record.against is None]
+    return f"{found}; likeliest beside it: {others[0]} (--against compares the two)" if others else found
 
 
 def _extremes(record: Attribution) -> str:
@@ -98,21 +100,16 @@ def _numbers(
         name, widths = fit(f"layer {layer}", _GUTTER), [cell] * len(texts)
         yield from labelled_row(name, texts, painted[layer], widths, brush, before=1)
         yield Segment(f"{_signed(float(np.nansum(row))):>{cell}}\n", Style(bold=True))
-    if brush.in_color:
-        yield Segment(" " * _GUTTER)
-        yield from scale_bar(_signed(-highest), _signed(highest), brush)
-        yield Segment("  what the logit owes to it\n", _DIM)
 
 
 def _header(columns: tuple[str, ...], cell: int) -> tuple[str, str]:
     """The names of groups of columns, and below them the numbers of heads."""
     above = ""
     for kind, same in groupby(column.split()[0] for column in columns):
-        room = cell * sum(1 for _ in same) - 1
+        room = cell * len(list(same)) - 1
         longest = {"head": "heads", "cross": "cross-attention" if room >= 15 else "cross"}
         above += " " + fit(longest.get(kind, ""), room)
-    below = "".join(fit(column.split()[-1], cell, "right") for column in (*columns, "Σ"))
-    return above, below
+    return above, "".join(fit(column.split()[-1], cell, "right") for column in (*columns, "Σ"))
 
 
 def _ranked(record: Attribution, options: ConsoleOptions) -> Iterator[Text]:

@@ -40,12 +40,23 @@ class HeadExample:
 
 
 @dataclass(frozen=True)
-class HeadStatistics:
-    """One head; its figures are those of heads/statistics.py. None: the kind of attention has no such thing."""
+class Head:
+    """A head by its place, both from 0."""
 
     kind: AttentionKind
     layer: int
     head: int
+
+    @property
+    def place(self) -> str:
+        """Layer and head: "1.0"."""
+        return f"{self.layer}.{self.head}"
+
+
+@dataclass(frozen=True)
+class HeadStatistics(Head):
+    """One head; its figures are those of heads/statistics.py. None: the kind of attention has no such thing."""
+
     role: str  # one of RoleShare, or NO_ROLE
     at: tuple[str, ...]  # the query tokens at which it has it, the most frequent first; none: at all
     does: RoleShare | None  # how much, measured on other texts than the role was chosen on, where there are two
@@ -61,11 +72,6 @@ class HeadStatistics:
     favourites: tuple[tuple[str, float], ...]  # the tokens that get most weight, each with its share of all weight
     pairs: tuple[tuple[str, str], ...]  # from which token to which its largest weights go most often
     example: HeadExample  # of its role; without one, of its largest weights
-
-    @property
-    def place(self) -> str:
-        """Layer and head: "1.0"."""
-        return f"{self.layer}.{self.head}"
 
     def of(self, role: str | None) -> RoleShare | None:
         """The share of a role, where it has one."""
@@ -115,15 +121,6 @@ class Share:
     def value(self) -> float:
         """From 0 to 1."""
         return self.hits / self.count
-
-
-@dataclass(frozen=True)
-class Head:
-    """A head by its place, both from 0."""
-
-    kind: AttentionKind
-    layer: int
-    head: int
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from tfcli.console.options import Kind, Outputs, Run, Target, Weights, command, first_given, present
+from tfcli.console.settings import usual
 from tfcli.console.stdin import read_text
 from tfcli.console.terminal import Terminal
 from tfcli.errors import UsageError
@@ -13,7 +14,10 @@ if TYPE_CHECKING:
     from tfcli.inspection.heads.find import Material
     from tfcli.runs.load import LoadedRun
 
-
+_TEXT, _OWN = "The text to measure on; - for stdin.", "the run's own validation text"
+_ON = "Measure on a sample of another source."
+_SORT = "role, layer, or a column: entropy, induction, …; largest first."
+_FIND = "Instead, the head that tells the senses of “bank” apart, or the one that aligns words."
 _BUILTIN = 400  # documents, of which a run without a text of its own reads a sample
 
 
@@ -23,38 +27,14 @@ def heads(
     outputs: Outputs,
     *,
     run: Run,
-    text: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[TEXT]", help="The text to measure on; - for stdin.", show_default="the run's own validation text"
-        ),
-    ] = None,
+    text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help=_TEXT, show_default=_OWN)] = None,
     target: Target = None,
-    on: Annotated[
-        list[str] | None,
-        typer.Option(metavar="SOURCE", help="Measure on a sample of another source.", show_default=False),
-    ] = None,
-    kind: Annotated[
-        Kind | None, typer.Option(metavar="KIND", help="encoder_self, decoder_self or cross.", show_default="all")
-    ] = None,
-    layer: Annotated[
-        int | None, typer.Option(min=0, help="The heads of one layer, from 0.", show_default="all")
-    ] = None,
-    head: Annotated[
-        str | None, typer.Option(metavar="L.H", help="One head: layer and head, from 0.", show_default="all")
-    ] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="A paragraph a head, as one would say it.")] = False,
-    sort: Annotated[
-        str, typer.Option(metavar="KEY", help="role, layer, or a column: entropy, induction, …; largest first.")
-    ] = "role",
-    find: Annotated[
-        Literal["bank", "alignment"] | None,
-        typer.Option(
-            metavar="bank|alignment",
-            help="Instead, the head that tells the senses of “bank” apart, or the one that aligns words.",
-            show_default=False,
-        ),
-    ] = None,
+    on: Annotated[list[str] | None, typer.Option(metavar="SOURCE", help=_ON)] = None,
+    kind: Annotated[Kind | None, usual("all", "encoder_self, decoder_self or cross.", metavar="KIND")] = None,
+    layer: Annotated[int | None, usual("all", "The heads of one layer, from 0.", min=0)] = None,
+    head: Annotated[str | None, usual("all", "One head: layer and head, from 0.", metavar="L.H")] = None,
+    sort: Annotated[str, typer.Option(metavar="KEY", help=_SORT)] = "role",
+    find: Annotated[Literal["bank", "alignment"] | None, typer.Option(metavar="bank|alignment", help=_FIND)] = None,
     weights: Weights,
 ) -> None:
     """Show what every attention head does.
@@ -68,7 +48,7 @@ def heads(
     Examples:
 
       tfcli inspect heads runs/decoder-1
-      tfcli inspect heads runs/decoder-1 --head 0.1 --explain
+      tfcli inspect heads runs/decoder-1 --head 0.1
       tfcli inspect heads runs/imported --on mytext.txt
       tfcli inspect heads runs/encoder-1 "Tom swam to the bank" --sort entropy
       tfcli inspect heads runs/pt-en-1 --kind cross --csv
@@ -84,11 +64,10 @@ def heads(
         raise UsageError(f"--sort {sort!r} is not one of {', '.join(view.SORT_KEYS)}", "choose one of them")
     place = _place(layer, head)
     if find is not None:
-        beside = {"TEXT": text, "--target": target, "--on": on, "--kind": kind, "--explain": explain or None}
+        beside = {"TEXT": text, "--target": target, "--on": on, "--kind": kind}
         if other := first_given({**beside, "--sort": None if sort == "role" else sort}):
             raise UsageError("--find chooses its texts itself", f"leave {other} or --find out")
-        loaded = weights.load(run)
-        found = find_bank(loaded, place=place) if find == "bank" else find_alignment(loaded, place=place)
+        found = (find_bank if find == "bank" else find_alignment)(weights.load(run), place=place)
         drawing = view.AlignmentView(found) if isinstance(found, AlignmentFound) else view.BankView(found)
         present(terminal, outputs, drawing, found, view.found_table)
         return
@@ -101,14 +80,10 @@ def heads(
     chosen_kinds(loaded, kind, place)  # refused before any text is read
     material = _sample(terminal, loaded, tuple(on or ())) if text is None else given(loaded, text, target)
     record = compute(loaded, material, kind, place)
-    drawn = view.HeadsExplained(record) if explain else view.HeadsView(record, sort)
-    present(terminal, outputs, drawn, record, view.heads_table)
+    present(terminal, outputs, view.HeadsView(record, sort), record, view.heads_table)
     if not outputs.json and not outputs.csv:
         chosen = [] if weights.checkpoint == "best" else ["--checkpoint", weights.checkpoint]
-        measured = [f"--on={name}" for name in on or ()] + ([f"--target={target}"] if target else [])
-        measured += ["--kind", kind] if kind else []
-        told = view.commands(record, explained=explain, weights=chosen, measured=measured, text=text or "")
-        for line in ("", *told):
+        for line in ("", *view.commands(record, chosen)):
             terminal.text(line)
 
 
@@ -132,15 +107,14 @@ def _sample(terminal: Terminal, run: "LoadedRun", names: tuple[str, ...]) -> "Ma
     from tfcli.inspection.heads.find import sampled
     from tfcli.pipeline.datasets import dataset_for_evaluation, dataset_of_run, kind_of
 
-    few = None
     with terminal.progress() as say:
         say("looking for its text")
-        if not names:
-            try:
-                data = dataset_of_run(run.directory, run.recipe, lambda event: None)
-                return sampled(run, data, f"the validation part of {', '.join(data.manifest.sources)}")
-            except UsageError as error:
-                names = (DEFAULT[kind_of(run.recipe)],)
-                terminal.note(f"{error.problem}: measured on {names[0]}; --on SOURCE measures on your own")
-                few = _BUILTIN
-        return sampled(run, dataset_for_evaluation(run, names, lambda event: None, few), ", ".join(names))
+        if names:
+            return sampled(run, dataset_for_evaluation(run, names, lambda event: None), ", ".join(names))
+        try:
+            data = dataset_of_run(run.directory, run.recipe, lambda event: None)
+            return sampled(run, data, f"the validation part of {', '.join(data.manifest.sources)}")
+        except UsageError as error:
+            name = DEFAULT[kind_of(run.recipe)]
+            terminal.note(f"{error.problem}: measured on {name}; --on SOURCE measures on your own")
+        return sampled(run, dataset_for_evaluation(run, (name,), lambda event: None, _BUILTIN), name)

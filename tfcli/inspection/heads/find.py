@@ -1,11 +1,10 @@
 """Word-sense disambiguation and word alignment by attention: the head that tells the banks apart or aligns words; and
 the texts that heads are measured on. A head is chosen on training texts and measured on others.
 
-In "… wanted to see the lost boat, so he ran down the long hill to the bank landing", "boat" alone decides; in "swam
-across the river to get to the other bank" two words do. A head finds one when it gives it more than any other content
-word of the story so far, on the row of "bank". Every sentence that is measured has a deciding word of the other sense
-before it as well, so that a head that looks for such words wherever they stand is wrong about half of the time: the
-order counts. Two sentences that no text of the run has, Bishop's, are read by themselves.
+A head finds the word that decides a "bank", "boat" or "swam", when it gives it more than any other content word of the
+story so far, on the row of "bank". A deciding word of the other sense stands before as well, so that a head that looks
+for such words wherever they stand is wrong about half of the time: the order counts. Two sentences that no text of the
+run has, Bishop's, are read by themselves.
 
 The grammar of builtin:pt-en knows which Portuguese word became which English one. A head finds a word when, on the row
 that predicts the word's first token, a source word that the grammar put there gets more weight than any other.
@@ -30,27 +29,11 @@ from tfcli.data.dataset import PreparedDataset
 from tfcli.data.prepare import dataset_fingerprint
 from tfcli.data.windows import document_windows
 from tfcli.errors import UsageError
+from tfcli.inspection import heads as records
 from tfcli.inspection.attention import AttentionKind
-from tfcli.inspection.heads import (
-    AlignmentFound,
-    BankFound,
-    BankVectors,
-    Head,
-    HeadReads,
-    ReadSentence,
-    SenseShares,
-    Share,
-    WordFound,
-)
-from tfcli.inspection.heads.statistics import (
-    WordWeights,
-    best_head,
-    cross_places,
-    kind_weights,
-    on_words,
-    spelled,
-    spelled_at,
-)
+from tfcli.inspection.heads import Head, ReadSentence, Share
+from tfcli.inspection.heads import statistics as measure
+from tfcli.inspection.heads.statistics import WordWeights, best_head
 from tfcli.inspection.passes import Inputs, chosen_kinds, framed, query_ids, read_text, record_model
 from tfcli.runs.config import read_run_data
 from tfcli.runs.load import LoadedRun
@@ -98,40 +81,35 @@ def sampled(run: LoadedRun, data: PreparedDataset, part: str) -> Material:
     with another tokenizer, or no text of it has two tokens."""
     data.require_tokenizer(run.tokenizer)
     longest = min(run.config.model.max_seq_len, _LONGEST)
-    draw = np.random.default_rng(_SEED)
-    sources = data.record().sources
-    if run.architecture == "encoder-decoder":
+    draw, sources = np.random.default_rng(_SEED), tuple(data.record().sources)
+    paired = run.architecture == "encoder-decoder"
+    labelled = paired and sources == (DEFAULT["pairs"],)
+    if paired or run.recipe.train.task is not None:
         view = data.pairs("validation")
-        labelled = tuple(sources) == (DEFAULT["pairs"],)
-        numbers = draw.permutation(min(len(view), _LABELLED_PAIRS) if labelled else len(view))
-        sides = (view.source, view.target)
-        chosen = _within(numbers, np.maximum(*(side.lengths for side in sides)), longest)
-        read = [Inputs(*(tuple(side.sequence(n)[:longest].tolist()) for side in sides)) for n in chosen]
-        total, noun = len(view), "pairs"
-        aligned = _aligned(run, read) if labelled else {}
-    elif run.recipe.train.task is not None:
-        side = data.pairs("validation").source
-        some = _within(draw.permutation(len(side)), side.lengths, longest)
-        read = [_inputs(run, tuple(side.sequence(number)[:longest].tolist())) for number in some]
-        total, noun, aligned = len(side), "texts", {}
+        sides = (view.source, view.target) if paired else (view.source,)
+        total, noun = len(view.source), "pairs" if paired else "texts"
+        numbers = draw.permutation(min(total, _LABELLED_PAIRS) if labelled else total)
+        numbers = _within(numbers, np.max([side.lengths for side in sides], axis=0), longest)
+        read = [_inputs(run, *(tuple(side.sequence(n)[:longest].tolist()) for side in sides)) for n in numbers]
     else:
         text = data.text("validation")
         starts, lengths = document_windows(text.documents, 0, longest)
         starts, lengths = starts[lengths > 1], lengths[lengths > 1]
-        chosen = _within(draw.permutation(len(starts)), lengths, longest)
-        rows = [text.padded(starts[n : n + 1], lengths[n : n + 1], 0)[0] for n in chosen]
-        read = [_inputs(run, tuple(row.tolist())) for row in rows]
-        total, aligned = len(starts), {}
+        total = len(starts)
         noun = "documents" if total == text.documents.shape[1] else f"pieces of up to {longest} tokens"
+        numbers = _within(draw.permutation(total), lengths, longest)
+        rows = (text.padded(starts[n : n + 1], lengths[n : n + 1], 0)[0] for n in numbers)
+        read = [_inputs(run, tuple(row.tolist())) for row in rows]
     read = [one for one in read if min(map(len, one.sides)) > 1]
     if not read:
         raise UsageError(f"No text of {part} has two tokens", "name longer texts with --on")
     few, seed = (f"{len(read):,}", "") if len(read) == total else (f"{len(read):,} of {total:,}", f" (seed {_SEED})")
-    return Material(f"{few} {noun} of {part}{seed}", tuple(read), tuple(sources) == (DEFAULT["text"],), aligned)
+    aligned = _aligned(run, read) if labelled else {}
+    return Material(f"{few} {noun} of {part}{seed}", tuple(read), sources == (DEFAULT["text"],), aligned)
 
 
-def _inputs(run: LoadedRun, ids: tuple[int, ...]) -> Inputs:
-    return Inputs(encoder=ids) if run.architecture == "encoder" else Inputs(decoder=ids)
+def _inputs(run: LoadedRun, *sides: tuple[int, ...]) -> Inputs:
+    return Inputs(None, *sides) if run.architecture == "decoder" else Inputs(*sides)
 
 
 def surface(tokenizer: Tokenizer, ids: Sequence[int]) -> Surface:
@@ -181,14 +159,11 @@ def require_trained_on(run: LoadedRun, kind: Literal["text", "pairs"], knows: st
     corpus = DEFAULT[kind]
     if run.recipe.origin.source or (run.recipe.data.source or corpus) != corpus:
         raise UsageError(f"{run.directory.path} was not trained on {corpus}, whose grammar knows {knows}", remedy)
-    if (
-        dataset_fingerprint(open_split(run.recipe.data, kind), run.tokenizer)
-        != read_run_data(run.directory.data).fingerprint
-    ):
+    today = dataset_fingerprint(open_split(run.recipe.data, kind), run.tokenizer)
+    if today != read_run_data(run.directory.data).fingerprint:
         raise UsageError(f"{corpus} has changed since {run.directory.path} was trained on it", remedy)
 
 
-SENSES: tuple[Sense, Sense] = ("river", "money")
 _KINDS: dict[str, AttentionKind] = {"decoder": "decoder_self", "encoder": "encoder_self"}
 BISHOP = ("I swam across the river to get to the other bank.", "I walked across the road to get cash from the bank.")
 """Bishop, Deep Learning (2024), chapter 12."""
@@ -214,10 +189,15 @@ class BankText:
         """The place of "bank", or of its last token."""
         return self.places[self.of.bank][-1]
 
+    @property
+    def deciding(self) -> list[str]:
+        """The words that decide its sense."""
+        return [self.of.word(number) for number in self.of.deciding]
+
 
 def find_bank(
     run: LoadedRun, training: int = 100, held_out: int = 120, place: tuple[int, int | None] | None = None
-) -> BankFound:
+) -> records.BankFound:
     """Choose the head that finds most deciding words of the sense it is worse at, on so many `training` sentences of
     each sense, and for each word that decides in Bishop's sentences the head that finds it; measure them on `held_out`
     ones, of which none is in a training story, and compare the vectors of "bank" there. `place`: choose the first head
@@ -226,37 +206,35 @@ def find_bank(
     _require_reader(run)
     chosen_kinds(run, None, place)
     known = [one for story in _training_stories(run) for one in bank_sentences(story)]
-    unseen = list(_unseen(run, {one.sentence for one in known}))
-    measured_on, kind = _readings(run, unseen, held_out), _KINDS[run.architecture]
-    on_chosen, on_measured = (
-        [_hits(run, texts) for texts in of.values()] for of in (_readings(run, known, training), measured_on)
-    )
+    seen = {one.sentence for one in known}
+    others = islice(stories(run.recipe.data.seed + HELD_OUT_SEED), _MOST_STORIES)
+    unseen = [one for story in others for one in bank_sentences(story) if one.sentence not in seen]
+    measured_on, chosen_on = _readings(run, unseen, held_out), _readings(run, known, training)
+    on_chosen, on_measured = ([_hits(run, texts) for texts in of.values()] for of in (chosen_on, measured_on))
     first = best_head(np.minimum(*(hits.mean(axis=0) for hits in on_chosen)), place)
     asked = (sentence for text in BISHOP for sentence in bank_sentences(text))
     lecture = [reading for sentence in asked if (reading := read(run, sentence)) is not None]
-    underlined = {one.of.word(number): None for one in lecture for number in one.of.deciding}
+    underlined = dict.fromkeys(word for one in lecture for word in one.deciding)
     words = tuple(found for word in underlined if (found := _word_found(run, word, (known, unseen), first)) is not None)
-
-    def reads(one: BankText) -> Iterator[HeadReads]:
-        """The head, and those of the sentence's own words."""
-        own = [found.head for found in words if found.word in map(one.of.word, one.of.deciding)]
-        for head in dict.fromkeys([Head(kind, *first), *own]):
-            yield HeadReads(head, _bank_example(run, one, (head.layer, head.head)))
-
-    return BankFound(
-        Head(kind, *first),
-        training=SenseShares(*(_share(hits, first) for hits in on_chosen)),
-        held_out=SenseShares(*(_share(hits, first) for hits in on_measured)),
+    best = Head(_KINDS[run.architecture], *first)
+    return records.BankFound(
+        best,
+        training=records.SenseShares(*(_share(hits, first) for hits in on_chosen)),
+        held_out=records.SenseShares(*(_share(hits, first) for hits in on_measured)),
         chance=float(np.mean([len(one.of.deciding) / len(_visible(one)) for of in measured_on.values() for one in of])),
         words=words,
-        lecture=tuple(read for one in lecture for read in reads(one)),
+        lecture=tuple(
+            records.HeadReads(head, _bank_example(run, one, (head.layer, head.head)))
+            for one in lecture
+            for head in dict.fromkeys([best, *(found.head for found in words if found.word in one.deciding)])
+        ),
         vectors=_vectors(run, measured_on, lecture),
     )
 
 
 def _word_found(
     run: LoadedRun, word: str, parts: tuple[list[BankSentence], list[BankSentence]], first: tuple[int, ...]
-) -> WordFound | None:
+) -> records.WordFound | None:
     """The head that most often gives this word the most where it decides, chosen on sentences of training stories and
     measured on others, the `first` one rather than an equal; None where none of them has it."""
     hits = []
@@ -268,7 +246,7 @@ def _word_found(
         hits.append(_hits(run, texts, word))
     chosen = hits[0].mean(axis=0)
     place = first if chosen[first] == chosen.max() else best_head(chosen)
-    return WordFound(word, Head(_KINDS[run.architecture], *place), *(_share(of, place) for of in hits))
+    return records.WordFound(word, Head(_KINDS[run.architecture], *place), *(_share(of, place) for of in hits))
 
 
 def require_bank_sentences(run: LoadedRun) -> None:
@@ -279,12 +257,10 @@ def require_bank_sentences(run: LoadedRun) -> None:
 
 def read(run: LoadedRun, sentence: BankSentence) -> BankText | None:
     """A sentence with the story before it as training has them; None where the context does not hold them."""
-    text = spelled_at(run.tokenizer, sentence.text, sentence.words)
+    text = measure.spelled_at(run.tokenizer, sentence.text, sentence.words)
     ids = query_ids(_KINDS[run.architecture], framed(run, text.ids))
-    if len(ids) > run.config.model.max_seq_len:
-        return None
-    places = tuple(tuple(1 + place for place in word) for word in text.places)
-    return BankText(sentence, ids, places)
+    read = BankText(sentence, ids, tuple(tuple(1 + place for place in word) for word in text.places))
+    return read if len(ids) <= run.config.model.max_seq_len else None
 
 
 def _hits(run: LoadedRun, texts: Iterable[BankText], word: str | None = None) -> NDArray[np.bool_]:
@@ -303,18 +279,18 @@ def _share(hits: NDArray[np.bool_], place: tuple[int, ...]) -> Share:
 
 def _weights(run: LoadedRun, reading: BankText, words: Iterable[int]) -> WordWeights:
     """What every head gives these words from "bank". Shape: (L, H, W)."""
-    weights = kind_weights(run, _inputs(run, reading.ids), _KINDS[run.architecture])
-    return on_words(weights[:, :, reading.row], [reading.places[word] for word in words])
+    weights = measure.kind_weights(run, _inputs(run, reading.ids), _KINDS[run.architecture])
+    return measure.on_words(weights[:, :, reading.row], [reading.places[word] for word in words])
 
 
 def _vectors(
     run: LoadedRun, readings: dict[Sense, list[BankText]], lecture: Sequence[BankText]
-) -> tuple[BankVectors, ...]:
+) -> tuple[records.BankVectors, ...]:
     """Cosines of the vectors of "bank" at every depth, of two sentences that different words decide."""
-    texts = [one for sense in SENSES for one in readings[sense]]
+    texts = [one for of_sense in readings.values() for one in of_sense]
     streams = np.stack([_streams(run, one) for one in (*texts, *lecture)], axis=1)  # (L + 1, N + 2, D)
     streams /= np.linalg.norm(streams, axis=-1, keepdims=True)
-    words = [{one.of.word(number) for number in one.of.deciding} for one in texts]
+    words = [set(one.deciding) for one in texts]
     apart = np.array([[not one & other for other in words] for one in words])
     is_river = np.array([one.of.sense == "river" for one in texts])
     same, nobody = is_river[:, None] == is_river, ~apart.any(axis=1)
@@ -327,7 +303,7 @@ def _vectors(
         river, money, between = (float(cosines[kind].mean()) if kind.any() else None for kind in kinds)
         hits = None if are_equal else Share.of((is_river[nearest] == is_river)[~nobody].tolist())
         pair = float(every[-2] @ every[-1]) if len(lecture) == 2 else None
-        found.append(BankVectors(depth, river, money, between, nearest=hits, lecture=pair))
+        found.append(records.BankVectors(depth, river, money, between, nearest=hits, lecture=pair))
     return tuple(found)
 
 
@@ -344,15 +320,9 @@ def _visible(reading: BankText) -> list[int]:
     return [number for number in reading.of.content() if number <= reading.of.bank]
 
 
-def _unseen(run: LoadedRun, seen: set[str]) -> Iterator[BankSentence]:
-    """Sentences of other stories than the run's, none of which is in `seen`."""
-    for story in islice(stories(run.recipe.data.seed + HELD_OUT_SEED), _MOST_STORIES):
-        yield from (one for one in bank_sentences(story) if one.sentence not in seen)
-
-
 def _readings(run: LoadedRun, sentences: Iterable[BankSentence], count: int) -> dict[Sense, list[BankText]]:
     """The first sentences of each sense that are asked about."""
-    found: dict[Sense, list[BankText]] = {sense: [] for sense in SENSES}
+    found: dict[Sense, list[BankText]] = {"river": [], "money": []}
     for one in sentences:
         if one.contested and len(found[one.sense]) < count and (reading := read(run, one)) is not None:
             found[one.sense].append(reading)
@@ -371,16 +341,14 @@ def _require_reader(run: LoadedRun) -> None:
 
 
 def _training_stories(run: LoadedRun) -> Iterator[str]:
-    for document in open_split(run.recipe.data, "text").only("train"):
-        assert isinstance(document, str)
-        yield document
+    return map(str, open_split(run.recipe.data, "text").only("train"))
 
 
 def _bank_example(run: LoadedRun, reading: BankText, place: tuple[int, ...]) -> ReadSentence:
     sentence, until = reading.of, range(reading.of.bank + 1)
-    given = _weights(run, reading, until)[place]
-    hit = max(_visible(reading), key=lambda word: float(given[word])) in sentence.deciding
-    return ReadSentence(tuple(map(sentence.word, until)), tuple(given.tolist()), "bank", sentence.deciding, hit)
+    given = _weights(run, reading, until)[place].tolist()
+    hit = max(_visible(reading), key=given.__getitem__) in sentence.deciding
+    return ReadSentence(tuple(map(sentence.word, until)), tuple(given), "bank", sentence.deciding, hit)
 
 
 @dataclass(frozen=True)
@@ -401,7 +369,7 @@ class _Word:
 
 def find_alignment(
     run: LoadedRun, training_pairs: int = 200, held_out_pairs: int = 300, place: tuple[int, int | None] | None = None
-) -> AlignmentFound:
+) -> records.AlignmentFound:
     """Choose the head that finds most words of training pairs, and measure it on held-out pairs; `place` as in
     `find_bank`. A UsageError where the run is no translator of builtin:pt-en, or has no such layer or head."""
     require_translator(run)
@@ -423,7 +391,7 @@ def find_alignment(
         weights = tuple(word.weights[layer, head].tolist())
         return ReadSentence(word.sources, weights, word.text, word.right, bool(word.hits()[layer, head]))
 
-    return AlignmentFound(
+    return records.AlignmentFound(
         Head("cross", layer, head),
         training_pairs,
         share(training),
@@ -446,23 +414,15 @@ def require_translator(run: LoadedRun) -> None:
 
 def _words(run: LoadedRun, pair: PtEnPair) -> list[_Word]:
     """The target words that the grammar aligned, each read on the row that predicts it."""
-    source, target = spelled(run.tokenizer, pair.source), spelled(run.tokenizer, pair.target)
-    weights = kind_weights(run, framed(run, source.ids, target.ids), "cross")
-    rows, places = cross_places(run, source, target)
+    source, target = measure.spelled(run.tokenizer, pair.source), measure.spelled(run.tokenizer, pair.target)
+    weights = measure.kind_weights(run, framed(run, source.ids, target.ids), "cross")
+    rows, places = measure.cross_places(run, source, target)
     words = []
     for number, (text, row) in enumerate(zip(target.words, rows, strict=True)):
         right = tuple(i for i, j in pair.alignment if j == number)
         if right and row is not None:
-            on, crosses = on_words(weights[:, :, row], places), _is_reordered(pair, number)
+            on = measure.on_words(weights[:, :, row], places)
+            # It comes from behind the source of a later word, or from before that of an earlier one.
+            crosses = any((j - number) * (i - own) < 0 for own in right for i, j in pair.alignment)
             words.append(_Word(text, number, right, sources=source.words, weights=on, reordered=crosses))
     return words
-
-
-def _is_reordered(pair: PtEnPair, number: int) -> bool:
-    """Whether the word comes from behind the source of a later word, or from before that of an earlier one."""
-    return any(
-        (j < number and i > own) or (j > number and i < own)
-        for own, target in pair.alignment
-        if target == number
-        for i, j in pair.alignment
-    )

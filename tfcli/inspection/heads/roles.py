@@ -10,6 +10,7 @@ Shape legend: H heads, T queries, S keys, R roles, U texts.
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -112,6 +113,7 @@ _RESTING = ("first token", "end mark")  # a head that looks for something rests 
 _BESIDE = 0.2
 _FEWEST = 3  # rows of a query token, for it to have a role
 _FAVOURITES = 3
+_FIGURES = ("entropy", "entropy_share", "sharpness", "distance", "induction", "duplicate", "in_order")
 _EARLIER, _LETTERS = 0.002, 0.05  # of two rows, the example is the one with less before it, and a word
 
 _BREAK = re.compile(r"(?<=[.!?…。！？])[\"”']?\s+|(?<=[.!?][\"”'])\s+|\n+")
@@ -172,14 +174,11 @@ def heads_on(
 
 def _search(run: LoadedRun) -> str | None:
     """What `inspect heads --find` can look for in a run."""
-    try:
-        if run.architecture == "encoder-decoder":
-            require_translator(run)
-            return "alignment"
-        require_bank_sentences(run)
-    except UsageError:
-        return None
-    return "bank"
+    translates = run.architecture == "encoder-decoder"
+    with suppress(UsageError):
+        (require_translator if translates else require_bank_sentences)(run)
+        return "alignment" if translates else "bank"
+    return None
 
 
 _Naming = tuple[str, tuple[str, ...], RoleShare | None, str | None, tuple[RoleShare, ...]]
@@ -213,10 +212,8 @@ class _Layer:
 
     def __init__(self, roles: tuple[str, ...]) -> None:
         self._roles = roles
-        self._texts: list[_Text] = []
-        self._shares: list[NDArray[np.float32]] = []
-        self._largest: list[NDArray[np.float32]] = []
-        self._figures: list[dict[str, PerHead]] = []
+        self._texts, self._figures = list[_Text](), list[dict[str, PerHead]]()
+        self._shares, self._largest = list[NDArray[np.float32]](), list[NDArray[np.float32]]()
         self._received: dict[str, PerHead] = {}
         self._pairs: dict[int, dict[tuple[str, str], float]] = {}  # above chance, a head
 
@@ -230,7 +227,14 @@ class _Layer:
         self._texts.append(replace(text, meant=np.empty(0, np.float32)))  # which is large
         self._shares.append(np.matmul(weights.transpose(1, 0, 2).astype(np.float32), text.meant))
         self._largest.append((weights.max(-1) - 1 / text.visible).T.astype(np.float32))
-        self._figures.append(_figures(kind, weights, text.mask))
+        figures = {"entropy": measure.entropy(weights), "sharpness": measure.sharpness(weights)}
+        if largest := measure.largest_entropy(text.mask):  # where every query sees one key, there is nothing to share
+            figures["entropy_share"] = figures["entropy"] / largest
+        if kind != "cross":
+            figures["distance"] = measure.distance(weights)
+        elif weights.shape[1] > 1:
+            figures["in_order"] = measure.in_order(weights)
+        self._figures.append(figures)
         for name, received in zip(text.keys, weights.sum(1).T, strict=True):
             self._received[name] = self._received.get(name, 0.0) + received
         for head, (keys, above) in enumerate(zip(weights.argmax(-1), self._largest[-1].T, strict=True)):
@@ -278,14 +282,11 @@ class _Layer:
     def _best(self, head: int, role: str, at: Container[str]) -> tuple[int, int]:
         rows = []
         for number, text in enumerate(self._texts):
-            if role == NO_ROLE:
-                value = self._largest[number][:, head].copy()
-            else:
+            value = self._largest[number][:, head].copy()
+            if role != NO_ROLE:
                 column = self._roles.index(role)
-                value = self._shares[number][:, head, column] - text.chance[:, column]
-                value[~text.seen[:, column]] = -np.inf
-                if at:
-                    value[[query not in at for query in text.queries]] = -np.inf
+                meant = text.seen[:, column] & [not at or query in at for query in text.queries]
+                value = np.where(meant, self._shares[number][:, head, column] - text.chance[:, column], -np.inf)
             value += _LETTERS * np.array([query.strip(" ")[:1].isalpha() for query in text.queries])
             value -= _EARLIER * np.arange(len(value))
             rows.append((value.max(), -number, int(value.argmax())))
@@ -318,16 +319,13 @@ class _Layer:
         self, place: Head, naming: _Naming, copied: Mapping[str, PerHead], shown: HeadExample
     ) -> HeadStatistics:
         """Everything about a head."""
-        kind, layer, head = place.kind, place.layer, place.head
-        names = dict.fromkeys(name for one in self._figures for name in one)
-        figures = {name: np.mean([one[name][head] for one in self._figures if name in one]) for name in names}
-        figures |= {name: column[head] for name, column in copied.items()}
-        values = ("entropy", "entropy_share", "sharpness", "distance", "induction", "duplicate", "in_order")
-        rows, pairs = sum(len(text.queries) for text in self._texts), self._pairs[head]
-        received = {name: float(own[head]) / rows for name, own in self._received.items()}
+        measured = [(name, column[place.head]) for one in (*self._figures, copied) for name, column in one.items()]
+        figures = ([value for name, value in measured if name == key] for key in _FIGURES)
+        rows, pairs = sum(len(text.queries) for text in self._texts), self._pairs[place.head]
+        received = {name: float(own[place.head]) / rows for name, own in self._received.items()}
         return HeadStatistics(
-            *(kind, layer, head, *naming),
-            *(float(figures[name]) if name in figures else None for name in values),  # type: ignore[call-arg, arg-type]
+            *(place.kind, place.layer, place.head, *naming),
+            *(float(np.mean(one)) if one else None for one in figures),  # type: ignore[call-arg, arg-type]
             tuple(sorted(received.items(), key=lambda one: -one[1])[:_FAVOURITES]),
             tuple(sorted(pairs, key=lambda pair: -pairs[pair])[:_FAVOURITES]),
             shown,
@@ -337,16 +335,6 @@ class _Layer:
 def _holds(one: RoleShare | None) -> bool:
     """Whether a role that was chosen elsewhere is there on these texts, too."""
     return one is not None and (one.low is None or one.low > one.chance) and one.above_chance >= _HELD
-
-
-def _figures(kind: AttentionKind, weights: measure.Weights, mask: NDArray[np.bool_]) -> dict[str, PerHead]:
-    """Statistics of a layer's heads on one text, of weights (H, T, S) and a mask (T, S)."""
-    found = {"entropy": measure.entropy(weights), "sharpness": measure.sharpness(weights)}
-    if largest := measure.largest_entropy(mask):  # where every query sees one key, there is nothing to share
-        found["entropy_share"] = found["entropy"] / largest
-    if kind != "cross":
-        return found | {"distance": measure.distance(weights)}
-    return found | ({"in_order": measure.in_order(weights)} if weights.shape[1] > 1 else {})
 
 
 def example(run: LoadedRun, kind: AttentionKind, inputs: Inputs, query: int, key: int, weight: float) -> HeadExample:

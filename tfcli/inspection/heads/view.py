@@ -3,13 +3,12 @@
 import shlex
 import tomllib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.padding import Padding
 from rich.segment import Segment
 from rich.style import Style
 from rich.table import Table
@@ -27,10 +26,10 @@ from tfcli.inspection.heads import (
     AlignmentFound,
     BankFound,
     Head,
+    HeadReads,
     HeadsRecord,
     HeadStatistics,
     ReadSentence,
-    RoleShare,
     SenseShares,
     Share,
 )
@@ -42,7 +41,6 @@ _AT = 4  # words that are named
 _SPREAD = 0.8
 _NEARLY_ALL = 0.9
 _FAR = 90  # characters between query and key that are shown
-_MARKS = "«from here» it looks [there], with that weight"
 
 _TEXTS = tomllib.loads((files(__package__) / "words.toml").read_text("utf-8"))
 _ROLE_WORDS: dict[str, str] = _TEXTS["roles"]
@@ -70,19 +68,17 @@ class HeadsView(View[HeadsRecord]):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record, brush = self.record, brush_for(console, WEIGHTS)
-        order = {"role": "clearest roles first", "layer": "by layer"}.get(self.sort)
+        orders = {"role": "clearest roles first", "layer": "by layer"}
         apart = "; roles were chosen on one half of them and measured on the other" if record.chosen_apart else ""
-        yield from heading(
-            f"Attention heads · which does what · {order or 'by ' + self.sort.replace('_', ' ')}",
-            f"{plural(len(record.heads), 'head')}, measured on {record.measured_on}, "
-            f"{plural(record.tokens, 'token')}{apart}",
-        )
-        kinds = {head.kind: None for head in record.heads}
+        of = f"{plural(len(record.heads), 'head')}, measured on {record.measured_on}, {plural(record.tokens, 'token')}"
+        order = orders.get(self.sort, f"by {self.sort.replace('_', ' ')}")
+        yield from heading(f"Attention heads · which does what · {order}", of + apart)
+        kinds = dict.fromkeys(head.kind for head in record.heads)
         parts = {kind: ranked([head for head in record.heads if head.kind == kind], self.sort) for kind in kinds}
         for kind, heads in parts.items():
             yield from heading(f"\n{KIND_NAMES[kind]}")
             yield _told(heads, brush)
-        yield from dim(f"\nlayer.head, both from 0; {_MARKS}")
+        yield from dim("\nlayer.head, both from 0; «from here» it looks [there], with that weight")
         shown: dict[_Column, None] = {}
         for kind, heads in parts.items():
             own = [column for column in _COLUMNS if any(_value(head, column) is not None for head in heads)]
@@ -91,10 +87,10 @@ class HeadsView(View[HeadsRecord]):
             yield from heading(f"\n{KIND_NAMES[kind]} in figures")
             names = " " * _HEAD + "".join(fit(column.heading, _COLUMN, "right") for column in columns)
             yield Text(names, style="dim", no_wrap=True)
-            widths = [_COLUMN] * len(columns)
             for head in heads:
                 texts, painted = zip(*(_cell(_value(head, column), column) for column in columns), strict=True)
-                yield from labelled_row(fit(head.place, _HEAD), texts, painted, widths, brush, before=1, faint="–")
+                widths, name = [_COLUMN] * len(columns), fit(head.place, _HEAD)
+                yield from labelled_row(name, texts, painted, widths, brush, before=1, faint="–")
                 yield Segment.line()
         yield Text()
         if brush.in_color:
@@ -107,68 +103,14 @@ class HeadsView(View[HeadsRecord]):
             yield from dim(f"ind, dup: on {copies}, read twice in a row (Olsson et al. 2022)")
 
 
-class HeadsExplained(View[HeadsRecord]):
-    """A paragraph a head, as one would say it to a friend."""
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        brush = brush_for(console, WEIGHTS)
-        for number, head in enumerate(self.record.heads):
-            space, place = "\n" if number else "", f"layer {head.layer}, head {head.head}"
-            yield from heading(f"{space}Head {head.place} · {KIND_NAMES[head.kind]}, {place}")
-            yield Text(explained(self.record, head))
-            yield Padding(_sentence(head, brush), (0, 0, 0, 2))
-            yield from dim(_MARKS)
-
-
-def explained(record: HeadsRecord, head: HeadStatistics) -> str:
-    """What a head mostly looks at, how often against chance, where else it looks, and what is not sure."""
-    does, one = head.does, head.example
-    apart = "one text is little, and what it looks at was chosen on the same text"
-    if record.chosen_apart:
-        apart = "what it looks at was chosen on one half of them and measured on the other"
-        apart += " (in brackets: where 95 % of resamples have it)" if does else ""
-    query = printable(one.text[slice(*one.query)])
-    key = printable((one.text if one.source is None else one.source)[slice(*one.key)])
-    if does is None:
-        told = (
-            f"This head has {NO_ROLE}: nothing that was looked for gets much more of its attention than chance would "
-            f"give it. What it does: {_instead(head)}."
-        )
-    else:
-        where = "" if not head.at else f" from {_at(head)} ({_whole(does.coverage)} of all tokens)"
-        told = (
-            f"This head {_adverb(does)} looks at {_words(head, does.role)}{where}: that gets {_whole(does.share)} of "
-            f"its attention{_span(does)}, and from a head that looked at everything alike it would get "
-            f"{_whole(does.chance)}."
-        )
-        if does.coverage < _NEARLY_ALL and not head.at:
-            told += f" {_whole(does.coverage)} of the tokens have such a thing to look at."
-    if (rest := head.of(head.beside)) is not None:
-        told += f" Else it rests on {_words(head, rest.role)} ({_whole(rest.share)} of all its attention)."
-    return (
-        f"{told} Measured on {record.measured_on}, {plural(record.tokens, 'token')}; {apart}. What this does not say: "
-        f"what the model makes of it, and whether it looks there in texts of another kind. "
-        f"{'A clear case' if does else 'An example'}: from “{query}” it gives {_whole(one.weight)} to “{key}”."
-    )
-
-
-def commands(
-    record: HeadsRecord, *, explained: bool, weights: Sequence[str] = (), measured: Sequence[str] = (), text: str = ""
-) -> Iterator[str]:
-    """What to type next, each on one line: to see the heads that were explained, else to have one explained; with the
-    options that chose the weights, and those that chose what was measured on beside the TEXT."""
-    if explained:
-        for head in record.heads:
-            one, place = head.example, ["--layer", str(head.layer), "--head", str(head.head)]
-            target = [] if one.target is None else [f"--target={one.target}", "--kind", head.kind]
-            words = shlex.join([*place, *target, *weights, "--", record.run, one.prompt])
-            yield f"See {head.place}: tfcli inspect attention {words}"
-    else:
-        head = ranked(record.heads, "role")[0]
-        kind = ["--kind", head.kind] if len({one.kind for one in record.heads}) > 1 else []
-        options = ["--head", head.place, *kind, "--explain", *weights, *measured]
-        said = shlex.join([*options, "--", record.run, text] if text else [record.run, *options])
-        yield f"In words: tfcli inspect heads {said}"
+def commands(record: HeadsRecord, weights: Sequence[str] = ()) -> Iterator[str]:
+    """What to type next, each on one line: to see the clearest head, and to look for the one that does a job; with the
+    options that chose the weights."""
+    head = ranked(record.heads, "role")[0]
+    one, place = head.example, ["--layer", str(head.layer), "--head", str(head.head)]
+    target = [] if one.target is None else [f"--target={one.target}", "--kind", head.kind]
+    see = shlex.join([*place, *target, *weights, "--", record.run, one.prompt])
+    yield f"See {head.place}: tfcli inspect attention {see}"
     if record.finder:
         what = {"bank": "tells the banks apart", "alignment": "aligns words"}[record.finder]
         found = shlex.join([record.run, "--find", record.finder, *weights])
@@ -207,11 +149,13 @@ def _told(heads: Sequence[HeadStatistics], brush: Brush) -> Table:
         if does is None:
             line = Text.assemble((NO_ROLE, "bold"), f": {_instead(head)}")
         else:
-            role = f"{_adverb(does)} {_words(head, does.role)}"
-            line = Text.assemble((role, "bold"), f" {_whole(does.share)}{_span(does)}, by chance {_whole(does.chance)}")
+            role = f"{'mostly' if does.share >= 0.5 else 'often'} {_words(head, does.role)}"
+            span = "" if does.low is None or does.high is None else f" ({does.low * 100:.0f} to {_whole(does.high)})"
+            line = Text.assemble((role, "bold"), f" {_whole(does.share)}{span}, by chance {_whole(does.chance)}")
             covered = f"{_whole(does.coverage)} of the tokens"
             if head.at:
-                notes.append(f"from {_at(head)}: {covered}")
+                more = f" and {len(head.at) - _AT} more" if len(head.at) > _AT else ""
+                notes.append(f"from {', '.join(map(_token, head.at[:_AT]))}{more}: {covered}")
             elif does.coverage < _NEARLY_ALL:
                 notes.append(f"{covered} have one")
         if (rest := head.of(head.beside)) is not None:
@@ -242,14 +186,9 @@ def _marked(text: str, *marks: tuple[tuple[int, int], str, str, Style | str]) ->
         between = printable(text[at:start])
         if at and len(between) > _FAR:
             between = f"{between[: _FAR // 2].rsplit(' ', 1)[0]} … {between[-_FAR // 2 :].split(' ', 1)[-1]}"
-        marked.append(between)
-        marked.append(f"{before}{printable(text[start:end])}{behind}", style)
+        marked.append(between).append(f"{before}{printable(text[start:end])}{behind}", style)
         at = end
     return marked.append(printable(text[at:]))
-
-
-def _adverb(does: RoleShare) -> str:
-    return "mostly" if does.share >= 0.5 else "often"
 
 
 def _words(head: HeadStatistics, role: str) -> str:
@@ -269,12 +208,6 @@ def _instead(head: HeadStatistics) -> str:
     return f"{told} (entropy {_whole(even)} of the largest); most goes to {most}; mainly {pairs}"
 
 
-def _at(head: HeadStatistics) -> str:
-    """The query tokens of a role, the first few by name."""
-    named = ", ".join(map(_token, head.at[:_AT]))
-    return f"{named} and {len(head.at) - _AT} more" if len(head.at) > _AT else named
-
-
 def _token(token: str) -> str:
     """In quotation marks, without the space before it.
 
@@ -282,10 +215,6 @@ def _token(token: str) -> str:
     ('“bank”', '“·”')
     """
     return f"“{shortened(token_label(token.strip(' ') or token), _TOKEN)}”"
-
-
-def _span(does: RoleShare) -> str:
-    return "" if does.low is None or does.high is None else f" ({does.low * 100:.0f} to {_whole(does.high)})"
 
 
 def _whole(share: float) -> str:
@@ -299,11 +228,9 @@ def _value(head: HeadStatistics, column: _Column) -> float | None:
 
 def _cell(value: float | None, column: _Column) -> tuple[str, int]:
     """What stands in it, and the level of its colour."""
-    if value is None:
-        return "–", NO_VALUE
-    if column.share:
+    if value is not None and column.share:
         return _number(value), _level(value)
-    return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}", NO_VALUE
+    return "–" if value is None else f"{value:.{1 if value >= 9.995 else 2}f}", NO_VALUE
 
 
 def _level(share: float) -> int:
@@ -316,17 +243,13 @@ def _number(value: float) -> str:
 
 
 _SHOWN_FROM, _DEPTH = 0.05, 14
-_QUERY = {
-    "decoder_self": "From 'bank': the row of the token that is read, from which the next one is predicted.",
-    "encoder_self": "From 'bank': the row of the token that is read.",
-}
 
 
 class AlignmentView(View[AlignmentFound]):
     """The cross-attention head that aligns words."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        record = self.record
+        record, brush = self.record, brush_for(console, WEIGHTS)
         held_out = f"words of {plural(record.held_out_pairs, 'sentence')} that training never had"
         facts = (
             _counted("held out", record.held_out, held_out),
@@ -338,7 +261,14 @@ class AlignmentView(View[AlignmentFound]):
         )
         yield from heading(f"Which head aligns words · {_name(record.head)}", _TEXTS["find"]["aligned"], "")
         yield Facts("Words found", facts)
-        yield from _sentences("Words that change their place", "→", record.examples, brush_for(console, WEIGHTS))
+        yield from heading("\nWords that change their place")
+        for one in record.examples:
+            query, verdict = (printable(one.query), "bold"), "✓" if one.hit else "✗"
+            yield Text.assemble(_weighed_words(one, brush), " → ", query, f"  {verdict}")
+        if brush.in_color:
+            yield from scale_bar("0", "1", brush)
+        indent, right = ("  ", "underlined") if brush.in_color else ("", "in brackets")
+        yield from dim(f"{indent}weight of a word, as a number from .05 up; {right}: the right one")
 
 
 class BankView(View[BankFound]):
@@ -346,31 +276,27 @@ class BankView(View[BankFound]):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record, brush = self.record, brush_for(console, WEIGHTS)
+        predicts = ", from which the next one is predicted" if record.head.kind == "decoder_self" else ""
         yield from heading(
             f"Which head tells the banks apart · {_name(record.head)}",
-            f"{_QUERY[record.head.kind]} {_TEXTS['find']['decided']}",
+            f"From 'bank': the row of the token that is read{predicts}. {_TEXTS['find']['decided']}",
             "",
         )
-        of = ("sentences that no training story has", "sentences of training stories")
-        facts = [
-            _counted(f"{sense}{what}", share, note)
-            for what, shares, note in (("", record.held_out, of[0]), (", chosen on", record.training, of[1]))
-            for sense, share in vars(shares).items()
-        ]
+        parts = (
+            ("", record.held_out, "sentences that no training story has"),
+            (", chosen on", record.training, "sentences of training stories"),
+        )
+        facts = [_counted(sense + what, share, of) for what, both, of in parts for sense, share in vars(both).items()]
         facts.append(Fact("chance", percent(record.chance), "any content word"))
         for one in record.words:
-            count = f"{exact(one.held_out.hits)} of {exact(one.held_out.count)}"
-            note = f"head {_place_of(one.head)}: {count} held-out sentences it decides"
-            facts.append(Fact(f"“{one.word}”", percent(one.held_out.value), note))
+            fact = _counted(f"“{one.word}”", one.held_out, "held-out sentences it decides")
+            facts.append(replace(fact, note=f"head {one.head.place}: {fact.note}"))
         yield Facts("Words found", facts)
         if record.lecture:
             yield from heading("\nBishop's two sentences, which no training story has: weights from 'bank'")
             yield from dim("in brackets: the words that decide; rest: what tokens beside the words get, such as <s>")
         for _, reads in groupby(record.lecture, lambda one: one.sentence.words):
-            for number, read in enumerate(reads):
-                if number == 0:
-                    yield _lecture_words(read.sentence)
-                yield from _lecture_row(_place_of(read.head), read.sentence, brush)
+            yield from _lecture(tuple(reads), brush)
         yield from heading("\nThe vector of 'bank', layer by layer", _TEXTS["find"]["vectors"], "")
         yield Text(f"{'':{_DEPTH}}   river   money  between  nearest   Bishop's two", style="bold dim")
         for depth in record.vectors:
@@ -380,43 +306,33 @@ class BankView(View[BankFound]):
             yield Text(f"{name:{_DEPTH}}{cosines} {nearest:>8} {_cosine(depth.lecture):>14}", no_wrap=True)
 
 
-def _place_of(head: Head) -> str:
-    return f"{head.layer}.{head.head}"
-
-
 def _cosine(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
 
 
-def _widths(one: ReadSentence) -> list[int]:
-    """Of each word, in brackets where it decides, and of the rest."""
-    return [max(4, len(printable(word)) + 1 + 2 * (n in one.right)) for n, word in enumerate(one.words)] + [6]
-
-
-def _lecture_words(one: ReadSentence) -> Text:
-    """The sentence word for word, to stand over its weights."""
+def _lecture(reads: Sequence[HeadReads], brush: Brush) -> RenderResult:
+    """A sentence word for word over what each head gives every word, and what is between and before them."""
+    one = reads[0].sentence
     words = [f"[{printable(word)}]" if n in one.right else printable(word) for n, word in enumerate(one.words)]
-    cells = (f"{word:>{width}}" for word, width in zip((*words, "rest"), _widths(one), strict=True))
-    return Text(f"\n{'':{_HEAD - 1}}{''.join(cells)}", style="bold")
-
-
-def _lecture_row(name: str, one: ReadSentence, brush: Brush) -> Iterator[Segment]:
-    """A head's weights on every word, and on what is between and before them."""
-    values = [*one.weights, max(0.0, 1 - sum(one.weights))]
-    painted = [_level(value) for value in values]
-    yield from labelled_row(
-        f"{name:<{_HEAD - 1}}", [_number(value) for value in values], painted, _widths(one), brush, before=1
-    )
-    yield Segment.line()
+    widths = [*(max(4, len(word) + 1) for word in words), 6]
+    cells = (f"{word:>{width}}" for word, width in zip((*words, "rest"), widths, strict=True))
+    yield Text(f"\n{'':{_HEAD - 1}}{''.join(cells)}", style="bold")
+    for read in reads:
+        values = [*read.sentence.weights, max(0.0, 1 - sum(read.sentence.weights))]
+        name, texts, painted = f"{read.head.place:<{_HEAD - 1}}", [*map(_number, values)], [*map(_level, values)]
+        yield from labelled_row(name, texts, painted, widths, brush, before=1)
+        yield Segment.line()
 
 
 def found_table(record: AlignmentFound | BankFound) -> CsvTable:
     """A row a figure, and where it has two, a sense."""
-    place, rows = tuple(vars(record.head).values()), list[tuple[Any, ...]]()
+    place, shares = tuple(vars(record.head).values()), dict[str, Share]()
     for name, value in vars(record).items():
-        shares = {f"{name}.{sense}": of for sense, of in vars(value).items()} if isinstance(value, SenseShares) else {}
-        shares |= {name: value} if isinstance(value, Share) else {}
-        rows += [(*place, figure, share.value, share.hits, share.count) for figure, share in shares.items()]
+        if isinstance(value, SenseShares):
+            shares |= {f"{name}.{sense}": share for sense, share in vars(value).items()}
+        elif isinstance(value, Share):
+            shares[name] = value
+    rows = [(*place, name, share.value, share.hits, share.count) for name, share in shares.items()]
     columns = ("kind", "layer", "head", "figure", "share", "found", "of")
     return CsvTable(columns, [*rows, (*place, "chance", record.chance, None, None)])
 
@@ -427,17 +343,6 @@ def _name(head: Head) -> str:
 
 def _counted(name: str, share: Share, of: str) -> Fact:
     return Fact(name, percent(share.value), f"{exact(share.hits)} of {exact(share.count)} {of}")
-
-
-def _sentences(title: str, sign: str, sentences: tuple[ReadSentence, ...], brush: Brush) -> RenderResult:
-    yield from heading(f"\n{title}")
-    for one in sentences:
-        query, verdict = (printable(one.query), "bold"), "✓" if one.hit else "✗"
-        yield Text.assemble(_weighed_words(one, brush), f" {sign} ", query, f"  {verdict}")
-    if brush.in_color:
-        yield from scale_bar("0", "1", brush)
-    indent, right = ("  ", "underlined") if brush.in_color else ("", "in brackets")
-    yield from dim(f"{indent}weight of a word, as a number from .05 up; {right}: the right one")
 
 
 def _weighed_words(one: ReadSentence, brush: Brush) -> Text:

@@ -5,7 +5,8 @@ Shape legend: D model, H heads, Hkv key-value heads, Dh size of a head, F feed-f
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from torch import Tensor, nn
 
@@ -92,20 +93,15 @@ class _Drawn:
 
     def embedding(self, module: TokenEmbedding) -> Block:
         s = self.section
-        matrices = [
-            *self._own("E tokens", module.weight),
-            *self._own("P positions", module.positions if module.has_positions else None),
-            *self._own("segments", module.token_types),
-            *self._norm(module.norm, "norm "),
-        ]
+        tokens = tuple(self._own("E tokens", module.weight))
+        positions = self._own("P positions", module.positions if module.has_positions else None)
+        others = (positions, self._own("segments", module.token_types), self._norm(module.norm, "norm "))
         scale = f"√{s.d_model} · " if module.scale != 1 else ""
         added = " + P[position]" if module.has_positions and not s.concatenated_size else ""
         notes = [f"X = {scale}E[token]{added}"]
-        if not any(matrix.name == "E tokens" for matrix in matrices):
-            notes.append("E: that of the source's embeddings")
-        if module.has_positions:
-            notes.append(f"{s.positions} positions, {_ADDED[s.position_merge]}")
-        return Block("embedding", tuple(notes), tuple(matrices))
+        notes += [] if tokens else ["E: that of the source's embeddings"]
+        notes += [f"{s.positions} positions, {_ADDED[s.position_merge]}"] if module.has_positions else []
+        return _block("embedding", notes, tokens, *others)
 
     def stack(self, module: Stack, name: str) -> StackRecord:
         first = module.layers[0]
@@ -120,60 +116,53 @@ class _Drawn:
             num_layers=len(module.layers),
             sublayers=tuple(self._sublayer(one, residual) for one, residual in sublayers if one and residual),
             positions=self._positions(module.positions),
-            final_norm=None if isinstance(module.final_norm, nn.Identity) else self._norm_block(module.final_norm),
+            final_norm=None if isinstance(module.final_norm, nn.Identity) else self._norms(module.final_norm),
         )
 
     def head(self, module: nn.Module) -> Block:
         if not isinstance(module, Head):
             return Block("head", ("no head: the vectors themselves",), ())
-        before: list[Matrix] = []
+        transform: tuple[Iterator[Matrix], ...] = ()
         if isinstance(module, TransformHead):
-            before = [*self._linear("W transform", module.transform), *self._norm(module.norm, "norm ")]
-        own = list(self._own("U", module.weight, turned=True))
+            transform = self._linear("W transform", module.transform), self._norm(module.norm, "norm ")
+        own = tuple(self._own("U", module.weight, turned=True))
         scale = f" / √{self.section.d_model}" if module.scale != 1 else ""
         logits = f"logits = {'h U' if own else 'h Eᵀ'}{scale}{' + b' * (module.bias is not None)}"
-        return Block("head", (logits,), (*before, *own, *self._own("bias", module.bias)))
+        return _block("head", [logits], *transform, own, self._own("bias", module.bias))
 
     def _sublayer(self, module: MultiHeadAttention | FeedForward, residual: Residual) -> Sublayer:
         block = self._attention(module) if isinstance(module, MultiHeadAttention) else self._feed_forward(module)
-        return Sublayer(block, self._norm_block(residual.norm), residual.placement, residual.adds)
+        return Sublayer(block, self._norms(residual.norm), residual.placement, residual.adds)
 
     def _attention(self, module: MultiHeadAttention) -> Block:
         linear = (("W^q", module.query), ("W^k", module.key), ("W^v", module.value), ("W^o", module.output))
-        matrices = [
-            *(matrix for name, of in linear for matrix in self._linear(name, of)),
-            *self._own("v", module.score.weight),
-            *self._norm(module.query_norm, "norm of Q, "),
-            *self._norm(module.key_norm, "norm of K, "),
-        ]
-        kind: BlockKind = "cross_attention" if module.cross else "attention"
-        return Block(kind, tuple(_attention_notes(self.section, module)), tuple(matrices))
+        norms = (self._norm(module.query_norm, "norm of Q, "), self._norm(module.key_norm, "norm of K, "))
+        projections, v = (self._linear(name, of) for name, of in linear), self._own("v", module.score.weight)
+        notes = _attention_notes(self.section, module)
+        return _block("cross_attention" if module.cross else "attention", notes, *projections, v, *norms)
 
     def _feed_forward(self, module: FeedForward) -> Block:
         activation = self.section.activation
-        beside = ("beside attention: reads what it reads",) if self.section.parallel_residual else ()
+        beside = ["beside attention: reads what it reads"] * self.section.parallel_residual
         inner = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh"}.get(activation)
         formula = f"{activation}: ({inner}(X W) ⊙ X V) W₂" if inner else f"{activation}(X W₁) W₂"
         named = (("W gate", module.gate), ("V" if inner else "W₁", module.up), ("W₂", module.output))
-        matrices = tuple(matrix for name, linear in named for matrix in self._linear(name, linear))
-        return Block("feed_forward", (formula, *beside), matrices)
+        return _block("feed_forward", [formula, *beside], *(self._linear(name, linear) for name, linear in named))
 
     def _positions(self, module: nn.Module) -> Block | None:
         s = self.section
         if s.positions == "t5":
-            table = self._own("bias", getattr(module, "relative_bias").weight)  # noqa: B009 (a Tensor or a Module)
-            return Block("positions", ("t5: a number a bucket of distances and head,", "for all layers"), tuple(table))
+            table = self._own("bias", module.get_parameter("relative_bias.weight"))
+            return _block("positions", ("t5: a number a bucket of distances and head,", "for all layers"), table)
         if s.positions in ("sinusoidal", "learned") and s.position_merge == "query_key":
-            table = self._own("P positions", getattr(module, "table"))  # noqa: B009
-            return Block("positions", (f"{s.positions} positions, added to what", "Q and K come from"), tuple(table))
+            table = self._own("P positions", getattr(module, "table"))  # noqa: B009 (a Tensor or a Module)
+            return _block("positions", (f"{s.positions} positions, added to what", "Q and K come from"), table)
         return None
 
-    def _norm_block(self, module: nn.Module) -> Block:
-        return Block("norm", (), tuple(self._norm(module)))
+    def _norms(self, module: nn.Module) -> Block:
+        return _block("norm", (), self._norm(module))
 
     def _norm(self, module: nn.Module | None, prefix: str = "") -> Iterator[Matrix]:
-        if module is None or isinstance(module, nn.Identity):
-            return
         yield from self._own(f"{prefix}gain", getattr(module, "weight", None))
         yield from self._own(f"{prefix}bias", getattr(module, "bias", None))
 
@@ -192,16 +181,15 @@ class _Drawn:
             yield Matrix(name, shape[::-1] if turned else shape, False, parameter.numel())
 
 
+def _block(kind: BlockKind, notes: Iterable[str], *matrices: Iterable[Matrix]) -> Block:
+    return Block(kind, tuple(notes), tuple(chain.from_iterable(matrices)))
+
+
 def _attention_notes(section: ModelSection, module: MultiHeadAttention) -> Iterator[str]:
     shared = f", {module.num_kv_heads} of K and V" if module.num_kv_heads != module.num_heads else ""
     yield f"{module.num_heads} heads of {module.head_dim}{shared}"
-    score = {
-        "scaled_dot": f"Q Kᵀ / √{module.head_dim}",
-        "dot": "Q Kᵀ",
-        "additive": "v · tanh(q + k)",
-        "parameter_free": "X Xᵀ",
-    }[section.attention_score]
-    yield f"softmax({score}) {'X' if section.attention_score == 'parameter_free' else 'V'}"
+    score, values = _WORDS["scores"][section.attention_score].split("; ")
+    yield f"softmax({score.format(module.head_dim)}) {values}"
     if module.cross:
         yield "Q from below, K and V from the encoder"
     if module.causal:

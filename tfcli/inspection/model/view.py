@@ -10,7 +10,7 @@ from rich.text import Text
 from tfcli.draw import View
 from tfcli.draw.numbers import exact, percent, short
 from tfcli.draw.tables import CsvTable, bar, columns, dim, grid
-from tfcli.inspection.model import Block, Matrix, ModelRecord, StackRecord, Sublayer
+from tfcli.inspection.model import Block, ModelRecord, StackRecord, Sublayer
 
 Lines = list[Text]
 
@@ -140,21 +140,17 @@ def _bridge(height: int, gives: int, reads: int) -> Lines:
 def _column(r: ModelRecord, number: int, width: int) -> Lines:
     """A stack on its embedding; the last one with the head on top."""
     stack, embedding = r.stacks[number], r.embeddings[number]
-    lines: Lines = []
     if number == len(r.stacks) - 1:
-        lines += [centred("softmax: probabilities" if r.has_logits else "vectors", width, "dim"), centred("▲", width)]
-        lines += [*_box(r.head, width), centred("│", width)]
+        lines = [centred("softmax: probabilities" if r.has_logits else "vectors", width, "dim"), centred("▲", width)]
+        boxes = [_box(r.head, width)]
     else:
-        lines += [Text((" " * (width // 2) + "╭─ to K and V ").ljust(width, "─"), "red"), centred("│", width)]
-    if stack.final_norm is not None:
-        lines += [*_box(stack.final_norm, width), centred("│", width)]
-    lines += _stack(stack, width)
-    if stack.positions is not None:
-        lines += [centred("│", width), *_box(stack.positions, width)]
-    lines += [centred("│", width), *_box(embedding, width)]
+        lines, boxes = [], [[Text((" " * (width // 2) + "╭─ to K and V ").ljust(width, "─"), "red")]]
+    for part in (stack.final_norm, stack, stack.positions, embedding):
+        if part is not None:
+            boxes.append(_stack(part, width) if isinstance(part, StackRecord) else _box(part, width))
     side = {"encoder": "source", "decoder": "target"}[stack.side] if len(r.stacks) > 1 else "input"
     ids = centred(f"{side}: up to {exact(r.max_seq_len)} ids of {exact(r.vocab_size)}", width, "dim")
-    return [*lines, centred("│", width), ids]
+    return [*lines, *(line for box in boxes for line in (*box, centred("│", width))), ids]
 
 
 def _stack(stack: StackRecord, width: int) -> Lines:
@@ -166,43 +162,35 @@ def _stack(stack: StackRecord, width: int) -> Lines:
 
 def _sublayer(sublayer: Sublayer, width: int) -> Lines:
     """The block with the residual's way around it, at the left; a norm below it, or with the sum above it."""
-    room = width - 8  # two cells of the residual's way at each side, and one of air
-    post = sublayer.placement == "post"
-    total = exact(sublayer.norm.parameters) if post else ""
-    sum_line = Text.assemble(" ╭─▶ ", ("⊕ Add & Norm" if post else "⊕ Add", "bold cyan" if post else "bold"))
-    if post and sublayer.norm.matrices:
-        sizes = ", ".join(f"{matrix.name} {matrix.shape[0]}" for matrix in sublayer.norm.matrices)
-        sum_line.append(f"  {sizes}", "dim")
+    room, post = width - 8, sublayer.placement == "post"  # two cells of the residual's way at each side, one of air
+    block, norm, arrow = _box(sublayer.block, room), _box(sublayer.norm, room), centred("│", room)
+    inside = [*block, arrow, *norm]
     if not sublayer.residual:
-        boxes = [_box(sublayer.block, room), _box(sublayer.norm, room)][:: -1 if post else 1]
-        return [padded(Text.assemble("    ", line), width) for line in (*boxes[0], centred("│", room), *boxes[1])]
-    inside = _box(sublayer.block, room)
-    if not post:
-        inside += [centred("│", room), *_box(sublayer.norm, room)]
-    lines = [Text.assemble(padded(sum_line, width - len(total) - 4), total, "    ")]
+        inside = [*norm, arrow, *block] if post else inside
+        return [padded(Text.assemble("    ", line), width) for line in inside]
+    sizes = ", ".join(f"{matrix.name} {matrix.shape[0]}" for matrix in sublayer.norm.matrices)
+    total, add = "", [("⊕ Add", "bold")]
+    if post:
+        total, inside = exact(sublayer.norm.parameters), block
+        add = [("⊕ Add & Norm", "bold cyan"), (f"  {sizes}" if sizes else "", "dim")]
+    lines = [Text.assemble(padded(Text.assemble(" ╭─▶ ", *add), width - len(total) - 4), total, "    ")]
     lines += [Text.assemble(" │  ", padded(line, room + 1)) for line in inside]
     lines.append(Text(" ╰" + "─" * (width // 2 - 2) + "┤"))
     return [padded(line, width) for line in lines]
 
 
 def _box(block: Block, width: int) -> Lines:
+    """Notes, then a matrix a line: name, shape and parameters, each in its column."""
     inner = width - 4
     notes = [Text(line, "dim") for note in block.notes for line in textwrap.wrap(note, inner)]
-    lines = [Text.assemble(" ", line) for line in (*notes, *_matrices(block.matrices, inner))]
+    names = max((len(matrix.name) for matrix in block.matrices), default=0)
+    numbers = max((len(exact(matrix.parameters)) for matrix in block.matrices), default=0)
+    for m in block.matrices:
+        name = Text.assemble((m.name.ljust(names), "bold"), f"  {' × '.join(map(str, m.shape))}{' + b' * m.bias}")
+        notes.append(Text.assemble(padded(name, inner - numbers), exact(m.parameters).rjust(numbers)))
     title, style = _BOXES[block.kind]
+    lines = (Text.assemble(" ", line) for line in notes)
     return boxed(lines, width, title=title, number=exact(block.parameters), style=style)
-
-
-def _matrices(matrices: tuple[Matrix, ...], width: int) -> Lines:
-    """Name, shape and parameters, each in its column."""
-    names = max((len(matrix.name) for matrix in matrices), default=0)
-    numbers = max((len(exact(matrix.parameters)) for matrix in matrices), default=0)
-    lines = []
-    for m in matrices:
-        shape = " × ".join(map(str, m.shape)) + (" + b" if m.bias else "")
-        line = Text.assemble((m.name.ljust(names), "bold"), "  ", shape)
-        lines.append(Text.assemble(padded(line, width - numbers), exact(m.parameters).rjust(numbers)))
-    return lines
 
 
 def _sums(r: ModelRecord, *, with_bars: bool, ascii_only: bool) -> Table:

@@ -67,7 +67,6 @@ def ask(
     require_head(run.config.model)
     inputs, roles, masked = read_text(run, text, target), run.config.roles, run.architecture == "encoder"
     read = inputs.sides[-1]
-    answers: tuple[int | None, ...]
     if masked:
         answers = tuple(None if token == roles.mask else token for token in read)
         default = read.index(roles.mask) if roles.mask in read else len(read) - 2
@@ -79,15 +78,13 @@ def ask(
         found = run.tokenizer.words(read)
         default = next(number for number, word in enumerate(found) if default in word.places)
         places, names = tuple(word.places[0 if masked else -1] for word in found), tuple(word.text for word in found)
-    if position is not None and not 0 <= position < len(places):
-        raise UsageError(
-            f"There is no position {position}: the model reads {len(places)} {'words' if words else 'tokens'}",
-            f"choose one from 0 to {len(places) - 1}",
-        )
+    position = default if position is None else position
+    if not 0 <= position < len(places):
+        problem = f"There is no position {position}: the model reads {len(places)} {'words' if words else 'tokens'}"
+        raise UsageError(problem, f"choose one from 0 to {len(places) - 1}")
+    right = tuple(answers[place] for place in places)
     return Asked(
-        *(inputs, read, places, names, tuple(answers[place] for place in places)),
-        position=default if position is None else position,
-        kind="masked" if masked else "next",
+        inputs, read, places, names=names, answers=right, position=position, kind="masked" if masked else "next"
     )
 
 
@@ -105,6 +102,7 @@ def _likeliest(run: LoadedRun, probabilities: Tensor, top_k: int) -> tuple[Candi
     return tuple(map(Candidate, run.tokenizer.labels(best.indices.tolist()), best.values.tolist()))
 
 
+@torch.inference_mode()
 def predictions(
     run: LoadedRun,
     text: str,
@@ -123,30 +121,22 @@ def predictions(
     """
     asked = ask(run, text, target, position, words=words)
     answers = asked.answers
-    with torch.inference_mode():
-        if asked.kind == "masked":
-            spans = [word.places for word in run.tokenizer.words(asked.read)] if words else [(n,) for n in asked.places]
-            logits = _masked_alone(run, asked, spans)
-            answers = tuple(None if answer in run.config.roles.ids() else answer for answer in answers)
-        else:
-            logits = run.model(*asked.inputs.tensors(run.device))[0, list(asked.places)].cpu()
-        logs = logits.double().log_softmax(-1)
-        entropies = -(logs.exp() * logs).sum(-1)
+    if asked.kind == "masked":
+        spans = [word.places for word in run.tokenizer.words(asked.read)] if words else [(n,) for n in asked.places]
+        logits = _masked_alone(run, asked, spans)
+        answers = tuple(None if answer in run.config.roles.ids() else answer for answer in answers)
+    else:
+        logits = run.model(*asked.inputs.tensors(run.device))[0, list(asked.places)].cpu()
+    logs = logits.double().log_softmax(-1)
+    entropies = -(logs.exp() * logs).sum(-1)
     found = []
     for number, (read, answer) in enumerate(zip(asked.names, answers, strict=True)):
-        row = named(run, logs[number])
-        true = None if answer is None else row[answer]
-        found.append(
-            Prediction(
-                position=number,
-                read=read,
-                answer=_label(run, answer),
-                rank=None if true is None else 1 + int((row > true).sum()),
-                probability=None if true is None else float(true.exp()),
-                entropy=float(entropies[number]),
-                candidates=_likeliest(run, row.exp(), top_k),
-            )
-        )
+        row, rank, probability = named(run, logs[number]), None, None
+        if answer is not None:
+            rank, probability = 1 + int((row > row[answer]).sum()), float(row[answer].exp())
+        entropy, likeliest = float(entropies[number]), _likeliest(run, row.exp(), top_k)
+        told = (number, read, _label(run, answer), rank, probability)
+        found.append(Prediction(*told, entropy=entropy, candidates=likeliest))
     return Predictions(asked.kind, asked.position, tuple(found))
 
 
@@ -192,7 +182,10 @@ def lens(
     residuals is, too."""
     require_residuals(run.config.model)
     asked = ask(run, text, target, position, words=words)
-    streams = [stream[list(asked.places)] for stream in _streams(run, asked.inputs.tensors(run.device))]
+    stack = record_model(run.model, asked.inputs.tensors(run.device)).last
+    norm = run.model.get_submodule(f"{'decoder' if isinstance(run.model, EncoderDecoder) else 'stack'}.final_norm")
+    depths = (stack.embedded, *(layer.after for layer in stack.layers))
+    streams = [norm(depth)[list(asked.places)] for depth in depths]  # what the head would read at each
     last = _probabilities(run, streams[-1]).argmax(-1)  # (T,)
     tops, candidates = [], []
     for stream in streams:
@@ -205,20 +198,13 @@ def lens(
         kind=asked.kind,
         tokens=asked.names,
         answers=tuple(_label(run, answer) for answer in asked.answers),
-        top=tuple(tuple(run.tokenizer.labels(one)) for one in top),
+        top=tuple(map(tuple, map(run.tokenizer.labels, top))),
         probabilities=frozen(probabilities),
         final=frozen(final),
         settled=tuple(_settled(tops) for tops in zip(*top, strict=True)),
         position=asked.position,
         candidates=tuple(candidates),
     )
-
-
-def _streams(run: LoadedRun, inputs: list[Tensor]) -> list[Tensor]:
-    """What the head would read at every depth, each (T, D)."""
-    stack = record_model(run.model, inputs).last
-    norm = run.model.get_submodule(f"{'decoder' if isinstance(run.model, EncoderDecoder) else 'stack'}.final_norm")
-    return [norm(stream) for stream in (stack.embedded, *(layer.after for layer in stack.layers))]
 
 
 def _probabilities(run: LoadedRun, stream: Tensor) -> Tensor:
@@ -241,18 +227,15 @@ def losses(run: LoadedRun, text: str, target: str | None = None, *, words: bool 
     A UsageError where the model has no head or takes no target, there is nothing to score, or a pair is too long.
     """
     require_head(run.config.model)
-    if target is not None and run.architecture != "encoder-decoder":
-        raise UsageError(f"This {run.architecture} reads one text, and --target is a second one", "leave --target out")
-    passages = _pair(run, text, target) if run.architecture == "encoder-decoder" else _windows(run, text)
+    alone = target is None and run.architecture != "encoder-decoder"
+    passages = _windows(run, text) if alone else _pair(run, text, target)
     scores = _scores(run, passages)
     nats = scores[0, np.isfinite(scores[0])]
+    if not text and not nats.size:
+        raise UsageError("The text is empty", "give a few words")
     if not nats.size:
-        if not text:
-            raise UsageError("The text is empty", "give a few words")
-        raise UsageError(
-            "The text has no token to score: all are special or unknown to the tokenizer",
-            "give text in the alphabet that the tokenizer was trained on",
-        )
+        problem = "The text has no token to score: all are special or unknown to the tokenizer"
+        raise UsageError(problem, "give text in the alphabet that the tokenizer was trained on")
     loss, size = float(nats.mean()), len(passages.text.encode())
     masked, tokens = run.architecture == "encoder", _tokens(run, passages, scores)
     bits_per_byte = float(nats.sum()) / np.log(2) / size if size and not masked else None

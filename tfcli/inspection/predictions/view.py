@@ -1,7 +1,7 @@
 """Predictions as rows and bars, the logit lens as a table of layers, losses as colours of a text."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,7 @@ from rich.text import Text
 
 from tfcli.draw import View
 from tfcli.draw.colors import WEIGHTS, Brush, brush_for, levels
-from tfcli.draw.heatmap import labelled_row, scale_bar
+from tfcli.draw.heatmap import labelled_row, legend, scale_bar
 from tfcli.draw.numbers import percent, percent_in_four, plural, short
 from tfcli.draw.safe import broken, fit, printable, token_label, widest
 from tfcli.draw.tables import CsvTable, Fact, Facts, bar, dim, heading
@@ -106,15 +106,13 @@ class PredictionsView(View[Predictions]):
 
 
 def _row(one: Prediction, tokens: int, layout: Row, *, is_chosen: bool, ascii_only: bool) -> Text:
-    row = Text(no_wrap=True, overflow="crop")
-    row.append(f"{one.position:>3} ", "bold" if is_chosen else "dim")
+    row = Text(no_wrap=True, overflow="crop").append(f"{one.position:>3} ", "bold" if is_chosen else "dim")
     row.append(fit(token_label(one.read), tokens) + " ", "bold" if is_chosen else "")
     unknown = "-" if ascii_only else "–"
-    row.append(fit(unknown if one.answer is None else token_label(one.answer), tokens))
+    answer = unknown if one.answer is None else token_label(one.answer)
     rank = unknown if one.rank is None else str(one.rank) if one.rank < 100_000 else short(one.rank).replace(" ", "")
-    row.append(f" {rank:>5}")
-    row.append(f" {unknown if one.probability is None else percent_in_four(one.probability):>4}")
-    row.append(f" {one.entropy:4.1f}  ")
+    share = unknown if one.probability is None else percent_in_four(one.probability)
+    row.append(f"{fit(answer, tokens)} {rank:>5} {share:>4} {one.entropy:4.1f}  ")
     append_candidates(row, one.candidates, one.answer, layout, ascii_only=ascii_only)
     return row
 
@@ -125,13 +123,10 @@ def _where(record: Predictions | Lens, read: str) -> str:
 
 def predictions_table(record: Predictions) -> CsvTable:
     """A row a candidate."""
-    names = ("position", "read", "answer", "rank", "probability", "entropy", "candidate", "candidate_probability")
-    rows = (
-        (one.position, one.read, one.answer, one.rank, one.probability, one.entropy, two.token, two.probability)
-        for one in record.predictions
-        for two in one.candidates
-    )
-    return CsvTable(names, rows)
+    own = ("position", "read", "answer", "rank", "probability", "entropy")
+    pairs = ((one, two) for one in record.predictions for two in one.candidates)
+    rows = ((*(getattr(one, name) for name in own), two.token, two.probability) for one, two in pairs)
+    return CsvTable((*own, "candidate", "candidate_probability"), rows)
 
 
 _GUTTER = 11
@@ -151,66 +146,56 @@ class LensView(View[Lens]):
             "softmax(head(last norm(x))) of the residual stream x; the last row is the prediction",
         )
         yield Segment.line()
-        cell = _cell_width(record, brush)
+        # Room for nine in ten labels; a blank, or a shade, stands behind each.
+        tokens = (*record.tokens, *(token for row in record.top for token in row))
+        widest_but_few = sorted(cell_len(token_label(token)) for token in tokens)[len(tokens) * 9 // 10]
+        cell = max(_LEAST_CELL, min(_MOST_CELL, widest_but_few + (1 if brush.in_color else 2)))
         fitting = max(1, (options.max_width - _GUTTER) // cell)
         for first in range(0, len(record.tokens), fitting):
-            yield from _block(record, brush, cell, range(first, min(first + fitting, len(record.tokens))))
+            yield from _block(record, brush, cell, slice(first, first + fitting))
             yield Segment.line()
-        yield Segment(" " * _GUTTER)
-        yield from scale_bar("0", "1", brush)
-        yield Segment("  p of the likeliest token\n", _DIM)
-        early = sum(depth < len(record.top) - 1 for depth in record.settled)
-        positions = plural(len(record.tokens), "position")
-        yield from dim(f"At {early} of {positions} the prediction stands before the last layer.")
+        yield from legend(scale_bar("0", "1", brush), "p of the likeliest token", _GUTTER, options.max_width)
+        early, positions = sum(depth < len(record.top) - 1 for depth in record.settled), len(record.tokens)
+        yield from dim(f"At {early} of {plural(positions, 'position')} the prediction stands before the last layer.")
+        if record.kind == "masked":
+            yield from dim("The lens reads the unmasked text; inspect predictions masks each token.")
         yield from _by_layer(record, options)
 
 
-def _cell_width(record: Lens, brush: Brush) -> int:
-    """Room for nine in ten labels; a blank, or a shade, stands behind each."""
-    tokens = (*record.tokens, *(token for row in record.top for token in row))
-    widths = sorted(cell_len(token_label(token)) for token in tokens)
-    wanted = widths[len(widths) * 9 // 10] + (1 if brush.in_color else 2)
-    return max(_LEAST_CELL, min(_MOST_CELL, wanted))
-
-
-def _block(record: Lens, brush: Brush, cell: int, columns: range) -> Iterator[Segment]:
-    yield from _words("position", [str(column) for column in columns], cell, _DIM)
-    yield from _words("read", [token_label(record.tokens[column]) for column in columns], cell, _BOLD)
+def _block(record: Lens, brush: Brush, cell: int, part: slice) -> Iterator[Segment]:
+    yield from _words("position", map(str, range(len(record.tokens))[part]), cell, _DIM)
+    yield from _words("read", map(token_label, record.tokens[part]), cell, _BOLD)
     for depth, row in enumerate(record.top):
-        painted = levels(record.probabilities[depth, columns], 0.0, 1.0).tolist()
-        texts = [token_label(row[column]) for column in columns]
+        painted, texts = levels(record.probabilities[depth, part], 0.0, 1.0).tolist(), [*map(token_label, row[part])]
         if not brush.in_color:
             texts = [fit(text, cell - 2) + brush.glyph(level) for text, level in zip(texts, painted, strict=True)]
         name, widths = f"{_layer_name(depth):>{_GUTTER - 1}} ", [cell] * len(texts)
         yield from labelled_row(name, texts, painted, widths, brush, align="left", behind=1)
         yield Segment.line()
     if record.kind == "next":
-        answers = ["?" if (answer := record.answers[column]) is None else token_label(answer) for column in columns]
+        answers = ("?" if answer is None else token_label(answer) for answer in record.answers[part])
         yield from _words("true next", answers, cell, _DIM)
-    settled = [record.settled[column] for column in columns]
-    yield from _words("stays from", ["emb" if depth == 0 else str(depth - 1) for depth in settled], cell, _DIM)
+    settled = ("emb" if depth == 0 else str(depth - 1) for depth in record.settled[part])
+    yield from _words("stays from", settled, cell, _DIM)
 
 
-def _words(name: str, words: list[str], cell: int, style: Style) -> Iterator[Segment]:
-    line = "".join(fit(word, cell - 1) + " " for word in words)
+def _words(name: str, words: Iterable[str], cell: int, style: Style) -> Iterator[Segment]:
     yield Segment(f"{name:>{_GUTTER - 1}} ", _DIM)
-    yield Segment(line.rstrip() + "\n", style)
+    yield Segment("".join(fit(word, cell - 1) + " " for word in words).rstrip() + "\n", style)
 
 
 def _by_layer(record: Lens, options: ConsoleOptions) -> RenderResult:
     position = record.position
     final, settled = token_label(record.top[-1][position]), _layer_name(record.settled[position])
     yield from heading(f"\nPosition {position}, {_where(record, record.tokens[position])}, layer by layer")
-    shown = fit(f"p({final})", 10, "right") if cell_len(final) > 6 else f"p({final})".rjust(10)
-    yield Text(f"{'':>{_GUTTER - 1}} {shown}  likeliest", style="dim")
+    yield Text(f"{'':>{_GUTTER - 1}} {fit(f'p({final})', 10, 'right')}  likeliest", style="dim")
     layout = row_layout(record.candidates, options.max_width - _GUTTER - 13)
     for depth, candidates in enumerate(record.candidates):
         row = Text(f"{_layer_name(depth):>{_GUTTER - 1}} ", no_wrap=True, overflow="crop")
         row.append(f"{percent_in_four(float(record.final[depth, position])):>10} ")
         append_candidates(row, candidates, record.top[-1][position], layout, ascii_only=options.ascii_only)
         yield row
-    mark = _sign(options.ascii_only)
-    yield from dim(f"{mark} what the model predicts in the end, the likeliest from {settled} on")
+    yield from dim(f"{_sign(options.ascii_only)} what the model predicts in the end, the likeliest from {settled} on")
 
 
 def _layer_name(depth: int) -> str:
@@ -245,12 +230,11 @@ class LossesView(View[Losses]):
             highest = max(one.loss for one in record.tokens if one.loss is not None)
             yield _running_text(record.tokens, highest, brush)
             yield Segment.line()
-            yield from scale_bar("0", f"{highest:.1f}", brush)
-            yield Segment("  nats\n\n", _DIM)
+            yield from legend(scale_bar("0", f"{highest:.1f}", brush), "nats", 0, options.max_width)
         else:
             yield from _numbered(record.tokens, options.max_width)
-            yield Segment.line()
-        yield _facts(record)
+        yield Segment.line()
+        yield Facts("The text", tuple(_facts(record)))
         yield Text("")
         yield from _worst(record.tokens)
 
@@ -281,42 +265,35 @@ def _width(one: ScoredToken) -> int:
     return min(max(cell_len(token_label(one.token)), number), 30)
 
 
-def _facts(record: Losses) -> Facts:
-    facts = [
-        Fact("mean loss", f"{record.loss:.3f}", f"nats a token, over {plural(record.scored, 'token')}"),
-        Fact("perplexity", short(record.perplexity), "e^loss: as hard as so many equally likely tokens"),
-    ]
+def _facts(record: Losses) -> Iterator[Fact]:
+    yield Fact("mean loss", f"{record.loss:.3f}", f"nats a token, over {plural(record.scored, 'token')}")
+    yield Fact("perplexity", short(record.perplexity), "e^loss: as hard as so many equally likely tokens")
     if record.bits_per_byte is not None:
-        facts.append(Fact("bits per byte", f"{record.bits_per_byte:.3f}", "sum of losses / ln 2 / bytes of the text"))
+        yield Fact("bits per byte", f"{record.bits_per_byte:.3f}", "sum of losses / ln 2 / bytes of the text")
     if record.windows > 1:
         note = f"of {record.context} tokens at most, side by side: the first tokens of each see little"
-        facts.append(Fact("windows", str(record.windows), note))
-    unscored = [one.token for one in record.tokens if one.loss is None]
-    names = " ".join(token_label(token) for token in dict.fromkeys(unscored))
-    return Facts("The text", [*facts, Fact("not scored", str(len(unscored)), names)])
+        yield Fact("windows", str(record.windows), note)
+    unscored = [token_label(one.token) for one in record.tokens if one.loss is None]
+    yield Fact("not scored", str(len(unscored)), " ".join(dict.fromkeys(unscored)))
 
 
 def _worst(tokens: tuple[ScoredToken, ...]) -> Iterator[Text]:
     scored = sorted(((one.loss, one) for one in tokens if one.loss is not None), key=lambda pair: -pair[0])
-    worst = [one for _, one in scored[:_WORST]]
-    total = sum(loss for loss, _ in scored)
-    share = f": {percent(sum(loss for loss, _ in scored[:_WORST]) / total)} of the loss" if total else ""
+    worst, losses = scored[:_WORST], [loss for loss, _ in scored]
+    share = f": {percent(sum(losses[:_WORST]) / sum(losses))} of the loss" if sum(losses) else ""
     yield Text(f"The {_WORST} least expected{share}" if len(scored) > _WORST else "Least expected", style="bold")
-    room = min(max(5, widest(tuple(token_label(one.token) for one in worst))), 16)
+    room = min(max(5, widest(tuple(token_label(one.token) for _, one in worst))), 16)
     yield from dim(f"  # {fit('token', room)}  loss  rank  likeliest")
-    for one in worst:
-        assert one.best is not None
+    for loss, one in worst:
         line = Text(f"{one.position:>3} ", no_wrap=True, overflow="ellipsis")
-        line.append(fit(token_label(one.token), room), "bold")
-        line.append(f" {one.loss:5.2f} {one.rank:>5}  ")
+        line.append(fit(token_label(one.token), room), "bold").append(f" {loss:5.2f} {one.rank:>5}  ")
+        assert one.best is not None
         yield line.append(f"{percent_in_four(one.best.probability)} {token_label(one.best.token)}")
 
 
 def losses_table(record: Losses) -> CsvTable:
     """A row a token."""
     names = ("position", "token", "loss", "rank", "best", "best_probability")
-    rows = (
-        (one.position, one.token, one.loss, one.rank, one.best and one.best.token, one.best and one.best.probability)
-        for one in record.tokens
-    )
+    bests = ((one, (one.best.token, one.best.probability) if one.best else (None, None)) for one in record.tokens)
+    rows = ((one.position, one.token, one.loss, one.rank, *best) for one, best in bests)
     return CsvTable(names, rows)
