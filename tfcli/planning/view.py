@@ -86,8 +86,9 @@ class PlanView(View[Plan]):
 
 def _parameters(groups: Sequence[ParameterGroup], total: int) -> Table:
     table = grid("part", ">×", "shapes", ">parameters", ">share", padding=(0, 1))
-    shapes = table.columns[2]
-    shapes.overflow, shapes.ratio, shapes.no_wrap = "fold", 1, False
+    times, shapes = table.columns[1:3]
+    shapes.overflow, shapes.ratio = "fold", 1
+    times.no_wrap = shapes.no_wrap = False
     for group in groups:
         numbers = (exact(group.parameters), percent(group.parameters / total))
         table.add_row(group.name, str(group.count), Text(_shapes(group), "dim"), *numbers)

@@ -115,16 +115,9 @@ def neighbours(run: LoadedRun, texts: Sequence[str], top_k: int, matrix: MatrixS
     count = len(among)
     # Σᵢⱼ uᵢ·uⱼ = ‖Σ u‖², of which count pairs are of a token with itself.
     of_pairs = float(unit[among].sum(0).square().sum()) - count
-    return NeighboursRecord(
-        run=str(run.directory.path),
-        matrix=matrix,
-        tied=tied,
-        d_model=rows.shape[1],
-        vocabulary=count,
-        mean_cosine=of_pairs / (count * (count - 1)) if count > 1 else 0.0,
-        mean_norm=float(norms[among].mean()),
-        tokens=tuple(map(nearest, ids)),
-    )
+    means = of_pairs / (count * (count - 1)) if count > 1 else 0.0, float(norms[among].mean())
+    about = str(run.directory.path), matrix, tied, rows.shape[1], count
+    return NeighboursRecord(*about, *means, tuple(map(nearest, ids)))
 
 
 def token_of(tokenizer: Tokenizer, text: str) -> int:

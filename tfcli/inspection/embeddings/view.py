@@ -170,7 +170,10 @@ class EmbeddingsView(View[EmbeddingsRecord]):
         about = f"{_POOLS[record.pool]}, out of {layer}; {size} dimensions, not normalised"
         yield from heading(f"{plural(count, 'text')} as vectors · {printable(record.run)}", about)
         if count == 1:
-            yield from _single(record)
+            tokens = plural(int(record.tokens[0]), "token")
+            yield Text(f"{printable(record.texts[0])}: {tokens}, length {np.linalg.norm(record.vectors):.3g}")
+            yield HeatMap(record.vectors, "its numbers, in order of their dimension", signed=True, wide=False)
+            yield from dim("Give further texts to see how alike they are; --json writes all numbers.")
             return
         labels, cosines = tuple(map(printable, record.texts)), record.cosines()
         if count > _MOST_TEXTS or options.max_width < 12 + count * _CELL:
@@ -180,13 +183,6 @@ class EmbeddingsView(View[EmbeddingsRecord]):
         apart = cosines - np.where(np.eye(count), np.inf, 0)
         first, second = np.unravel_index(apart.argmax(), apart.shape)
         yield from dim(f"Closest: {first + 1} and {second + 1}, cosine {cosines[first, second]:.3f}.")
-
-
-def _single(record: EmbeddingsRecord) -> Iterator[Text | HeatMap]:
-    tokens = plural(int(record.tokens[0]), "token")
-    yield Text(f"{printable(record.texts[0])}: {tokens}, length {np.linalg.norm(record.vectors):.3g}")
-    yield HeatMap(record.vectors, "its numbers, in order of their dimension", signed=True, wide=False)
-    yield from dim("Give further texts to see how alike they are; --json writes all numbers.")
 
 
 def _embeddings_table(

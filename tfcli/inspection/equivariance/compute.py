@@ -173,7 +173,7 @@ def perturbation(
     model: Transformer, ids: Sequence[int], tokens: Sequence[str], name: str, changed: int, *, seed: int = 0
 ) -> records.PerturbationRecord:
     """Change the vector of one token, `changed` from 0, by a random one of the same length, and follow it through the
-    layers. A UsageError where there is no such token, or the layers have no halves, one after the other."""
+    layers, whose halves stand one after the other."""
     if model.section.parallel_residual:
         problem = "With model.parallel_residual = true a layer has no halves, one after the other"
         raise UsageError(problem, "leave --perturb out, or name another run")
@@ -195,8 +195,7 @@ def perturbation(
 
 
 def layer_halves(one: Tower, length: int) -> Iterator[tuple[int, str, Callable[[Tensor], Tensor]]]:
-    """Each layer's attention, then its feed-forward, with norm and residual, as the layer itself runs them: functions
-    (1, T, D) → (1, T, D)."""
+    """Each layer's attention, then its feed-forward, as the layer itself runs them: functions (1, T, D) → (1, T, D)."""
     positions = one.stack.positions(Span(0, length))
     for number, layer in enumerate(one.stack.layers):
         assert isinstance(layer, TransformerLayer)

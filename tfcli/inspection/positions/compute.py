@@ -20,7 +20,7 @@ from tfcli.layers.relative_bias import relative_buckets
 from tfcli.layers.rotary import rotary_frequencies, rotation
 from tfcli.models.objective import scores_of_labels
 from tfcli.models.transformer import Decoder, Transformer, extend_context
-from tfcli.recipe.model import JOINED_TO_EMBEDDINGS, ModelSection, PositionLayout, PositionMerge
+from tfcli.recipe.model import JOINED_TO_EMBEDDINGS, ModelSection, PositionLayout
 from tfcli.records.arrays import frozen
 from tfcli.runs.load import LoadedRun
 
@@ -83,7 +83,8 @@ def run_positions(model: Transformer, length: int | None = None, side: Side | No
     size = section.num_heads if section.positions == "alibi" else section.position_size
     about: dict[str, Any] = {"layout": section.layout, "scaling": section.position_scaling}
     about |= {"base": section.position_base, "offset": section.position_offset}
-    return replace(positions_table(section.positions, length, size, **about), merge=_merge(section))
+    merge = section.position_merge if section.positions in JOINED_TO_EMBEDDINGS else None
+    return replace(positions_table(section.positions, length, size, **about), merge=merge)
 
 
 def similarity_by_distance(table: NDArray[Any]) -> NDArray[np.float64]:
@@ -120,7 +121,7 @@ def _learned(model: Transformer, length: int, side: Side | None) -> PositionsRec
     if section.position_merge == "query_key":
         name = f"{stack_name(side)}.positions.table"
     table, first = model.get_parameter(name), section.position_offset
-    return _vectors("learned", table[first : first + length], first=first, merge=_merge(section), side=side)
+    return _vectors("learned", table[first : first + length], first=first, merge=section.position_merge, side=side)
 
 
 def _relative(model: Transformer, length: int, side: Side | None) -> PositionsRecord:
@@ -146,10 +147,6 @@ def relative_weight(model: Transformer, side: Side | None) -> Tensor:
 def stack_name(side: Side | None) -> str:
     """The stack that has a side's positions; None: the only one of a model."""
     return {"source": "encoder", "target": "decoder"}[side] if side else "stack"
-
-
-def _merge(section: ModelSection) -> PositionMerge | None:
-    return section.position_merge if section.positions in JOINED_TO_EMBEDDINGS else None
 
 
 def _vectors(encoding: str, table: Tensor, *, base: float | None = None, **about: Any) -> PositionsRecord:
@@ -210,16 +207,13 @@ def _residual(after: NDArray[np.float64], carried: NDArray[np.float64], columns:
 
 
 _TIMES = (1, 2, 4)  # the context
-_TOKENS = 1 << 15
-_TEXTS = 32
-_BINS = 64
+_TOKENS, _TEXTS, _BINS = 1 << 15, 32, 64
 
 
 @torch.inference_mode()
 def beyond_context(run: LoadedRun, data: PreparedDataset) -> BeyondContext:
     """The mean loss of the tokens up to 1×, from 1× to 2×, and from 2× to 4× the context, in windows of 4× from the
-    validation part. Learned positions end with the context, and so do the windows; other tables are made longer. A
-    UsageError of other models than decoders, data of another tokenizer, and too short a text."""
+    validation part. Learned positions end with the context, and so do the windows; other tables are made longer."""
     require_decoder(run)
     data.require_tokenizer(run.tokenizer)
     context, learned = run.recipe.context, run.config.model.positions == "learned"
