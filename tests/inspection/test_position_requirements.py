@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 
 from tests.models.small import model
 from tfcli.errors import UsageError
-from tfcli.inspection.positions import BeyondContext, LossBand, PositionRequirements
+from tfcli.inspection.positions import BeyondContext, LossBand, Requirements
 from tfcli.inspection.positions.comparison import compared, formula, of_run
 from tfcli.inspection.positions.compute import beyond_context, fitted, positions_table, run_positions, shift
 from tfcli.pipeline.datasets import dataset_of_run
 from tfcli.runs.load import load_run
 
 
-def verdicts(found: PositionRequirements) -> list[bool | None]:
+def verdicts(found: Requirements) -> list[bool | None]:
     return [one.met for one in found.requirements]
 
 
-def number(found: PositionRequirements, name: str) -> Any:
+def number(found: Requirements, name: str) -> Any:
     [one] = [one for one in found.requirements if one.name == name]
     return one.value
 

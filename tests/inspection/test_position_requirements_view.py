@@ -10,14 +10,14 @@ from tfcli.inspection.positions import (
     BeyondContext,
     Described,
     LossBand,
-    PositionRequirements,
     PositionsRecord,
     Requirement,
+    Requirements,
     ShiftRecord,
 )
 from tfcli.inspection.positions.view import (
     BeyondContextView,
-    PositionComparisonView,
+    ComparisonView,
     RequirementsView,
     ShiftView,
     requirements_table,
@@ -30,7 +30,7 @@ UNIQUE = Requirement("unique", True, 1.25e-5, "smallest difference")
 LENGTH = Requirement("beyond its length", True, 1280.0, "positions")
 UNKNOWN = Requirement("consistent distance", None, None, "too few")
 OPEN = Requirement("unique", None, None, "run it")
-FOUND = PositionRequirements("alibi", "formula", "added to the scores, every layer", (BOUNDED, UNIQUE, LENGTH, UNKNOWN))
+FOUND = Requirements("alibi", "formula", "added to the scores, every layer", (BOUNDED, UNIQUE, LENGTH, UNKNOWN))
 
 
 def test_requirements_line_by_line() -> None:
@@ -60,12 +60,12 @@ def comparison() -> list[Described]:
     bias = frozen(-np.arange(8.0)[:, None] * [0.5, 0.25])
     biases = [PositionsRecord(name, None, 8, None, bias, None, "distance", "head") for name in ("alibi", "t5")]
     tables = (*vectors, *biases)
-    return [(one, PositionRequirements(one.encoding, "formula", "joined", (BOUNDED, OPEN))) for one in tables]
+    return [(one, Requirements(one.encoding, "formula", "joined", (BOUNDED, OPEN))) for one in tables]
 
 
 @pytest.mark.parametrize("width", [60, 80, 140])
 def test_every_encoding_is_there_at_every_width(width: int) -> None:
-    lines = printed(PositionComparisonView(comparison()), width).splitlines()
+    lines = printed(ComparisonView(comparison()), width).splitlines()
     assert max(map(cell_len, lines)) <= width
     text = "\n".join(lines)
     for name in ("sinusoidal", "learned", "rotary", "alibi", "t5"):
@@ -79,7 +79,7 @@ def test_every_encoding_is_there_at_every_width(width: int) -> None:
 
 
 def test_what_several_have_in_common_is_said_once() -> None:
-    text = printed(PositionComparisonView(comparison()), 140)
+    text = printed(ComparisonView(comparison()), 140)
     assert text.count("largest |value|") == 1
     assert "sinusoidal, learned, rotary, alibi, t5: largest |value|" in text
 

@@ -17,17 +17,15 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Processor:
-    """`kernels` are those that PyTorch uses, `cores` those that this process may use, `free_cores` those that nothing
-    else uses, `quota` the cores' worth of time that a container has. `threads` is what a training would take, `told` by
-    which variable where one says so."""
+    """What models are computed on where there is no GPU."""
 
     name: str
-    kernels: str | None
-    cores: int
-    free_cores: int
-    quota: float | None
-    threads: int | None
-    told: str | None
+    kernels: str | None  # that PyTorch uses
+    cores: int  # that this process may use
+    free_cores: int  # that nothing else uses
+    quota: float | None  # the cores' worth of time that a container has
+    threads: int | None  # that a training would take
+    told: str | None  # by which variable, where one says how many
 
 
 @dataclass(frozen=True)
@@ -42,10 +40,10 @@ class Memory:
 
 @dataclass(frozen=True)
 class Cache:
-    """`place` is its folder, as `named` by a variable or the default."""
+    """What is kept of earlier work."""
 
     place: str | None
-    named: str
+    named: str  # the variable, or the default
     datasets: int
     tokenizers: int
     size: int

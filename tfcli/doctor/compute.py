@@ -19,14 +19,13 @@ from tfcli.machine import of_unix
 from tfcli.records.dataset import CacheEntry
 
 _PACKAGES = ("torch", "tokenizers", "datasets", "typer", "rich", "numpy", "safetensors", "pydantic")
-_EXTRAS = {
+_EXTRAS = {  # a library by tfcli's own extra; of one that has none, by itself
     "tui": ("textual", "tfcli explore"),
     "tensorboard": ("tensorboard", "--log tensorboard"),
     "wandb": ("wandb", "--log wandb"),
     "sentencepiece": ("sentencepiece", "importing spiece.model"),
     "": ("transformers", "bench --against transformers"),
 }
-"""A library by tfcli's own extra; of one that has none, by itself."""
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 _LITTLE = 2e9  # bytes of memory or disk below which something is said
 _NVIDIA = Path("/proc/driver/nvidia/version")
@@ -95,8 +94,6 @@ def _version(package: str) -> str | None:
 
 
 def _gpus(torch: Any) -> tuple[Gpu, ...]:
-    if not torch.cuda.is_available():
-        return ()
     devices = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
     return tuple(Gpu(one.name, one.total_memory, f"{one.major}.{one.minor}") for one in devices)
 
@@ -143,24 +140,20 @@ def _slow(found: Diagnosis) -> Iterator[Advice]:
     chip = found.processor
     busy = chip.cores - chip.free_cores
     if chip.told and chip.threads not in (None, chip.free_cores):
-        free = f"{chip.free_cores} of {chip.cores} cores are free"
-        problem = f"{chip.told} in the environment asks for {chip.threads}, and {free}"
+        asks = f"{chip.told} in the environment asks for {chip.threads}"
+        problem = f"{asks}, and {chip.free_cores} of {chip.cores} cores are free"
         yield Advice(problem, f"unset {chip.told.partition('=')[0]}, or --threads {chip.free_cores}")
     elif busy and not chip.told:
         problem = f"{busy} of {chip.cores} cores {'is' if busy == 1 else 'are'} busy with other programs"
-        times = f"{chip.cores / chip.free_cores:.1f}"
-        yield Advice(f"{problem}: a training takes about {times} times as long", "wait for them, or end them")
+        longer = f"a training takes about {chip.cores / chip.free_cores:.1f} times as long"
+        yield Advice(f"{problem}: {longer}", "wait for them, or end them")
     if chip.quota and chip.quota < chip.cores:
-        yield Advice(
-            f"The container has {chip.quota:g} cores' worth of time, and shows {chip.cores} cores",
-            f"--threads {max(1, int(chip.quota))}",
-        )
+        problem = f"The container has {chip.quota:g} cores' worth of time, and shows {chip.cores} cores"
+        yield Advice(problem, f"--threads {max(1, int(chip.quota))}")
     if chip.kernels == "DEFAULT":
         yield Advice("PyTorch finds neither AVX2 nor AVX-512: it is several times slower", "take another machine")
     if not found.cuda and found.versions["torch"] and (_NVIDIA.exists() or shutil.which("nvidia-smi")):
-        yield Advice(
-            f"PyTorch {found.versions['torch']} cannot use the NVIDIA GPU that seems to be here",
-            "install one with CUDA: https://pytorch.org/get-started/locally",
-        )
+        problem = f"PyTorch {found.versions['torch']} cannot use the NVIDIA GPU that seems to be here"
+        yield Advice(problem, "install one with CUDA: https://pytorch.org/get-started/locally")
     if found.mps:
         yield Advice("Apple's MPS is untried, and the CPU is used", "--device mps tries it")

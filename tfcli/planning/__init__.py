@@ -9,35 +9,27 @@ if TYPE_CHECKING:
     from tfcli.inspection.model import ParameterGroup
     from tfcli.interop import Exportable
 
-FOUND = ("steps", "batch_tokens", "warmup_steps", "evaluate_every", "save_every")
-"""The settings of [train] that a plan finds."""
+FOUND = ("steps", "batch_tokens", "warmup_steps", "evaluate_every", "save_every")  # settings of [train], by a plan
 
 
 @dataclass(frozen=True)
 class MemoryRecord:
-    """The memory of a training by what it is for, the most of each kind; `peak`: the most that is held at once.
+    """The memory of a training by what it is for, the most of each kind."""
 
-    process: the interpreter and its libraries, on a CPU. weights: with the tables of positions. copies: of weights, in
-    bfloat16. optimizer: moments, and a moving average. activations: what the backward pass needs, and the kernels'
-    own. allocator: freed, and not given back to the system.
-    """
-
-    process: int
-    weights: int
-    copies: int
+    process: int  # the interpreter and its libraries, on a CPU
+    weights: int  # with the tables of positions
+    copies: int  # of weights, in bfloat16
     gradients: int
-    optimizer: int
-    activations: int
+    optimizer: int  # moments, and a moving average
+    activations: int  # what the backward pass needs, and the kernels' own
     logits: int
-    allocator: int
-    peak: int
+    allocator: int  # freed, and not given back to the system
+    peak: int  # the most that is held at once
 
 
 @dataclass(frozen=True)
 class TrainingOutline:
-    """What `train` would do. A micro-batch has `batch_tokens`, or `batch_size` sequences; with `equal_tokens`, the
-    tokens of so many of mean length, once these are known. `epochs` stand instead of `steps` that cannot be counted
-    before the text is prepared. `flops_per_token` are those of the matrix products of forward and backward pass."""
+    """What `train` would do. A micro-batch has `batch_tokens`, or `batch_size` sequences."""
 
     architecture: str
     groups: tuple[ParameterGroup, ...]
@@ -46,10 +38,10 @@ class TrainingOutline:
     vocab_size_is_most: bool
     sequences: int
     context: int
-    steps: int | None
+    steps: int | None  # None: counted once the text is prepared, from `epochs`
     tokens: int | None
     flops_per_step: int
-    flops_per_token: int
+    flops_per_token: int  # of the matrix products of forward and backward pass
     device: str
     precision: str
     attention: str
@@ -58,7 +50,7 @@ class TrainingOutline:
     memory: MemoryRecord
     batch_size: int
     batch_tokens: int | None
-    equal_tokens: bool
+    equal_tokens: bool  # a micro-batch has the tokens of so many of mean length, once these are known
     exportable: Exportable
     epochs: float | None = None
     adapter_parameters: int = 0  # where only these are trained, and the `parameters` are frozen
@@ -87,16 +79,15 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Measured:
-    """What the proposal's real training took. `memory` is None where the system does not say it."""
+    """What the proposal's real training took."""
 
     seconds: float
-    memory: int | None
+    memory: int | None  # None: the system does not say it
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A proposal for a corpus, a machine and a time. `max_documents`: of a large corpus, the first ones, which are
-    trained on; None: all. `command` is what to type."""
+    """A proposal for a corpus, a machine and a time."""
 
     json_keys: ClassVar[tuple[Any, ...]] = (..., "chosen")
     minutes: float
@@ -107,12 +98,12 @@ class Plan:
     train_tokens: int
     validation_tokens: int
     vocab_size: int
-    max_documents: int | None
+    max_documents: int | None  # of a large corpus, the first ones, which are trained on; None: all
     device: str
     precision: str
     threads: int
     candidates: tuple[Candidate, ...]
-    command: str
+    command: str  # what to type
     preparing_seconds: float
     probing_seconds: float
     measured: Measured | None = None

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from tfcli.recipe.loading import Settings
     from tfcli.recipe.recipe import Recipe
 
+# What `tfcli train` loads beside what a step needs.
 _LOADED = ("tfcli.cli.main", "tfcli.console.reporting", "tfcli.pipeline.training", "rich.live")
-"""What `tfcli train` loads beside what a step needs."""
-
 LARGE = 20_000_000  # characters: a longer corpus is planned with its first documents only
 
 
@@ -66,8 +65,7 @@ def plan(
             raise UsageError(f"train.{key} is what a plan finds", "leave it out, or train without a plan")
     layers = layers_of(asked)
 
-    def compose(*settings: "Settings") -> "Recipe":
-        size, *chosen = settings
+    def compose(size: "Settings", *chosen: "Settings") -> "Recipe":
         return build_recipe(size, *layers, *chosen)
 
     result, proposal = _planned(terminal, compose, minutes)
@@ -101,27 +99,21 @@ def _planned(terminal: Terminal, compose: "Compose", minutes: float) -> "tuple[P
     pairs = plain.model.architecture == "encoder-decoder"
     terminal.note(f"Preparing {'the pairs, which are' if pairs else 'the text, which is'} kept for the training …")
     tokenizer, data = obtain_data(compose({}, first), lambda event: None)
-    record = data.record()
-    prepared = time.perf_counter()
+    record, prepared = data.record(), time.perf_counter()
     vocabulary: Settings = {"model": {"vocab_size": plain.model.vocab_size or tokenizer.vocab_size}}
-
-    def with_vocabulary(*settings: "Settings") -> "Recipe":
-        return compose(*settings, vocabulary)
-
     measured: list[Candidate] = []
-    for candidate in candidates(with_vocabulary, data.path, minutes, tuple(SIZES), _LOADED):
+    for candidate in candidates(lambda *more: compose(*more, vocabulary), data.path, minutes, tuple(SIZES), _LOADED):
         terminal.note(f"{candidate.size}: {candidate.tokens_per_second:,.0f} tokens a second")
         measured.append(candidate)
     found = choose(measured)
     chosen = next((candidate for candidate in found if candidate.chosen), None)
     if chosen is None:
-        what, least = "pairs" if pairs else "text", least_minutes(found[0])
-        if least > minutes:
-            these = f"{'these' if pairs else 'this'} {what}"
-            problem = f"--minutes {minutes:g} is too short for any training of {these} here"
+        these, too_few, what = ("these", "are too few", "pairs") if pairs else ("this", "is too short", "text")
+        if (least := least_minutes(found[0])) > minutes:
+            problem = f"--minutes {minutes:g} is too short for any training of {these} {what} here"
             raise UsageError(problem, f"the smallest takes --minutes {least:.2g}")
-        problem = f"The {what} {'are too few' if pairs else 'is too short'} to train on: {record.train.tokens:,} tokens"
-        raise UsageError(f"{problem}, read {MOST_EPOCHS} times at most", f"give more {what}")
+        problem = f"The {what} {too_few} to train on: {record.train.tokens:,} tokens, read {MOST_EPOCHS} times at most"
+        raise UsageError(problem, f"give more {what}")
     proposal = compose(SIZES[chosen.size], first, settings_of(chosen)).resolved()
     decided = resolve_for_machine(proposal).train
     return Plan(
@@ -164,10 +156,10 @@ def _written(plan: "Plan") -> list[str]:
     """The proposal's settings as they are typed."""
     from tfcli.planning.plan import settings_of
 
-    train = dict(settings_of(plan.chosen)["train"])
-    words = ["--steps", str(train.pop("steps"))]
-    words += [] if plan.max_documents is None else ["--set", f"data.max_documents={plan.max_documents}"]
-    return words + [word for key, value in train.items() for word in ("--set", f"train.{key}={value}")]
+    train = settings_of(plan.chosen)["train"]
+    steps, keys = train.pop("steps"), {f"train.{key}": value for key, value in train.items()}
+    keys = keys if plan.max_documents is None else {"data.max_documents": plan.max_documents, **keys}
+    return ["--steps", str(steps), *(word for key, value in keys.items() for word in ("--set", f"{key}={value}"))]
 
 
 def _measured(terminal: Terminal, proposal: "Recipe") -> "Measured":
@@ -232,8 +224,7 @@ def show_plan(
     decided = resolve_for_machine(replace(recipe, model=model))
     at_most = tokenizer is None and recipe.model.vocab_size is None
     result = outline(decided, vocab_size_is_most=at_most, roles=tokenizer.roles if tokenizer else None)
-    apart = APART.get(preset or "", ())
-    if apart and size:
+    if (apart := APART.get(preset or "", ())) and size:
         apart = (f"--size {size} has a shape, steps, batch and learning rate of its own", *apart)
     if json:
         terminal.json({**asdict(result), "apart": apart, "recipe": asdict(recipe)})

@@ -22,7 +22,7 @@ FEWEST_STEPS, MOST_STEPS = 3, 30
 
 def measure_steps(recipe: Recipe, dataset: Path, seconds: float, modules: Sequence[str]) -> dict[str, float]:
     """Time steps for about so many seconds, three at least, then an evaluation and the writing of a checkpoint; the
-    process loads `modules` besides. A failure is told as a TfcliError."""
+    process loads `modules` besides."""
     began = time.perf_counter()
     arguments = [str(dataset), str(seconds), *modules]
     with child("tfcli.planning.measure", *arguments, stdin=PIPE, stdout=PIPE, stderr=PIPE) as process:

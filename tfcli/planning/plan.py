@@ -25,8 +25,7 @@ from tfcli.records.roles import TokenRoles
 from tfcli.training.job import resolve_for_machine
 from tfcli.training.memory import count_parameters, memory_of, predict_memory, sequences_per_batch
 
-Compose = Callable[..., Recipe]
-"""A recipe of the user's own settings: over those of a size, and under others that follow."""
+Compose = Callable[..., Recipe]  # the user's own settings over those of a size, and under others that follow
 
 TOKENS_A_PARAMETER = 20
 MOST_EPOCHS = 16
@@ -137,8 +136,7 @@ _AS_SET = ("batch_tokens", "epochs", "device", "precision", "attention", "compil
 
 
 def outline(recipe: Recipe, *, vocab_size_is_most: bool, roles: TokenRoles | None = None) -> TrainingOutline:
-    """Shapes, parameters, operations and memory of a training of full batches. The recipe is decided for the machine; a
-    tokenizer that is yet to be trained may come out smaller than its vocabulary (`vocab_size_is_most`)."""
+    """Shapes, parameters, operations and memory of a training of full batches, of a recipe decided for the machine."""
     model, train = recipe.model, recipe.train
     assert model.vocab_size is not None
     built, context = meta_model(model), recipe.context

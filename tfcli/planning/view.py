@@ -72,10 +72,8 @@ class PlanView(View[Plan]):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         p, chosen = self.record, self.record.chosen
-        yield Text.assemble(
-            (p.architecture, "bold"),
-            (f" in {p.minutes:g} min · {p.device}, {p.precision}, {plural(p.threads, 'thread')}", "dim"),
-        )
+        about = f" in {p.minutes:g} min · {p.device}, {p.precision}, {plural(p.threads, 'thread')}"
+        yield Text.assemble((p.architecture, "bold"), (about, "dim"))
         unit = "pair" if p.architecture == "encoder-decoder" else "document"
         text = f"{', '.join(p.sources)}: {plural(p.documents, unit)}, {short(p.train_tokens)} tokens to train on"
         yield Text(text + (" (the first ones of a large corpus)" if p.max_documents else ""), style="dim")
@@ -87,11 +85,10 @@ class PlanView(View[Plan]):
 
 
 def _parameters(groups: Sequence[ParameterGroup], total: int) -> Table:
-    table = grid("part", padding=(0, 1))
-    table.add_column("×", justify="right")
-    table.add_column("shapes", overflow="fold", ratio=1)
-    table.add_column("parameters", justify="right", no_wrap=True)
-    table.add_column("share", justify="right", no_wrap=True)
+    table = grid("part", ">×", "shapes", ">parameters", ">share", padding=(0, 1))
+    times, shapes = table.columns[1:3]
+    shapes.overflow, shapes.ratio = "fold", 1
+    times.no_wrap = shapes.no_wrap = False
     for group in groups:
         numbers = (exact(group.parameters), percent(group.parameters / total))
         table.add_row(group.name, str(group.count), Text(_shapes(group), "dim"), *numbers)
@@ -104,8 +101,8 @@ def _shapes(group: ParameterGroup) -> str:
     """Names of one shape together, without what is said of every matrix: "query, key, value, output 64×64"."""
     named: dict[tuple[int, ...], list[str]] = {}
     for name, shape in group.tensors:
-        short_name = "matrix" if name == "weight" else name.removesuffix(".weight").removesuffix(" norm")
-        named.setdefault(shape, []).append(short_name)
+        bare = "matrix" if name == "weight" else name.removesuffix(".weight").removesuffix(" norm")
+        named.setdefault(shape, []).append(bare)
     return "; ".join(f"{', '.join(names)} {'×'.join(map(str, shape))}" for shape, names in named.items())
 
 
@@ -124,14 +121,12 @@ def _memory(memory: MemoryRecord, *, ascii_only: bool) -> Table:
 def _candidates(candidates: Sequence[Candidate]) -> Table:
     table = grid("  size", ">N", ">batch", ">tokens/s", ">steps", ">epochs", ">tokens/N", ">time", ">memory")
     for c in candidates:
-        found = [short(c.parameters), exact(c.batch_tokens)]
+        found = [*["–"] * 5, "too much"]
         if c.fits:
-            found += [short(c.tokens_per_second), exact(c.steps), f"{c.epochs:.1f}", f"{c.worth / c.parameters:.3g}"]
+            found = [short(c.tokens_per_second), exact(c.steps), f"{c.epochs:.1f}", f"{c.worth / c.parameters:.3g}"]
             found += [duration(c.seconds), short(c.memory, "B")]
-        else:
-            found += ["–"] * 5 + ["too much"]
-        mark = "▸ " if c.chosen else "  "
-        table.add_row(mark + c.size, *found, style="bold" if c.chosen else "dim")
+        mark, style = ("▸ ", "bold") if c.chosen else ("  ", "dim")
+        table.add_row(mark + c.size, short(c.parameters), exact(c.batch_tokens), *found, style=style)
     return table
 
 
@@ -144,9 +139,8 @@ def _why(chosen: Candidate, unit: str) -> str:
 
 def _checked(chosen: Candidate, measured: Measured) -> Table:
     table = grid("", ">predicted", ">measured", ">apart", padding=(0, 1))
-    apart = f"{chosen.seconds / measured.seconds - 1:+.1%}"
-    table.add_row("time", duration(chosen.seconds), duration(measured.seconds), apart)
-    if measured.memory is not None:
-        apart = f"{chosen.memory / measured.memory - 1:+.1%}"
-        table.add_row("memory", short(chosen.memory, "B"), short(measured.memory, "B"), apart)
+    times = f"{chosen.seconds / measured.seconds - 1:+.1%}"
+    table.add_row("time", duration(chosen.seconds), duration(measured.seconds), times)
+    if most := measured.memory:
+        table.add_row("memory", short(chosen.memory, "B"), short(most, "B"), f"{chosen.memory / most - 1:+.1%}")
     return table

@@ -16,17 +16,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from tfcli.errors import UsageError
-from tfcli.inspection.cost import (
-    AgainstAtLength,
-    AgainstRecord,
-    CostAtLength,
-    CostPart,
-    CostRecord,
-    HeadCosts,
-    HeadCount,
-    MixerCost,
-    PartName,
-)
+from tfcli.inspection import cost
 from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.models.build import build_model, meta_model
 from tfcli.models.flops import flops_by_part
@@ -35,22 +25,25 @@ from tfcli.recipe.model import ModelSection
 
 FLOAT = 4  # bytes of a float32
 _SHORTEST = 128
-_PRODUCTS = dict.fromkeys(("query", "key", "value"), "projections")
+_PRODUCTS = dict.fromkeys(("query", "key", "value"), "projections")  # of the modules of an attention
 _PRODUCTS |= {"output": "output", "score": "scores", "relative_bias": "scores"}
-"""Which product of an attention its modules belong to."""
 
 
-def model_cost(section: ModelSection, length: int | None = None, sequences: int = 1) -> CostRecord:
+def model_cost(section: ModelSection, length: int | None = None, sequences: int = 1) -> cost.CostRecord:
     """The cost of `sequences` texts of `length` tokens (None: the context), and how it grows by powers of two from 128
     tokens to beyond twice the crossover. The section has a vocabulary."""
     length = length or section.max_seq_len
-    one = flops_by_part(section, 1, 1, hidden_too=True)
-    a_token, a_pair = one.projections + one.output + one.feed_forward, one.scores + one.mixing
+    one = _at(section, 1, 1)
+    a_token, a_pair = one.projections + one.feed_forward, one.scores_and_mixing
     lengths = [_SHORTEST]
     while lengths[-1] < max(2 * a_token / a_pair, length, 8 * _SHORTEST):
         lengths.append(2 * lengths[-1])
+    model = meta_model(replace(section, max_seq_len=max(length, section.max_seq_len)))
+    ids = torch.zeros(sequences, length, dtype=torch.long, device="meta")
+    with FlopCounterMode(display=False) as counter:  # on the explicit path, by shapes alone
+        run_explicitly(model, ids)
     sizes = ("architecture", "d_model", "num_layers", "num_heads", "is_gated")
-    return CostRecord(
+    return cost.CostRecord(
         **{name: getattr(section, name) for name in sizes},
         num_decoder_layers=_decoder_layers(section),
         num_kv_heads=section.kv_heads,
@@ -61,20 +54,11 @@ def model_cost(section: ModelSection, length: int | None = None, sequences: int 
         length=length,
         parameters=meta_model(section).num_parameters(),
         parts=_parts(section, length, sequences),
-        counted_flops=counted_flops(section, length, sequences),
+        counted_flops=int(counter.get_total_flops()),
         lengths=tuple(_at(section, n, sequences) for n in sorted({*lengths, length})),
         flops_a_token=a_token,
         flops_a_pair=a_pair,
     )
-
-
-def counted_flops(section: ModelSection, length: int, sequences: int = 1) -> int:
-    """What PyTorch's counter finds in a forward pass on the explicit path, by shapes alone."""
-    model = meta_model(replace(section, max_seq_len=max(length, section.max_seq_len)))
-    ids = torch.zeros(sequences, length, dtype=torch.long, device="meta")
-    with FlopCounterMode(display=False) as counter:
-        run_explicitly(model, ids)
-    return int(counter.get_total_flops())
 
 
 def run_explicitly(model: Transformer, ids: torch.Tensor) -> None:
@@ -94,12 +78,12 @@ def part_parameters(section: ModelSection) -> dict[str, int]:
     return found
 
 
-def _parts(section: ModelSection, length: int, sequences: int) -> tuple[CostPart, ...]:
+def _parts(section: ModelSection, length: int, sequences: int) -> tuple[cost.CostPart, ...]:
     flops = flops_by_part(section, sequences, length, hidden_too=True)
     parameters, made = part_parameters(section), _numbers_made(section, length)
     return tuple(
-        CostPart(name, getattr(flops, name, 0), parameters.get(name, 0), FLOAT * sequences * made.get(name, 0))
-        for name in get_args(PartName)
+        cost.CostPart(name, getattr(flops, name, 0), parameters.get(name, 0), FLOAT * sequences * made.get(name, 0))
+        for name in get_args(cost.PartName)
     )
 
 
@@ -122,9 +106,11 @@ def _numbers_made(section: ModelSection, length: int) -> dict[str, int]:
     }
 
 
-def _at(section: ModelSection, length: int, sequences: int) -> CostAtLength:
+def _at(section: ModelSection, length: int, sequences: int) -> cost.CostAtLength:
     flops = flops_by_part(section, sequences, length, hidden_too=True)
-    return CostAtLength(
+    # Attentions of which generation keeps a key and a value of each token: those of a decoder.
+    remembering = section.num_layers if section.architecture == "decoder" else 2 * _decoder_layers(section)
+    return cost.CostAtLength(
         length=length,
         projections=flops.projections + flops.output,
         feed_forward=flops.feed_forward,
@@ -132,14 +118,8 @@ def _at(section: ModelSection, length: int, sequences: int) -> CostAtLength:
         head=flops.head,
         visible_flops=flops_by_part(section, sequences, length).total,
         bytes_made=FLOAT * sequences * sum(_numbers_made(section, length).values()),
-        cache_bytes=FLOAT * sequences * length * _remembered(section),
+        cache_bytes=FLOAT * sequences * length * 2 * remembering * section.kv_heads * section.size_per_head,
     )
-
-
-def _remembered(section: ModelSection) -> int:
-    """Numbers that generation keeps of a token: a key and a value in every attention of the decoder."""
-    attentions = {"encoder": 0, "decoder": section.num_layers, "encoder-decoder": 2 * section.decoder_layers}
-    return 2 * attentions[section.architecture] * section.kv_heads * section.size_per_head
 
 
 def _decoder_layers(section: ModelSection) -> int:
@@ -152,8 +132,7 @@ _FEWEST, _MOST = 3, 50
 
 
 def seconds_in_turns(calls: Sequence[Callable[[], object]]) -> list[float]:
-    """The median time of each call, one after the other in rounds, so that a machine slowed for a while slows all; each
-    is called once before."""
+    """The median time of each call, in rounds, so that a machine slowed for a while slows all; each once before."""
     for call in calls:
         call()
     taken: list[list[float]] = [[] for _ in calls]
@@ -167,24 +146,21 @@ def seconds_in_turns(calls: Sequence[Callable[[], object]]) -> list[float]:
 
 def products_a_second() -> float:
     """Floating-point operations a second of a matrix product of 1024 × 1024 in float32, with PyTorch's threads."""
-    left, right = torch.randn(_SQUARE, _SQUARE), torch.randn(_SQUARE, _SQUARE)
+    left, right = torch.randn(2, _SQUARE, _SQUARE)
     [seconds] = seconds_in_turns([lambda: left @ right])
     return 2 * _SQUARE**3 / seconds
 
 
 _OF_ATTENTION = ("d_model", "attention_score", "attention_bias", "attention_output_bias")
+_OF_HEADS = ("num_heads", "num_kv_heads", "head_dim")
 
 
 def one_attention(section: ModelSection, num_heads: int | None = None) -> Callable[[], MultiHeadAttention]:
     """Makes the attention of a section; with `num_heads`, of so many heads of size D / H each."""
-    alone = ModelSection(
-        architecture="encoder",
-        positions="none",
-        num_heads=num_heads or section.num_heads,
-        num_kv_heads=None if num_heads else section.num_kv_heads,
-        head_dim=None if num_heads else section.head_dim,
-        **{name: getattr(section, name) for name in _OF_ATTENTION},
-    )
+    sizes: dict[str, Any] = {name: getattr(section, name) for name in (*_OF_ATTENTION, *_OF_HEADS)}
+    if num_heads:
+        sizes |= dict(zip(_OF_HEADS, (num_heads, None, None), strict=True))
+    alone = ModelSection(architecture="encoder", positions="none", **sizes)
     return lambda: MultiHeadAttention(alone)
 
 
@@ -198,9 +174,8 @@ def counted(make: Callable[[], MultiHeadAttention], size: int, length: int, sequ
     return _parameters(attention), int(counter.get_total_flops()), weights[0].numel()
 
 
-def heads_cost(section: ModelSection, heads: Sequence[int], length: int, sequences: int = 1) -> HeadCosts:
-    """One self-attention of the model's size, cut into each number of heads; a UsageError where one does not divide D,
-    or the scores are too large."""
+def heads_cost(section: ModelSection, heads: Sequence[int], length: int, sequences: int = 1) -> cost.HeadCosts:
+    """One self-attention of the model's size, cut into each number of heads, each of which divides D."""
     if odd := [number for number in heads if section.d_model % number]:
         raise UsageError(f"--heads {odd[0]} does not divide d_model = {section.d_model}", "choose divisors of it")
     _require_memory("--heads", length, sequences, max(heads) * length)
@@ -209,11 +184,9 @@ def heads_cost(section: ModelSection, heads: Sequence[int], length: int, sequenc
     x = torch.randn(sequences, length, section.d_model, generator=torch.Generator().manual_seed(0))
     with torch.inference_mode():
         seconds = seconds_in_turns([_run(make(), x) for make in makers])
-    counts = tuple(
-        HeadCount(number, section.d_model // number, *one, taken)
-        for number, one, taken in zip(heads, found, seconds, strict=True)
-    )
-    return HeadCosts(section.d_model, length, sequences, counts)
+    rows = zip(heads, found, seconds, strict=True)
+    counts = tuple(cost.HeadCount(number, section.d_model // number, *one, taken) for number, one, taken in rows)
+    return cost.HeadCosts(section.d_model, length, sequences, counts)
 
 
 def _run(attention: MultiHeadAttention, x: torch.Tensor) -> Callable[[], object]:
@@ -229,25 +202,25 @@ LENGTHS = (32, 64, 128, 256, 512, 1024)
 
 def cost_against(
     section: ModelSection, other: Literal["dense", "rnn"], lengths: Sequence[int] = LENGTHS
-) -> AgainstRecord:
-    """One self-attention of the model's size and one other layer, on each number of tokens: all N D numbers of all
-    tokens to as many, with a bias, or Elman's h_t = tanh(W x_t + U h_{t−1} + b + c) with PyTorch's two biases."""
+) -> cost.AgainstRecord:
+    """One self-attention of the model's size and one other layer, on each number of tokens: all N D numbers to as many,
+    with a bias, or Elman's h_t = tanh(W x_t + U h_{t−1} + b + c)."""
     size, make = section.d_model, one_attention(section)
 
-    def at(length: int) -> AgainstAtLength:
+    def at(length: int) -> cost.AgainstAtLength:
         parameters, flops, _ = counted(make, size, length)
         layer: nn.Module
         with torch.device("meta"):
-            attention = MixerCost(parameters, flops, 1, 1, _takes(make(), torch.empty(1, length + 1, size)))
+            attention = cost.MixerCost(parameters, flops, 1, 1, _takes(make(), torch.empty(1, length + 1, size)))
             if other == "dense":
                 layer, x = nn.Linear(length * size, length * size), torch.empty(1, (length + 1) * size)
                 grows = (2 * (length * size) ** 2, 1, 1)
             else:  # made without N, so that another short length tells as much as N + 1, and sooner
                 layer, x = nn.RNN(size, size, batch_first=True), torch.empty(1, min(length, 8) + 1, size)
                 grows = (4 * length * size**2, length, length - 1)
-            return AgainstAtLength(length, attention, MixerCost(_parameters(layer), *grows, _takes(layer, x)))
+            return cost.AgainstAtLength(length, attention, cost.MixerCost(_parameters(layer), *grows, _takes(layer, x)))
 
-    return AgainstRecord(other, size, section.num_heads, tuple(map(at, lengths)))
+    return cost.AgainstRecord(other, size, section.num_heads, tuple(map(at, lengths)))
 
 
 def _takes(layer: Callable[..., Any], x: torch.Tensor) -> bool:
@@ -262,10 +235,8 @@ def _parameters(layer: nn.Module) -> int:
     return sum(parameter.numel() for parameter in layer.parameters())
 
 
-_LONGEST, _MOST_SCORES = 1.5, 1 << 29
-"""Predicted seconds, and bytes of the scores of one layer, above which a length is left out."""
-_MOST_BYTES = 4 << 30
-"""Of the weights, or of the scores of one layer and the logits, above which nothing is measured."""
+_LONGEST, _MOST_SCORES = 1.5, 1 << 29  # seconds, and bytes of a layer's scores, above which a length is left out
+_MOST_BYTES = 4 << 30  # of the weights, or of a layer's scores and the logits, above which nothing is measured
 
 
 def require_measurable(parameters: int) -> None:
@@ -276,17 +247,16 @@ def require_measurable(parameters: int) -> None:
 
 
 def _require_memory(option: str, length: int, sequences: int, numbers_a_token: int) -> None:
-    size = FLOAT * sequences * length * numbers_a_token
-    if size > _MOST_BYTES:
-        makes = f"makes {size / 1e9:,.1f} GB of scores and logits"
-        problem = f"{option} measures, and --length {length} with --batch {sequences} {makes}"
-        raise UsageError(problem, f"lower --length or --batch, or leave {option} out")
+    if (size := FLOAT * sequences * length * numbers_a_token) > _MOST_BYTES:
+        makes = f"--length {length} with --batch {sequences} makes {size / 1e9:,.1f} GB of scores and logits"
+        raise UsageError(f"{option} measures, and {makes}", f"lower --length or --batch, or leave {option} out")
 
 
-def measured_cost(section: ModelSection, length: int | None, sequences: int, tell: Callable[[str], None]) -> CostRecord:
+def measured_cost(
+    section: ModelSection, length: int | None, sequences: int, tell: Callable[[str], None]
+) -> cost.CostRecord:
     """`model_cost`, with the seconds of a forward pass of random weights on the explicit path at every length that is
-    not too long for a picture. Predicted: FLOPs over what this machine reaches in a large matrix product. A UsageError
-    where the weights are too large, or what they make of so many tokens."""
+    not too long for a picture. Predicted: FLOPs over what this machine reaches in a large matrix product."""
     record = model_cost(section, length, sequences)
     require_measurable(record.parameters)
     assert section.vocab_size is not None
@@ -297,7 +267,7 @@ def measured_cost(section: ModelSection, length: int | None, sequences: int, tel
     tell("measuring a matrix product")
     rate = products_a_second()
 
-    def at(one: CostAtLength) -> CostAtLength:
+    def at(one: cost.CostAtLength) -> cost.CostAtLength:
         predicted = one.flops / rate
         scores = FLOAT * sequences * section.num_heads * one.length**2
         if one.length != record.length and (predicted > _LONGEST or scores > _MOST_SCORES):
@@ -308,5 +278,4 @@ def measured_cost(section: ModelSection, length: int | None, sequences: int, tel
         return replace(one, predicted_seconds=predicted, seconds=seconds)
 
     with torch.inference_mode():
-        lengths = tuple(at(one) for one in record.lengths)
-    return replace(record, lengths=lengths, products_a_second=rate)
+        return replace(record, lengths=tuple(map(at, record.lengths)), products_a_second=rate)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
@@ -44,9 +45,8 @@ class CostView(View[CostRecord]):
         yield from heading(title, _shape(r))
         digits = len(exact(r.flops)) + max(10, len(exact(r.parameters)))
         yield _parts(r, is_exact=options.max_width >= _EXACT_FROM - 25 + digits)
-        is_same = r.counted_flops == r.flops
-        same = f"{exact(r.counted_flops)}, {'the same' if is_same else 'NOT the same'}."
-        yield Text(f"torch.utils.flop_counter on the explicit path: {same}", "dim" if is_same else "bold red")
+        same, style = ("the same", "dim") if r.counted_flops == r.flops else ("NOT the same", "bold red")
+        yield Text(f"torch.utils.flop_counter on the explicit path: {exact(r.counted_flops)}, {same}.", style)
         yield from heading("\nThe same by the number of tokens N")
         yield from _lengths(r, options.max_width)
         yield from _crossover(r)
@@ -114,12 +114,10 @@ def _lengths(r: CostRecord, width: int) -> RenderResult:
 
 def _share_bar(at: CostAtLength, cells: int) -> Text:
     """A letter for every share of `cells`: readable without colour, too."""
-    bar, before, drawn = Text(), 0, 0
+    bar, before = Text(), 0
     for letter, name, style in _SHARES:
         before += getattr(at, name)
-        until = round(cells * before / at.flops)
-        bar.append(letter * (until - drawn), style)
-        drawn = until
+        bar.append(letter * (round(cells * before / at.flops) - len(bar)), style)
     return bar
 
 
@@ -132,15 +130,12 @@ def _crossover(r: CostRecord) -> RenderResult:
     end = 2 * r.crossover
     xs = tuple(end * i / _POINTS for i in range(_POINTS + 1))
     unit, letter = next((size, name) for size, name in _UNITS if r.flops_a_pair * end * end >= size)
-    yield Plot(
-        (
-            Series("O(ND²)", xs, [r.flops_a_token * x / unit for x in xs], "cyan", letter="a"),
-            Series("O(N²D)", xs, [r.flops_a_pair * x * x / unit for x in xs], "yellow", letter="b"),
-            Series("N*", (r.crossover,), (r.flops_a_token * r.crossover / unit,), "bold red", "●"),
-        ),
-        f"{letter}FLOP by N",
-        height=10,
+    curves = (
+        Series("O(ND²)", xs, [r.flops_a_token * x / unit for x in xs], "cyan", letter="a"),
+        Series("O(N²D)", xs, [r.flops_a_pair * x * x / unit for x in xs], "yellow", letter="b"),
+        Series("N*", (r.crossover,), (r.flops_a_token * r.crossover / unit,), "bold red", "●"),
     )
+    yield Plot(curves, f"{letter}FLOP by N", height=10)
     yield Text(
         "See: twice the tokens cost twice the projections and feed-forwards, and four times the scores and mixing. At "
         f"N = {exact(r.length)} the second cost {percent(r.length / r.crossover)} of the first: N / N*."
@@ -150,9 +145,7 @@ def _crossover(r: CostRecord) -> RenderResult:
 def _formulas(r: CostRecord) -> Iterator[str]:
     h, kv, d, dh, f = r.num_heads, r.num_kv_heads, r.d_model, r.head_dim, r.d_ff
     six = 6 if r.is_gated else 4
-    attention, numbers = "4 D Dh (H + Hkv)", f"4·{d}·{dh}·({h} + {kv})"
-    if not r.has_projections:
-        attention = numbers = "0"
+    attention, numbers = ("4 D Dh (H + Hkv)", f"4·{d}·{dh}·({h} + {kv})") if r.has_projections else ("0", "0")
     if r.num_decoder_layers:
         per = f"{r.num_layers} encoder and {r.num_decoder_layers} decoder layers, which have two attentions"
         yield f"a: {attention} an attention and {six} D F a feed-forward, for every token of each side"
@@ -201,8 +194,7 @@ _OTHERS = {
         "one before it, and what the first token says reaches the last after N − 1 steps. In attention all "
         "tokens are read at once, from any to any in one step.",
     ),
-}
-"""Layers beside attention: name, formula, and what to see."""
+}  # name, formula, and what to see
 
 
 class AgainstView(View[AgainstRecord]):
@@ -218,31 +210,26 @@ class AgainstView(View[AgainstRecord]):
             table.add_row(exact(at.length), "attention", *_cells(at.attention), style="cyan")
             table.add_row("", "dense" if r.other == "dense" else "recurrent", *_cells(at.other), style="yellow")
         yield table
+        path = "path: steps between the two tokens furthest apart"
         yield from dim(
-            "steps: that wait for each other · path: steps between the two tokens furthest apart · N + 1: "
-            "whether a layer made for N tokens ran on one more"
+            f"steps: that wait for each other · {path} · N + 1: whether a layer made for N tokens ran on one more"
         )
         what = "parameters" if r.other == "dense" else "steps"
         yield from heading(f"\nlog10 of the {what} by log2 N")
         xs = [math.log2(at.length) for at in r.lengths]
-        sides = (("attention", "attention", "cyan", "a"), ("other", name, "yellow", r.other[0]))
-        curves = (
-            Series(title, xs, [math.log10(getattr(getattr(at, of), what)) for at in r.lengths], style, letter=letter)
-            for of, title, style, letter in sides
-        )
-        yield Plot(tuple(curves), "log2 N", height=7)
+        ys = {of: [math.log10(getattr(getattr(at, of), what)) for at in r.lengths] for of in ("attention", "other")}
+        ours = Series("attention", xs, ys["attention"], "cyan", letter="a")
+        yield Plot((ours, Series(name, xs, ys["other"], "yellow", letter=r.other[0])), "log2 N", height=7)
         yield Text(see)
 
 
 def against_table(record: AgainstRecord) -> CsvTable:
     """A row for each layer and number of tokens."""
-    columns = ("parameters", "flops", "steps", "path", "another_length")
-    rows = [
-        [at.length, name, *(getattr(layer, column) for column in columns)]
-        for at in record.lengths
-        for name, layer in (("attention", at.attention), (record.other, at.other))
-    ]
-    return CsvTable(("length", "layer", *columns), rows)
+    rows: list[list[Any]] = []
+    for at in record.lengths:
+        both = (("attention", at.attention), (record.other, at.other))
+        rows += [[at.length, name, *vars(layer).values()] for name, layer in both]
+    return CsvTable(("length", "layer", "parameters", "flops", "steps", "path", "another_length"), rows)
 
 
 def _cells(layer: MixerCost) -> tuple[str, ...]:
@@ -258,10 +245,8 @@ class HeadsView(View[HeadCosts]):
         first, last = r.counts[0], r.counts[-1]
         where = f"{plural(r.sequences, 'sequence')} of N = {exact(r.length)} tokens, explicit path, no mask"
         formula = "8 N D² + 4 N² D" if first.parameters else "4 N² D"
-        yield from heading(
-            f"One attention of size D = {r.d_model} cut into k heads of size D / k",
-            f"a sequence: {formula} FLOPs whatever k is, k N² exponentials · {where}",
-        )
+        about = f"a sequence: {formula} FLOPs whatever k is, k N² exponentials · {where}"
+        yield from heading(f"One attention of size D = {r.d_model} cut into k heads of size D / k", about)
         table = grid(">k", ">D / k", ">parameters", ">FLOPs", ">exponentials", ">measured", "")
         slowest = max(one.seconds for one in r.counts)
         write = exact if options.max_width >= _HEADS_EXACT_FROM else short
@@ -270,11 +255,9 @@ class HeadsView(View[HeadCosts]):
             drawn = Text(bar(one.seconds / slowest, _BAR, ascii_only=options.ascii_only), "yellow")
             table.add_row(str(one.num_heads), str(one.head_dim), *numbers, drawn if options.max_width >= 70 else "")
         yield table
-        yield Text(
-            f"See: {plural(last.num_heads, 'head')} cost the matrix products of {first.num_heads}, "
-            f"{last.exponentials / first.exponentials:.3g} × the exponentials, and {last.seconds / first.seconds:.2f} "
-            "× the time."
-        )
+        times = f"{last.exponentials / first.exponentials:.3g} × the exponentials"
+        cost = f"{plural(last.num_heads, 'head')} cost the matrix products of {first.num_heads}, {times}"
+        yield Text(f"See: {cost}, and {last.seconds / first.seconds:.2f} × the time.")
 
 
 def heads_table(record: HeadCosts) -> CsvTable:

@@ -9,8 +9,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-TokenRole = Literal["text", "special", "unknown"]
-"""A part of the text; a token that no text holds, put around it or in it; the one for what is not known."""
+TokenRole = Literal["text", "special", "unknown"]  # special: no text holds it, and it is put around or in one
 
 
 @dataclass(frozen=True)

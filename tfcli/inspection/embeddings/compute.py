@@ -6,6 +6,7 @@ Shape legend: N texts, S tokens of the longest, D model.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,18 +15,9 @@ from torch import Tensor
 
 from tfcli.errors import UsageError, shortened
 from tfcli.generation.decoding import padded
+from tfcli.inspection import embeddings
 from tfcli.inspection.attention.choice import require_place
-from tfcli.inspection.embeddings import (
-    EmbeddingsRecord,
-    MatrixSide,
-    Neighbour,
-    NeighboursRecord,
-    Pool,
-    TokenNeighbours,
-    TokenRole,
-    TokenRow,
-    TokensRecord,
-)
+from tfcli.inspection.embeddings import EmbeddingsRecord, MatrixSide, NeighboursRecord, Pool, TokensRecord
 from tfcli.inspection.passes import text_ids, tower
 from tfcli.inspection.words import tokens_in_words
 from tfcli.layers.attention import Span
@@ -42,8 +34,7 @@ _BYTE = re.compile("⟨[0-9A-F]{2}⟩")  # how a label writes a byte that is no 
 
 @torch.inference_mode()
 def tokens(run: LoadedRun, text: str, *, words: bool = False) -> TokensRecord:
-    """A text as the model reads it, special tokens with it; of an encoder-decoder, as a source. With `words`, a row a
-    word. A UsageError where it is longer than the context, or empty and to be translated."""
+    """A text as the model reads it, special tokens with it; an encoder-decoder's source. With `words`, a row a word."""
     ids, tokenizer = text_ids(run, text), run.tokenizer
     remark_if_foreign(run, text, bits_per_byte=0.0)  # by its tokens alone: no model is run here
     embedding = run.model.embedding
@@ -54,16 +45,14 @@ def tokens(run: LoadedRun, text: str, *, words: bool = False) -> TokensRecord:
     if embedding.has_positions:
         added: Tensor = embedding.position_rows(Span(0, len(ids)))
         of_positions = added.float().reshape(-1, added.shape[-1]).norm(dim=1).tolist()
-    spans = _spans(tokenizer, text, ids)
-    rows = []
-    for position, (token, label, *lengths) in enumerate(
-        zip(ids, tokenizer.labels(ids), norms, of_positions, strict=True)
-    ):
-        is_special, is_unknown = token in tokenizer.special_ids, token == tokenizer.roles.unk
-        role: TokenRole = "unknown" if is_unknown else "special" if is_special else "text"
+    spans, rows = _spans(tokenizer, text, ids), []
+    read = zip(ids, tokenizer.labels(ids), norms, of_positions, strict=True)
+    for position, (token, label, *lengths) in enumerate(read):
+        special: embeddings.TokenRole = "special" if token in tokenizer.special_ids else "text"
+        role = "unknown" if token == tokenizer.roles.unk else special
         first, end = spans.get(position, (None, None))
         size = _bytes(label, None if first is None else text[first:end], role)
-        rows.append(TokenRow(position, token, label, role, first, end, size, *lengths))
+        rows.append(embeddings.TokenRow(position, token, label, role, first, end, size, *lengths))
     return TokensRecord(
         run=str(run.directory.path),
         algorithm=tokenizer.algorithm,
@@ -86,7 +75,7 @@ def _spans(tokenizer: Tokenizer, text: str, ids: tuple[int, ...]) -> dict[int, t
     return {} if begin is None else {begin + place: span for place, span in enumerate(spans)}
 
 
-def _bytes(label: str, spelled: str | None, role: TokenRole) -> int:
+def _bytes(label: str, spelled: str | None, role: embeddings.TokenRole) -> int:
     """Of a part of a character its own, else those of the text that it is `spelled`; None: by its label."""
     if role == "special":
         return 0
@@ -102,8 +91,7 @@ _NAMED = 8  # tokens of a text that an error names
 @torch.inference_mode()
 def neighbours(run: LoadedRun, texts: Sequence[str], top_k: int, matrix: MatrixSide = "input") -> NeighboursRecord:
     """The `top_k` tokens whose vectors make the smallest angles with those of some tokens, each given by its text. The
-    input matrix of an encoder-decoder with two is the source's. A UsageError where a text is no token, or there is no
-    output matrix."""
+    input matrix of an encoder-decoder with two is the source's."""
     ids = [token_of(run.tokenizer, text) for text in texts]
     # The head may share the target's matrix, which ids of a source pick no rows of.
     one_matrix = not isinstance(run.model, EncoderDecoder) or run.config.model.share_embeddings
@@ -112,41 +100,31 @@ def neighbours(run: LoadedRun, texts: Sequence[str], top_k: int, matrix: MatrixS
         require_head(run.config.model)
     vectors: Any = run.model.head if matrix == "output" else run.model.embedding
     rows: Tensor = vectors.weight.float()  # (Vocab, D)
-    ordinary = sorted(token for token in run.tokenizer.ordinary_ids if token < len(rows))
     norms = rows.norm(dim=1)
     unit = rows / norms.clamp(min=torch.finfo(torch.float32).tiny)[:, None]
-    among = torch.tensor(ordinary, device=rows.device)
+    among = torch.tensor(sorted(token for token in run.tokenizer.ordinary_ids if token < len(rows)), device=rows.device)
 
-    def nearest(token: int) -> TokenNeighbours:
+    def nearest(token: int) -> embeddings.TokenNeighbours:
         others = among[among != token]
         cosines, places = (unit[others] @ unit[token]).topk(min(top_k, len(others)))
         found = others[places].tolist()
         name, *names = run.tokenizer.labels([token, *found])
-        close = map(Neighbour, names, found, cosines.tolist(), norms[found].tolist())
-        return TokenNeighbours(name, token, float(norms[token]), tuple(close))
+        close = map(embeddings.Neighbour, names, found, cosines.tolist(), norms[found].tolist())
+        return embeddings.TokenNeighbours(name, token, float(norms[token]), tuple(close))
 
-    count = len(ordinary)
+    count = len(among)
     # Σᵢⱼ uᵢ·uⱼ = ‖Σ u‖², of which count pairs are of a token with itself.
     of_pairs = float(unit[among].sum(0).square().sum()) - count
-    return NeighboursRecord(
-        run=str(run.directory.path),
-        matrix=matrix,
-        tied=tied,
-        d_model=rows.shape[1],
-        vocabulary=count,
-        mean_cosine=of_pairs / (count * (count - 1)) if count > 1 else 0.0,
-        mean_norm=float(norms[among].mean()),
-        tokens=tuple(map(nearest, ids)),
-    )
+    means = of_pairs / (count * (count - 1)) if count > 1 else 0.0, float(norms[among].mean())
+    about = str(run.directory.path), matrix, tied, rows.shape[1], count
+    return NeighboursRecord(*about, *means, tuple(map(nearest, ids)))
 
 
 def token_of(tokenizer: Tokenizer, text: str) -> int:
     """The id of the token that is a word, with the space before it where words carry it; else of the bare text. A
     UsageError where it is several tokens, or none that this tokenizer knows."""
-    spellings = [text]
-    if text and tokenizer.words_carry_spaces and not text[0].isspace():
-        spellings.insert(0, " " + text)
-    tried = [tokenizer.encode(spelling) for spelling in spellings]
+    spaced = text and tokenizer.words_carry_spaces and not text[0].isspace()
+    tried = [tokenizer.encode(spelling) for spelling in ((" " + text, text) if spaced else (text,))]
     for ids in tried:
         if len(ids) == 1 and ids[0] != tokenizer.roles.unk:
             return ids[0]
@@ -163,8 +141,8 @@ def embed(
     run: LoadedRun, batches: Iterable[Sequence[str]], pool: Pool, layer: int | None
 ) -> Iterator[EmbeddingsRecord]:
     """The vectors of each batch of texts, as they come; an encoder-decoder's are those of its encoder. Padding is
-    neither looked at nor pooled. A UsageError at once where there is no such `layer` (None: the last, behind its norm),
-    or of a text that is longer than the context or empty."""
+    neither looked at nor pooled. A UsageError at once where there is no such `layer` (None: the last, behind its norm).
+    """
     stack = tower(run.model).stack
     require_place("layer", layer, len(stack.layers))
     return (_embedded(run, stack, tuple(texts), pool, layer) for texts in batches)
@@ -172,12 +150,9 @@ def embed(
 
 def joined(records: Sequence[EmbeddingsRecord]) -> EmbeddingsRecord:
     """Batches of one call as one record."""
-    return replace(
-        records[0],
-        texts=tuple(text for record in records for text in record.texts),
-        tokens=frozen(np.concatenate([record.tokens for record in records]), int),
-        vectors=frozen(np.concatenate([record.vectors for record in records])),
-    )
+    tokens, vectors = (np.concatenate([getattr(one, name) for one in records]) for name in ("tokens", "vectors"))
+    texts = tuple(chain.from_iterable(record.texts for record in records))
+    return replace(records[0], texts=texts, tokens=frozen(tokens, int), vectors=frozen(vectors))
 
 
 @torch.inference_mode()
@@ -188,15 +163,8 @@ def _embedded(run: LoadedRun, stack: Stack, texts: tuple[str, ...], pool: Pool, 
     with listened.register_forward_hook(lambda module, inputs, output: kept.append(output)):
         (run.model.encode if isinstance(run.model, EncoderDecoder) else run.model.hidden)(ids, mask)
     counts = torch.tensor([len(text) for text in read], device=run.device)
-    return EmbeddingsRecord(
-        run=str(run.directory.path),
-        architecture=run.architecture,
-        pool=pool,
-        layer=layer,
-        texts=texts,
-        tokens=frozen(counts.cpu(), int),
-        vectors=frozen(pooled(kept[0].float(), counts, pool).cpu()),
-    )
+    found = frozen(counts.cpu(), int), frozen(pooled(kept[0].float(), counts, pool).cpu())
+    return EmbeddingsRecord(str(run.directory.path), run.architecture, pool, layer, texts, *found)
 
 
 def pooled(hidden: Tensor, counts: Tensor, pool: Pool) -> Tensor:

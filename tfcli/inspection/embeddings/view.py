@@ -20,8 +20,8 @@ from tfcli.draw.safe import broken, fit, printable, shortened, token_label, wide
 from tfcli.draw.tables import CsvTable, Fact, Facts, bar, columns, dim, heading, to_json
 from tfcli.inspection.embeddings import EmbeddingsRecord, NeighboursRecord, TokenNeighbours, TokenRow, TokensRecord
 
-_PAPERS = ("#1f4e79", "#5b3a72")
-_SPECIAL, _UNKNOWN = "#4d4d4d", "#a11d1d"
+_TURNS = ("#1f4e79", "#5b3a72")
+_PAPERS = {"special": "#4d4d4d", "unknown": "#a11d1d"}
 _LONGEST_LABEL, _LONGEST_BAR = 20, 24
 _BARS_FROM = 72  # columns of a terminal from which on lengths have bars
 
@@ -48,10 +48,8 @@ def _painted(rows: tuple[TokenRow, ...], in_color: bool, width: int) -> Iterator
     pieces = []
     for turn, row in enumerate(rows):
         label = shortened(token_label(row.token), width - 1)
-        paper = {"special": _SPECIAL, "unknown": _UNKNOWN}.get(row.role, _PAPERS[turn % 2])
-        pieces.append(
-            (Text(label, Style(color="#ffffff", bgcolor=paper)) if in_color else Text(f"{label}│"), row.token)
-        )
+        style = Style(color="#ffffff", bgcolor=_PAPERS.get(row.role, _TURNS[turn % 2]))
+        pieces.append((Text(label, style) if in_color else Text(f"{label}│"), row.token))
     for line in broken(pieces, width, lambda one: one[0].cell_len - 1, lambda one: one[1].endswith("\n")):
         yield Text(no_wrap=True).join(piece for piece, _ in line)
 
@@ -96,10 +94,8 @@ def _figures(record: TokensRecord) -> Iterator[Facts | Text]:
     ]
     yield Facts("The same text in other pieces", facts)
     read, verb = record.read, "is" if record.read == 1 else "are"
-    yield from heading(
-        f"{exact(read)} of {plural(record.context, 'position')} {verb} read, "
-        f"{read - record.of_text} special: each head compares {plural(read**2, 'pair')}"
-    )
+    special = f"{read - record.of_text} special: each head compares {plural(read**2, 'pair')}"
+    yield from heading(f"{exact(read)} of {plural(record.context, 'position')} {verb} read, {special}")
 
 
 def tokens_table(record: TokensRecord) -> CsvTable:
@@ -118,14 +114,10 @@ class NeighboursView(View[NeighboursRecord]):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record = self.record
         of_head = "E, which the head shares" if record.tied else "E" if record.matrix == "input" else "W of the head"
-        yield from heading(
-            f"Nearest tokens · {printable(record.run)} · {of_head}",
-            f"cos(a, b) = a·b / ‖a‖‖b‖ between rows of {exact(record.vocabulary)} tokens × {record.d_model}",
-        )
-        label = min(
-            _LONGEST_NEIGHBOUR,
-            widest(tuple(token_label(one.token) for token in record.tokens for one in token.neighbours)),
-        )
+        about = f"cos(a, b) = a·b / ‖a‖‖b‖ between rows of {exact(record.vocabulary)} tokens × {record.d_model}"
+        yield from heading(f"Nearest tokens · {printable(record.run)} · {of_head}", about)
+        names = tuple(token_label(one.token) for token in record.tokens for one in token.neighbours)
+        label = min(_LONGEST_NEIGHBOUR, widest(names))
         width = max(3, min(_LONGEST_COSINE, options.max_width - label - _AROUND))
         for token in record.tokens:
             yield from _one(token, label, width, options.ascii_only)
@@ -153,19 +145,16 @@ def _one(token: TokenNeighbours, label: int, width: int, ascii_only: bool) -> It
 
 def neighbours_table(record: NeighboursRecord) -> CsvTable:
     """A row a neighbour."""
-    return CsvTable(
-        ("token", "token_id", "rank", "neighbour", "neighbour_id", "cosine", "norm"),
-        (
-            (token.token, token.token_id, rank, one.token, one.token_id, one.cosine, one.norm)
-            for token in record.tokens
-            for rank, one in enumerate(token.neighbours, start=1)
-        ),
+    rows = (
+        (token.token, token.token_id, rank, *vars(one).values())
+        for token in record.tokens
+        for rank, one in enumerate(token.neighbours, start=1)
     )
+    return CsvTable(("token", "token_id", "rank", "neighbour", "neighbour_id", "cosine", "norm"), rows)
 
 
 _CELL = 6
-_MOST_TEXTS = 24
-"""Texts of which each pair is written as a number."""
+_MOST_TEXTS = 24  # of which each pair is written as a number
 _POOLS = {"mean": "the mean over a text's tokens", "first": "a text's first token", "last": "a text's last token"}
 
 
@@ -176,28 +165,24 @@ class EmbeddingsView(View[EmbeddingsRecord]):
         record = self.record
         count, size = record.vectors.shape
         layer = "the last layer, behind its norm" if record.layer is None else f"layer {record.layer}"
-        side = "the encoder's " if record.architecture == "encoder-decoder" else ""
-        of = f"{side}{layer}".replace("encoder's the", "encoder's")
-        yield from heading(
-            f"{plural(count, 'text')} as vectors · {printable(record.run)}",
-            f"{_POOLS[record.pool]}, out of {of}; {size} dimensions, not normalised",
-        )
+        if record.architecture == "encoder-decoder":
+            layer = f"the encoder's {layer.removeprefix('the ')}"
+        about = f"{_POOLS[record.pool]}, out of {layer}; {size} dimensions, not normalised"
+        yield from heading(f"{plural(count, 'text')} as vectors · {printable(record.run)}", about)
         if count == 1:
-            yield from _single(record)
+            tokens = plural(int(record.tokens[0]), "token")
+            yield Text(f"{printable(record.texts[0])}: {tokens}, length {np.linalg.norm(record.vectors):.3g}")
+            yield HeatMap(record.vectors, "its numbers, in order of their dimension", signed=True, wide=False)
+            yield from dim("Give further texts to see how alike they are; --json writes all numbers.")
             return
-        labels = tuple(printable(text) for text in record.texts)
+        labels, cosines = tuple(map(printable, record.texts)), record.cosines()
         if count > _MOST_TEXTS or options.max_width < 12 + count * _CELL:
-            yield HeatMap(record.cosines(), "cosine", labels, tuple(str(n + 1) for n in range(count)))
+            yield HeatMap(cosines, "cosine", labels, tuple(str(n + 1) for n in range(count)))
         else:
-            yield from _embeddings_table(record.cosines(), labels, brush_for(console, WEIGHTS), options.max_width)
-        yield Text(_closest(record), style="dim")
-
-
-def _single(record: EmbeddingsRecord) -> Iterator[Text | HeatMap]:
-    tokens = plural(int(record.tokens[0]), "token")
-    yield Text(f"{printable(record.texts[0])}: {tokens}, length {np.linalg.norm(record.vectors):.3g}")
-    yield HeatMap(record.vectors, "its numbers, in order of their dimension", signed=True, wide=False)
-    yield from dim("Give further texts to see how alike they are; --json writes all numbers.")
+            yield from _embeddings_table(cosines, labels, brush_for(console, WEIGHTS), options.max_width)
+        apart = cosines - np.where(np.eye(count), np.inf, 0)
+        first, second = np.unravel_index(apart.argmax(), apart.shape)
+        yield from dim(f"Closest: {first + 1} and {second + 1}, cosine {cosines[first, second]:.3f}.")
 
 
 def _embeddings_table(
@@ -207,21 +192,13 @@ def _embeddings_table(
     low = min(0.0, float(cosines.min()))
     grid = levels(cosines, low, 1.0)
     yield Text(" " * (gutter + 4) + "".join(f"{number:>{_CELL}}" for number in range(1, len(labels) + 1)), style="dim")
-    for number, label in enumerate(labels):
-        texts = [f"{cosine:.2f} " for cosine in cosines[number].tolist()]
-        name = f"{number + 1:>2} {fit(label, gutter)} "
-        yield from labelled_row(name, texts, grid[number].tolist(), [_CELL] * len(texts), brush)
+    for number, (label, row, shades) in enumerate(zip(labels, cosines.tolist(), grid.tolist(), strict=True), start=1):
+        texts, name = [f"{cosine:.2f} " for cosine in row], f"{number:>2} {fit(label, gutter)} "
+        yield from labelled_row(name, texts, shades, [_CELL] * len(texts), brush)
         yield Segment.line()
     yield from scale_bar(f"{low:.3g}", "1", brush)
     yield Segment("  cosine u·v / ‖u‖‖v‖\n")
     yield Text("1: two vectors point the same way; 0: they are at right angles.", style="dim")
-
-
-def _closest(record: EmbeddingsRecord) -> str:
-    cosines = np.array(record.cosines())
-    np.fill_diagonal(cosines, -np.inf)
-    first, second = (int(place) for place in np.unravel_index(cosines.argmax(), cosines.shape))
-    return f"Closest: {first + 1} and {second + 1}, cosine {cosines[first, second]:.3f}."
 
 
 def embedding_lines(record: EmbeddingsRecord) -> Iterator[dict[str, Any]]:

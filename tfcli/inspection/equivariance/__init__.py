@@ -9,9 +9,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-
-EQUAL = 1e-4
-"""Of the size of what is compared: below it lies what float32 rounds."""
+EQUAL = 1e-4  # of the size of what is compared: below it lies what float32 rounds
 
 
 @dataclass(frozen=True)

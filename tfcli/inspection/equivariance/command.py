@@ -51,9 +51,7 @@ def equivariance(
     from rich.text import Text
 
     from tfcli.draw.tables import to_json
-    from tfcli.inspection.equivariance import view
-    from tfcli.inspection.equivariance.compute import equivariance as compute
-    from tfcli.inspection.equivariance.compute import model_of_words, order, perturbation
+    from tfcli.inspection.equivariance import compute, view
     from tfcli.inspection.passes import text_ids
     from tfcli.models.device import choose_device
 
@@ -70,24 +68,23 @@ def equivariance(
     else:
         use_threads(weights.threads)
         recipe = recipe_from(asked)
-        model, read = model_of_words(recipe.model, given, recipe.train.seed if seed is None else seed)
+        model, read = compute.model_of_words(recipe.model, given, recipe.train.seed if seed is None else seed)
         model = model.to(choose_device(weights.device))
     name = "random weights" if run is None else str(run)
-    record = compute(model, *read[0], name, permutations=permutations, seed=seed or 0)
+    record = compute.equivariance(model, *read[0], name, permutations=permutations, seed=seed or 0)
     parts: list[Any] = [view.EquivarianceView(record)]
     pushed = reordered = None
     table = view.equivariance_table(record)
     if perturb is not None:
-        pushed = perturbation(model, *read[0], name, perturb, seed=seed or 0)
+        pushed = compute.perturbation(model, *read[0], name, perturb, seed=seed or 0)
         parts += [Text(), view.PerturbationView(pushed)]
         table = view.perturbation_table(pushed)
     if len(read) == 2:
-        reordered = order(model, read[0], read[1], name)
+        reordered = compute.order(model, read[0], read[1], name)
         parts += [Text(), view.OrderView(reordered)]
         table = view.order_table(reordered)
 
     def as_json(record: Any) -> Any:
-        more = {"perturbation": pushed, "order": reordered}
-        return to_json(record) | {name: one and to_json(one) for name, one in more.items()}
+        return to_json(record) | {"perturbation": pushed and to_json(pushed), "order": reordered and to_json(reordered)}
 
     present(terminal, outputs, Group(*parts), record, lambda _: table, json=as_json)

@@ -1,10 +1,11 @@
 """Permutation equivariance: orders of a text, one token changed, and norms across tokens, each as a measurement."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -13,16 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from tfcli.errors import UsageError
-from tfcli.inspection.equivariance import (
-    EQUAL,
-    Deviation,
-    EquivarianceRecord,
-    Half,
-    NormLeak,
-    OrderRecord,
-    PerturbationRecord,
-    Variant,
-)
+from tfcli.inspection import equivariance as records
 from tfcli.inspection.passes import Tower, tower
 from tfcli.layers.attention import Span
 from tfcli.layers.embedding import TokenEmbedding
@@ -66,75 +58,64 @@ class NormAcrossTokens(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(B, T, D) → (B, T, D)."""
         x = across_tokens(x, self.norm.eps, centred=isinstance(self.norm, LayerNorm))
-        if self.norm.weight is not None:
-            x = x * self.norm.weight
-        bias = getattr(self.norm, "bias", None)
+        weight, bias = self.norm.weight, getattr(self.norm, "bias", None)
+        x = x if weight is None else x * weight
         return x if bias is None else x + bias
 
 
 def altered(one: Tower, *, positions: bool, masked: bool) -> AbstractContextManager[None]:
-    """With or without what tells positions, of which a window is one, for it hides by distance; and with or without the
-    causal mask."""
+    """With or without what tells positions, of which a window is one, for it hides by distance, and the causal mask."""
     changes: list[tuple[nn.Module, str, Any]] = [(attention, "causal", masked) for attention in one.attentions()]
     if not positions:
         changes += [(attention, "window", None) for attention in one.attentions()]
         for module in [one.embedding, *one.stack.modules()]:
             if isinstance(module, RotaryPositions):
                 changes.append((module, "cosines", torch.ones_like(module.cosines)))
-            if not isinstance(module, TokenEmbedding) or module.has_positions:
-                names = [name for kind, name in _TABLES.items() if isinstance(module, kind)]
-                changes += [(module, name, torch.zeros_like(getattr(module, name))) for name in names]
+            if (name := _TABLES.get(type(module))) and (name != "positions" or one.embedding.has_positions):
+                changes.append((module, name, torch.zeros_like(getattr(module, name))))
     return _set(changes)
 
 
-_TABLES = {
-    TokenEmbedding: "positions",
-    QueryKeyPositions: "table",
-    AlibiPositions: "slopes",
-    RelativeBias: "weight",
-    RotaryPositions: "sines",
-}
-"""The table by which a module tells positions; zeros say nothing."""
+# The table by which a module tells positions; zeros say nothing.
+_TABLES = {TokenEmbedding: "positions", QueryKeyPositions: "table", RotaryPositions: "sines"}
+_TABLES |= {AlibiPositions: "slopes", RelativeBias: "weight"}
 
 
 def norms_across_tokens(one: Tower) -> AbstractContextManager[None]:
     """Every norm of vectors takes mean and variance of each dimension over the tokens of the text, as the note in UDL's
     lecture has it; those of queries and keys stay."""
-    changes = [
+    return _set(
         (parent, name, NormAcrossTokens(child))
         for parent in [*one.embedding.modules(), *one.stack.modules()]
         for name, child in parent.named_children()
         if isinstance(child, LayerNorm | RMSNorm) and not isinstance(parent, MultiHeadAttention)
-    ]
-    return _set(changes)
+    )
 
 
 @contextmanager
-def _set(changes: Sequence[tuple[nn.Module, str, Any]]) -> Iterator[None]:
+def _set(changes: Iterable[tuple[nn.Module, str, Any]]) -> Iterator[None]:
     """Other attributes of modules for a while."""
-    before = [(module, name, getattr(module, name)) for module, name, _ in changes]
+    both = [(module, name, getattr(module, name), value) for module, name, value in changes]
     try:
-        for (module, name, old), (_, _, value) in zip(before, changes, strict=True):
+        for module, name, old, value in both:
             setattr(module, name, nn.Parameter(value, False) if isinstance(old, nn.Parameter) else value)
         yield
     finally:
-        for change in before:
-            setattr(*change)
+        for module, name, old, _ in both:
+            setattr(module, name, old)
 
 
-Read = tuple[tuple[int, ...], tuple[str, ...]]
-"""A text's ids and their labels."""
+Read = tuple[tuple[int, ...], tuple[str, ...]]  # a text's ids and their labels
 
 
 def model_of_words(section: ModelSection, texts: Sequence[str], seed: int) -> tuple[Transformer, list[Read]]:
     """A model of this shape whose vocabulary is the words of the texts, with the texts as it reads them; a UsageError
     where one has more words than the context holds."""
     words = [tuple(text.split()) for text in texts]
-    longest = max(map(len, words))
-    if longest > section.max_seq_len:
+    if (longest := max(map(len, words))) > section.max_seq_len:
         problem = f"The text has {longest} words and the context holds {section.max_seq_len}"
         raise UsageError(problem, "shorten the text")
-    numbers = {word: number for number, word in enumerate(dict.fromkeys(word for text in words for word in text))}
+    numbers = {word: number for number, word in enumerate(dict.fromkeys(chain(*words)))}
     model = build_model(replace(section, vocab_size=max(len(numbers), 1)), seed).eval()
     return model, [(tuple(numbers[word] for word in text), text) for text in words]
 
@@ -142,10 +123,10 @@ def model_of_words(section: ModelSection, texts: Sequence[str], seed: int) -> tu
 @torch.inference_mode()
 def equivariance(
     model: Transformer, ids: Sequence[int], tokens: Sequence[str], name: str, *, permutations: int = 10, seed: int = 0
-) -> EquivarianceRecord:
-    """How far f(P x) lies from P f(x), for f the stack that reads a text, with positions and without, masked and not;
-    and how far a changed last token moves the rows before it in a masked model, by what its norms take their statistics
-    over. `tokens` are the labels of `ids`. A UsageError where the text has no order to change."""
+) -> records.EquivarianceRecord:
+    """How far f(P x) lies from P f(x), for f the stack that reads a text, of each variant; and how far a changed last
+    token moves the rows before it in a masked model, by what its norms take their statistics over. `tokens` are the
+    labels of `ids`. A UsageError where the text has no order to change."""
     if len(set(ids)) < 2:
         raise UsageError("A text of one kind of token has no order to change", "give one with two different tokens")
     one, x = tower(model), torch.tensor([list(ids)], device=model.device)
@@ -154,36 +135,28 @@ def equivariance(
         order = torch.randperm(len(ids), generator=generator).to(x.device)
         if not torch.equal(x[0, order], x[0]):
             draws.append(order)
-    return EquivarianceRecord(
-        model=name,
-        architecture=model.section.architecture,
-        encoding=model.section.positions,
-        window=model.section.sliding_window,
-        tokens=tuple(tokens),
-        permutations=permutations,
-        deviations=tuple(_deviation(one, x, draws, variant) for variant in variants(model)),
-        changed=len(ids) - 1,
-        leaks=tuple(_leaks(one, x)),
-    )
+    section, deviations = model.section, tuple(_deviation(one, x, draws, variant) for variant in variants(model))
+    about = name, section.architecture, section.positions, section.sliding_window, tuple(tokens), permutations
+    return records.EquivarianceRecord(*about, deviations, len(ids) - 1, tuple(_leaks(one, x)))
 
 
-def variants(model: Transformer) -> tuple[Variant, ...]:
+def variants(model: Transformer) -> tuple[records.Variant, ...]:
     """With positions and without, masked and not; a model that nothing tells positions has two. A window tells them."""
     section = model.section
     own = section.positions != "none" or section.sliding_window is not None, tower(model).masked
     told = (False, True) if own[0] else (False,)
-    return tuple(Variant(p, m, (p, m) == own) for m in (False, True) for p in told)
+    return tuple(records.Variant(p, m, (p, m) == own) for m in (False, True) for p in told)
 
 
-def _deviation(one: Tower, x: Tensor, draws: list[Tensor], variant: Variant) -> Deviation:
+def _deviation(one: Tower, x: Tensor, draws: list[Tensor], variant: records.Variant) -> records.Deviation:
     with altered(one, positions=variant.positions, masked=variant.masked):
         straight = one.hidden(x)
         largest = max(float((one.hidden(x[:, order]) - straight[order]).abs().max()) for order in draws)
     relative = largest / root_mean_square(straight)
-    return Deviation(variant, largest, relative, relative < EQUAL)
+    return records.Deviation(variant, largest, relative, relative < records.EQUAL)
 
 
-def _leaks(one: Tower, x: Tensor) -> Iterator[NormLeak]:
+def _leaks(one: Tower, x: Tensor) -> Iterator[records.NormLeak]:
     """How far the rows before the last token move when it changes, by what the norms take their statistics over."""
     other = x.clone()
     other[0, -1] = x[0][x[0] != x[0, -1]][0]
@@ -192,15 +165,15 @@ def _leaks(one: Tower, x: Tensor) -> Iterator[NormLeak]:
             rows, moved = (one.hidden(ids)[:-1] for ids in (x, other))
         largest = float((moved - rows).abs().max())
         relative = largest / root_mean_square(rows)
-        yield NormLeak(statistics, largest, relative, relative >= EQUAL)  # type: ignore[arg-type]
+        yield records.NormLeak(statistics, largest, relative, relative >= records.EQUAL)  # type: ignore[arg-type]
 
 
 @torch.inference_mode()
 def perturbation(
     model: Transformer, ids: Sequence[int], tokens: Sequence[str], name: str, changed: int, *, seed: int = 0
-) -> PerturbationRecord:
+) -> records.PerturbationRecord:
     """Change the vector of one token, `changed` from 0, by a random one of the same length, and follow it through the
-    layers. A UsageError where there is no such token, or the layers have no halves, one after the other."""
+    layers, whose halves stand one after the other."""
     if model.section.parallel_residual:
         problem = "With model.parallel_residual = true a layer has no halves, one after the other"
         raise UsageError(problem, "leave --perturb out, or name another run")
@@ -212,25 +185,17 @@ def perturbation(
     before, after = x, _pushed(x, changed, push)
     columns, halves = [movement(before, after)[0]], []
     for layer, half, function in layer_halves(one, len(ids)):
-        alone = movement(function(before), function(_pushed(before, changed, push)))[0] > EQUAL
+        alone = movement(function(before), function(_pushed(before, changed, push)))[0] > records.EQUAL
         rows = int(alone.sum())
-        halves.append(Half(layer, half, rows, rows > int(alone[changed])))  # type: ignore[arg-type]
+        halves.append(records.Half(layer, half, rows, rows > int(alone[changed])))  # type: ignore[arg-type]
         before, after = function(before), function(after)
         columns.append(movement(before, after)[0])
-    return PerturbationRecord(
-        name,
-        tuple(tokens),
-        changed,
-        masked=one.masked,
-        window=model.section.sliding_window,
-        moved=frozen(torch.stack(columns, dim=1).float().cpu()),
-        halves=tuple(halves),
-    )
+    about = name, tuple(tokens), changed, one.masked, model.section.sliding_window
+    return records.PerturbationRecord(*about, frozen(torch.stack(columns, dim=1).float().cpu()), tuple(halves))
 
 
 def layer_halves(one: Tower, length: int) -> Iterator[tuple[int, str, Callable[[Tensor], Tensor]]]:
-    """Each layer's attention, then its feed-forward, with norm and residual, as the layer itself runs them: functions
-    (1, T, D) → (1, T, D)."""
+    """Each layer's attention, then its feed-forward, as the layer itself runs them: functions (1, T, D) → (1, T, D)."""
     positions = one.stack.positions(Span(0, length))
     for number, layer in enumerate(one.stack.layers):
         assert isinstance(layer, TransformerLayer)
@@ -247,7 +212,7 @@ def _pushed(x: Tensor, row: int, push: Tensor) -> Tensor:
 
 
 @torch.inference_mode()
-def order(model: Transformer, first: Read, second: Read, name: str) -> OrderRecord:
+def order(model: Transformer, first: Read, second: Read, name: str) -> records.OrderRecord:
     """Each token's output in one text beside that in the other, with positions and without, masked and not. A
     UsageError where one holds a token that the other does not."""
     for which, (ids, labels), (others, _) in (("first", first, second), ("second", second, first)):
@@ -263,15 +228,8 @@ def order(model: Transformer, first: Read, second: Read, name: str) -> OrderReco
             ours, theirs = (one.hidden(ids) for ids in texts)
         moved.append(movement(ours, theirs[torch.from_numpy(places[:, 1]).to(theirs.device)]))
         sentence.append(movement(ours.mean(dim=0), theirs.mean(dim=0)))
-    return OrderRecord(
-        name,
-        first[1],
-        second[1],
-        variants=chosen,
-        places=frozen(places, np.int64),
-        moved=frozen(torch.stack(moved, dim=1).cpu()),
-        sentence=frozen(torch.stack(sentence).cpu()),
-    )
+    numbers = frozen(places, np.int64), frozen(torch.stack(moved, dim=1).cpu()), frozen(torch.stack(sentence).cpu())
+    return records.OrderRecord(name, first[1], second[1], chosen, *numbers)
 
 
 def matched(first: Sequence[int], second: Sequence[int]) -> NDArray[np.int64]:

@@ -15,15 +15,8 @@ from tfcli.draw.colors import NO_VALUE, WEIGHTS, Brush, brush_for, levels
 from tfcli.draw.heatmap import HeatMap, labelled_row
 from tfcli.draw.safe import fit, printable, token_label
 from tfcli.draw.tables import CsvTable, dim, heading
-from tfcli.inspection.equivariance import (
-    EQUAL,
-    Deviation,
-    EquivarianceRecord,
-    NormLeak,
-    OrderRecord,
-    PerturbationRecord,
-    Variant,
-)
+from tfcli.inspection.equivariance import EQUAL, EquivarianceRecord, OrderRecord, PerturbationRecord, Variant
+from tfcli.records.arrays import frozen
 
 
 class EquivarianceView(View[EquivarianceRecord]):
@@ -38,21 +31,19 @@ class EquivarianceView(View[EquivarianceRecord]):
         grid = _grid("", "positions", "mask", "deviation", "of f(X)'s size", "")
         for one in record.deviations:
             verdict = Text("equivariant", "green") if one.equivariant else Text("order counts", "yellow")
-            mark = "▸" if one.variant.own else ""
-            grid.add_row(mark, *named(one.variant, told(record)), *_numbers(one), verdict)
+            numbers = f"{one.largest:.2g}", f"{one.relative:.2g}"
+            grid.add_row("▸" * one.variant.own, *named(one.variant, told(record)), *numbers, verdict)
         yield grid
         if any(one.variant.own for one in record.deviations):
             yield from dim("▸ the model as it is; the others are the same weights with positions or mask changed")
         token = f"token {record.changed} ({token_label(record.tokens[record.changed])})"
-        yield from heading(
-            "\nWhat do a norm's mean and variance give away?",
-            f"under the causal mask, {token} is changed: earlier rows move by",
-        )
+        about = f"under the causal mask, {token} is changed: earlier rows move by"
+        yield from heading("\nWhat do a norm's mean and variance give away?", about)
         grid = _grid("", "statistics over", "", "deviation", "of their size", "")
         for leak in record.leaks:
             verdict = Text("the future leaks", "bold red") if leak.leaks else Text("nothing leaks", "green")
             mark, what = ("▸", "each token's numbers") if leak.statistics == "each token" else ("", "the tokens")
-            grid.add_row(mark, what, "", *_numbers(leak), verdict)
+            grid.add_row(mark, what, "", f"{leak.largest:.2g}", f"{leak.relative:.2g}", verdict)
         yield grid
 
 
@@ -90,10 +81,6 @@ def _grid(*heads: str) -> Table:
     return grid
 
 
-def _numbers(one: Deviation | NormLeak) -> tuple[str, str]:
-    return f"{one.largest:.2g}", f"{one.relative:.2g}"
-
-
 _MOST_LAYERS = 12
 _GUTTER, _CELL = 17, 7
 _SEEN = {  # whether there is a mask, and a window
@@ -112,10 +99,8 @@ class PerturbationView(View[PerturbationRecord]):
         record = self.record
         changed = token_label(record.tokens[record.changed])
         after = _SEEN[record.masked, record.window is not None].format(record.window)
-        yield from heading(
-            f"Token {record.changed} ({changed}) changed: which rows have moved?",
-            f"|change of a row| by |row|, after each half of each layer; {after}",
-        )
+        about = f"|change of a row| by |row|, after each half of each layer; {after}"
+        yield from heading(f"Token {record.changed} ({changed}) changed: which rows have moved?", about)
         shown = record.moved[:, : 1 + 2 * _MOST_LAYERS]
         labels = tuple(
             ("▸ " if row == record.changed else "  ") + fit(token_label(token), _GUTTER - 3).rstrip()
@@ -126,14 +111,10 @@ class PerturbationView(View[PerturbationRecord]):
         if _GUTTER + _CELL * shown.shape[1] <= options.max_width:
             yield from _moved_rows(record.moved, labels, stages, brush_for(console, WEIGHTS))
         else:
-            yield HeatMap(
-                np.where(shown > 0, np.minimum(shown, 1.0), np.nan).astype(np.float32),
-                "of the row's length (1: or more)",
-                row_labels=labels,
-                column_labels=tuple(map(" ".join, stages[: shown.shape[1]])),
-                empty="has not moved",
-                scale=(0.0, 1.0),
-            )
+            drawn = frozen(np.where(shown > 0, np.minimum(shown, 1.0), np.nan))
+            across = tuple(map(" ".join, stages[: shown.shape[1]]))
+            about = "of the row's length (1: or more)"
+            yield HeatMap(drawn, about, labels, across, empty="has not moved", scale=(0.0, 1.0))
         if shown.shape != record.moved.shape:
             yield from dim(f"the first {_MOST_LAYERS} of {len(record.halves) // 2} layers")
         yield from heading("\nEach half on its own: one row of its input changed, rows of its output that move")
@@ -142,13 +123,13 @@ class PerturbationView(View[PerturbationRecord]):
 
     def _alone(self, name: str) -> Text:
         halves = [half for half in self.record.halves if half.name == name]
-        rows, layers = [half.rows_alone for half in halves], ", layer by layer"
-        if len(set(rows)) == 1:
-            rows, layers = rows[:1], ", in every layer"
+        rows = [half.rows_alone for half in halves]
+        same = len(set(rows)) == 1
+        layers = ", in every layer" if same else ", layer by layer"
         verdict = "that row alone: none after it may see it" if name == "attention" else "that row alone"
         if any(half.mixes for half in halves):
             verdict = "mixes tokens"
-        counts = f"{', '.join(map(str, rows))} of {len(self.record.tokens)}"
+        counts = f"{', '.join(map(str, rows[:1] if same else rows))} of {len(self.record.tokens)}"
         return Text.assemble(f"{_WORDS[name]:9}  ", (counts, "bold"), f"  {verdict}", (layers, "dim"))
 
 

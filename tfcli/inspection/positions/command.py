@@ -77,27 +77,26 @@ def positions(
     from rich.text import Text
 
     from tfcli.draw.svg import WIDTH, picture_html, picture_svg
-    from tfcli.inspection.positions import view
+    from tfcli.inspection.positions import compute, view
     from tfcli.inspection.positions.comparison import compared, formula
-    from tfcli.inspection.positions.compute import shift as compute
 
     if base is not None and not 1 < base < inf:
         raise UsageError(f"--base {base:g} gives no growing wavelengths", "choose a finite base above 1")
     shape: dict[str, Any] = {"--d-model": d_model, "--heads": heads, "--base": base, "--layout": layout}
     named, k = list(runs or []), shift or 1
-    if compare and len({run.resolve() for run in named}) < len(named):
-        raise UsageError("A run is compared with itself", "name each run once")
     if compare:
+        if len({run.resolve() for run in named}) < len(named):
+            raise UsageError("A run is compared with itself", "name each run once")
         unused = {"--encoding": encoding, "--layout": layout, "--side": side}
         _require_unset(unused, "--compare shows every encoding", "or leave --compare out")
         described = [_of_run(terminal, run, length, None, k, loss=loss)[0] for run in named]
         every = compared(described, length, d_model, heads=heads, base=base, k=k)
-        drawn, as_json = view.PositionComparisonView(every), view.comparison_json
-        present(terminal, outputs, drawn, every, view.requirements_table, json=as_json)
+        drawn = view.ComparisonView(every)
+        present(terminal, outputs, drawn, every, view.requirements_table, json=view.comparison_json)
         return
     if len(named) > 1:
         raise UsageError(f"{len(named)} runs are shown side by side with --compare", "add it, or name one run")
-    beyond = None
+    beyond, carried = None, None
     if named:
         own = f"The run {named[0]} has its own positions"
         _require_unset({"--encoding": encoding, **shape}, own, "or leave the run out")
@@ -112,9 +111,9 @@ def positions(
         record, found = formula(encoding, length, d_model, heads=heads, base=base, layout=layout, k=k)
     table_view = view.PositionsView(record, length or view.ROWS)
     parts: list[Any] = [Text(), view.RequirementsView(found)]
-    carried, table = None, view.positions_csv(record)
+    table = view.positions_csv(record)
     if shift is not None:
-        carried = compute(record, shift)
+        carried = compute.shift(record, shift)
         parts += [Text(), view.ShiftView(carried)]
         table = view.shift_table(carried)
     if beyond is not None:

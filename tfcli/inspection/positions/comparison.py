@@ -12,15 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tfcli.errors import UsageError
-from tfcli.inspection.positions import (
-    HEADS,
-    SIZE,
-    BeyondContext,
-    Described,
-    PositionRequirements,
-    PositionsRecord,
-    Requirement,
-)
+from tfcli.inspection.positions import HEADS, SIZE, BeyondContext, Described, PositionsRecord, Requirement, Requirements
 from tfcli.inspection.positions.compute import Side, fitted, positions_table, relative_weight, run_positions, stack_name
 from tfcli.layers.alibi import alibi_bias, alibi_slopes
 from tfcli.layers.attention import Span
@@ -30,9 +22,7 @@ from tfcli.models.transformer import Decoder, Transformer
 from tfcli.recipe.model import ModelSection, PositionLayout, Positions
 from tfcli.records.arrays import frozen
 
-BIASES = 64
-"""Positions whose scores are looked at."""
-
+_SEEN = 64  # positions whose scores are looked at
 _TIMES = 10  # the length
 _MOST = 8192  # positions looked at
 _FEWEST = 300  # so that growth shows where a table is short
@@ -63,13 +53,10 @@ def requirements(
     buckets: NDArray[np.float32] | None = None,
     beyond: BeyondContext | None = None,
     measure: str = f"{_TRAIN} --loss`",
-) -> PositionRequirements:
-    """Every requirement with its number, at distance `k`.
-
-    `longer` makes the table with more positions; None: they end with it. `biases` (H, N, N) are added to the scores,
-    and all taken from `buckets` (buckets, H), where they are so many and no more. `beyond` is a run's loss by position,
-    which then decides about texts beyond the length; `measure` says how to come by it.
-    """
+) -> Requirements:
+    """Every requirement with its number, at distance `k`. `longer` makes the table with more positions; None: they end
+    with it. `biases` (H, N, N) are added to the scores, of T5 all taken from `buckets` (buckets, H). `beyond` is a
+    run's loss by position, which then decides about texts beyond the length; `measure` says how to come by it."""
     long = None if longer is None else longer(min(max(_TIMES * record.length, _FEWEST), _MOST))
     joined = record.merge or ("add" if record.encoding in ("sinusoidal", "learned") else record.encoding)
     data = joined in ("add", "concat")
@@ -77,11 +64,11 @@ def requirements(
     found = (
         _bounded(record, long, buckets),
         _unique(record),
-        _beyond(record, long, beyond, measure),
+        _beyond(record.length, longer is not None, beyond, measure),
         _consistent(record, long or record, k, biases),
         Requirement("in the data", data, None, where),
     )
-    return PositionRequirements(record.encoding, origin, _JOINS[joined], found)
+    return Requirements(record.encoding, origin, _JOINS[joined], found)
 
 
 def _bounded(record: PositionsRecord, long: PositionsRecord | None, buckets: NDArray[np.float32] | None) -> Requirement:
@@ -109,12 +96,10 @@ def _unique(record: PositionsRecord) -> Requirement:
     return Requirement("unique", met, smallest, f"smallest |difference| of two {record.rows}s")
 
 
-def _beyond(
-    record: PositionsRecord, long: PositionsRecord | None, beyond: BeyondContext | None, measure: str
-) -> Requirement:
+def _beyond(length: int, longer: bool, beyond: BeyondContext | None, measure: str) -> Requirement:
     """That numbers go on beyond the length says nothing about their use: a run's loss does."""
-    if long is None:
-        return Requirement("beyond its length", False, float(record.length), "positions there are, and none beyond")
+    if not longer:
+        return Requirement("beyond its length", False, float(length), "positions there are, and none beyond")
     if beyond is None:
         return Requirement("beyond its length", None, None, measure)
     within, twice, far = (band.loss for band in beyond.bands)
@@ -122,38 +107,32 @@ def _beyond(
     return Requirement("beyond its length", far <= _WORSE * within, far / within, measured)
 
 
-def _consistent(
-    record: PositionsRecord, long: PositionsRecord, k: int, biases: NDArray[np.float32] | None
-) -> Requirement:
+def _consistent(record: PositionsRecord, long: PositionsRecord, k: int, biases: NDArray[Any] | None) -> Requirement:
     rows = long.table[: max(6 * long.table.shape[1], 64)].astype(np.float64)
-    value: float | None
     if biases is not None or record.encoding == "rotary":
         value = _spread(_rotary_scores(record) if biases is None else biases)
         measured = f"change of {'q·k' if biases is None else 'a bias'} when query and key move on together"
+    elif len(rows) - k >= 4:
+        value, measured = fitted(rows, k)[1], f"left by the best linear map r_n → r_n+{k}, on other n (1: all)"
     else:
-        value = fitted(rows, k)[1] if len(rows) - k >= 4 else None
-        measured = f"left by the best linear map r_n → r_n+{k}, on other n (1: all)"
-        measured = measured if value is not None else "too few positions: give a longer --length"
-    return Requirement("consistent distance", None if value is None else value < _CONSISTENT, value, measured)
+        return Requirement("consistent distance", None, None, "too few positions: give a longer --length")
+    return Requirement("consistent distance", value < _CONSISTENT, value, measured)
 
 
 def _rotary_scores(record: PositionsRecord) -> NDArray[np.float64]:
     """q_m · k_n of one random q and k of length 1, turned by what the model turns with: (1, N, N)."""
     assert record.d_model is not None and record.frequencies is not None and record.layout is not None
-    length = min(record.length, BIASES)
+    length = min(record.length, _SEEN)
     by = rotation(torch.arange(length), torch.tensor(record.frequencies), record.layout)
     draw = torch.randn(2, record.d_model, generator=torch.Generator().manual_seed(0))
-    draw = draw / draw.norm(dim=1, keepdim=True)
-    query, key = (rotate(one.expand(1, 1, length, -1), by)[0, 0].double() for one in draw)
-    scores: NDArray[np.float64] = (query @ key.T).numpy()[None]
-    return scores
+    query, key = (rotate((one / one.norm()).expand(1, 1, length, -1), by)[0].double() for one in draw)
+    return frozen(query @ key.mT, np.float64)
 
 
 def _spread(scores: NDArray[Any]) -> float:
     """The largest difference of two scores (H, N, N) at the same distance."""
     length = scores.shape[1]
-    diagonals = (np.diagonal(scores, offset, axis1=1, axis2=2) for offset in range(1 - length, length))
-    return float(max(np.ptp(diagonal, axis=1).max() for diagonal in diagonals))
+    return float(max(np.ptp(scores.diagonal(k, 1, 2), axis=1).max() for k in range(1 - length, length)))
 
 
 def formula(
@@ -166,7 +145,7 @@ def formula(
     k: int = 1,
 ) -> Described:
     """An encoding that is a formula, of the usual sizes where none are given. The heads of rotary share d_model, or a
-    UsageError says so; those of alibi are a column each. Raises what `positions_table` raises."""
+    UsageError says so; those of alibi are a column each."""
     size, shared = d_model or SIZE, heads or 1
     if encoding != "alibi" and size % shared:
         raise UsageError(f"--d-model {size} is not divisible by --heads {shared}", "choose a multiple")
@@ -175,10 +154,9 @@ def formula(
     def table(positions: int) -> PositionsRecord:
         return positions_table(encoding, positions, columns, base or ModelSection.position_base, layout=layout)
 
-    record, biases = table(length or SIZE), None
-    if encoding == "alibi":
-        shown = min(record.length, BIASES)
-        biases = frozen(alibi_bias(shown, shown, alibi_slopes(columns))[0])
+    record = table(length or SIZE)
+    shown = min(record.length, _SEEN)
+    biases = frozen(alibi_bias(shown, shown, alibi_slopes(columns))[0]) if encoding == "alibi" else None
     return record, requirements(record, table, k=k, biases=biases)
 
 
@@ -190,22 +168,21 @@ def of_run(
     k: int = 1,
     beyond: BeyondContext | None = None,
 ) -> Described:
-    """A model's own encoding, with its requirements. Raises what `run_positions` raises."""
+    """A model's own encoding, with its requirements."""
     record = run_positions(model, length, side)
     measure = f"run `tfcli inspect positions {shlex.quote(name)} --loss`"
     if not isinstance(model, Decoder):
         measure = f"an {model.section.architecture}'s loss does not go on with a text: train a decoder with it"
-    found = requirements(
+    return record, requirements(
         record,
         None if record.encoding == "learned" else lambda positions: run_positions(model, positions, side),
         origin=name,
         k=k,
-        biases=_biases(model, min(record.length, BIASES), side) if record.columns == "head" else None,
+        biases=_biases(model, min(record.length, _SEEN), side) if record.columns == "head" else None,
         buckets=frozen(relative_weight(model, record.side).detach().float().cpu()) if record.encoding == "t5" else None,
         beyond=beyond,
         measure=measure,
     )
-    return record, found
 
 
 def compared(
@@ -220,24 +197,25 @@ def compared(
     as many positions as the first run where no `length` is given. A UsageError where two runs have one encoding."""
     known = dict[str, Described]()
     for record, found in runs:
-        if record.encoding in known:
-            other = known[record.encoding][1].origin
-            raise UsageError(f"{other} and {found.origin} both have {record.encoding} positions", "name one of the two")
+        if other := known.get(record.encoding):
+            both = f"{other[1].origin} and {found.origin} both have {record.encoding} positions"
+            raise UsageError(both, "name one of the two")
         known[record.encoding] = (record, found)
     length = length or (runs[0][0].length if runs else SIZE)
     d_model, heads = d_model or SIZE, heads or HEADS
     head_dim = max(2, d_model // heads // 2 * 2)
     sizes = {"sinusoidal": (d_model, None), "rotary": (head_dim, None), "alibi": (None, heads)}  # as of `formula`
-    encodings: tuple[Positions, ...] = ("sinusoidal", "learned", "rotary", "alibi", "t5")
     untrained = ModelSection(d_model=-(-d_model // heads) * heads, num_layers=1, num_heads=heads, max_seq_len=length)
-    for encoding in encodings:
-        if encoding not in known and encoding in sizes:
-            known[encoding] = formula(encoding, length, *sizes[encoding], base=base, k=k)
-        elif encoding not in known:
-            model = build_model(replace(untrained, positions=encoding, vocab_size=1))
-            record, found = of_run(model, "untrained", length, k=k)
-            known[encoding] = record, replace(found, requirements=tuple(map(_of_training, found.requirements)))
-    return [known[encoding] for encoding in encodings]
+
+    def described(encoding: Positions) -> Described:
+        if encoding in sizes:
+            return formula(encoding, length, *sizes[encoding], base=base, k=k)
+        model = build_model(replace(untrained, positions=encoding, vocab_size=1))
+        record, found = of_run(model, "untrained", length, k=k)
+        return record, replace(found, requirements=tuple(map(_of_training, found.requirements)))
+
+    encodings: tuple[Positions, ...] = ("sinusoidal", "learned", "rotary", "alibi", "t5")
+    return [known.get(encoding) or described(encoding) for encoding in encodings]
 
 
 def _of_training(one: Requirement) -> Requirement:

@@ -20,13 +20,11 @@ from tfcli.layers.relative_bias import relative_buckets
 from tfcli.layers.rotary import rotary_frequencies, rotation
 from tfcli.models.objective import scores_of_labels
 from tfcli.models.transformer import Decoder, Transformer, extend_context
-from tfcli.recipe.model import JOINED_TO_EMBEDDINGS, ModelSection, PositionLayout, PositionMerge
+from tfcli.recipe.model import JOINED_TO_EMBEDDINGS, ModelSection, PositionLayout
 from tfcli.records.arrays import frozen
 from tfcli.runs.load import LoadedRun
 
-FORMULAS = ("sinusoidal", "rotary", "alibi")
-"""Encodings that need no run."""
-
+_FORMULAS = ("sinusoidal", "rotary", "alibi")  # encodings that need no run
 Side = Literal["source", "target"]
 
 
@@ -48,15 +46,14 @@ def positions_table(
     rotary has halves. Positions are divided by `scaling`, and begin at `offset`: of sinusoidal alone.
     """
     if encoding == "none":
-        problem = "Without positions there is nothing to show"
-        raise UsageError(problem, f"choose {', '.join(FORMULAS)} or a run with some")
-    if encoding not in FORMULAS:
+        choices = f"choose {', '.join(_FORMULAS)} or a run with some"
+        raise UsageError("Without positions there is nothing to show", choices)
+    if encoding not in _FORMULAS:
         problem = f"Positions that are learned ({encoding}) have no formula"
         raise UsageError(problem, "name a run that was trained with them")
     if encoding == "alibi":
         # The last of `length` queries sees the keys at the distances length − 1 … 0; + 0.0 makes −0 a 0.
-        bias = alibi_bias(1, length, alibi_slopes(size))[0, :, 0].T.flip(0) + 0.0
-        return _biases("alibi", length, bias)
+        return _biases("alibi", length, alibi_bias(1, length, alibi_slopes(size))[0, :, 0].T.flip(0) + 0.0)
     if encoding == "rotary":
         if size % 2:
             raise UsageError(f"Rotary positions turn pairs of dimensions, and {size} is odd", "choose an even size")
@@ -72,23 +69,22 @@ def positions_table(
 
 def run_positions(model: Transformer, length: int | None = None, side: Side | None = None) -> PositionsRecord:
     """The table that a trained model uses, of its whole context or of the first `length` positions; where the sides of
-    an encoder-decoder have learned a table each, that of the source, or of `side`. A UsageError where it has no
-    positions or no such side, and of a `length` beyond a learned table."""
+    an encoder-decoder have learned a table each, that of the source, or of `side`. A UsageError where there is none."""
     section = model.section
-    length = section.max_seq_len if length is None else length
+    length = length or section.max_seq_len
     has_sides = section.architecture == "encoder-decoder"
     if side and not has_sides:
         raise UsageError(f"The run is no encoder-decoder, and has no {side} side", "leave --side out")
     if section.positions in ("learned", "t5"):
-        side = (side or "source") if has_sides else None
-        return (_learned if section.positions == "learned" else _relative)(model, length, side)
+        own = (side or "source") if has_sides else None
+        return (_learned if section.positions == "learned" else _relative)(model, length, own)
     if section.positions == "rotary":
         return _rotary(section, length)
     size = section.num_heads if section.positions == "alibi" else section.position_size
-    base, layout, scaling = section.position_base, section.layout, section.position_scaling
-    first = section.position_offset
-    record = positions_table(section.positions, length, size, base, layout=layout, scaling=scaling, offset=first)
-    return replace(record, merge=_merge(section))
+    about: dict[str, Any] = {"layout": section.layout, "scaling": section.position_scaling}
+    about |= {"base": section.position_base, "offset": section.position_offset}
+    merge = section.position_merge if section.positions in JOINED_TO_EMBEDDINGS else None
+    return replace(positions_table(section.positions, length, size, **about), merge=merge)
 
 
 def similarity_by_distance(table: NDArray[Any]) -> NDArray[np.float64]:
@@ -108,15 +104,12 @@ def _rotary(section: ModelSection, length: int) -> PositionsRecord:
     # A rotation holds the cosine and the sine of each pair twice, where its layout has the two dimensions.
     half = by.cosines.shape[1] // 2
     first = slice(half) if by.layout == "halves" else slice(0, None, 2)
-    return _vectors(
-        "rotary",
-        torch.stack((by.cosines[:, first], by.sines[:, first]), dim=2).flatten(1),
-        base=section.position_base,
-        layout=section.layout,
-        scaling=section.position_scaling,
-        stretching=section.position_scaling_kind,
-        frequencies=frozen(frequencies, np.float64),
-    )
+    about: dict[str, Any] = {
+        "stretching": section.position_scaling_kind,
+        "frequencies": frozen(frequencies, np.float64),
+    }
+    about |= {"base": section.position_base, "layout": section.layout, "scaling": section.position_scaling}
+    return _vectors("rotary", torch.stack((by.cosines[:, first], by.sines[:, first]), dim=2).flatten(1), **about)
 
 
 def _learned(model: Transformer, length: int, side: Side | None) -> PositionsRecord:
@@ -124,11 +117,11 @@ def _learned(model: Transformer, length: int, side: Side | None) -> PositionsRec
     if length > section.max_seq_len:
         problem = f"The run has learned {section.max_seq_len} positions, and --length is {length}"
         raise UsageError(problem, f"choose 1 to {section.max_seq_len}")
-    embedding = "target_embedding" if side == "target" else "embedding"
-    in_layers = section.position_merge == "query_key"
-    table = model.get_parameter(f"{stack_name(side)}.positions.table" if in_layers else f"{embedding}.positions")
-    first = section.position_offset
-    return _vectors("learned", table[first : first + length], first=first, merge=_merge(section), side=side)
+    name = "target_embedding.positions" if side == "target" else "embedding.positions"
+    if section.position_merge == "query_key":
+        name = f"{stack_name(side)}.positions.table"
+    table, first = model.get_parameter(name), section.position_offset
+    return _vectors("learned", table[first : first + length], first=first, merge=section.position_merge, side=side)
 
 
 def _relative(model: Transformer, length: int, side: Side | None) -> PositionsRecord:
@@ -156,15 +149,10 @@ def stack_name(side: Side | None) -> str:
     return {"source": "encoder", "target": "decoder"}[side] if side else "stack"
 
 
-def _merge(section: ModelSection) -> PositionMerge | None:
-    return section.position_merge if section.positions in JOINED_TO_EMBEDDINGS else None
-
-
 def _vectors(encoding: str, table: Tensor, *, base: float | None = None, **about: Any) -> PositionsRecord:
     values = frozen(table.detach().float().cpu())
     length, d_model = values.shape
-    similarity = frozen(similarity_by_distance(values))
-    return PositionsRecord(encoding, base, length, d_model, table=values, similarity=similarity, **about)
+    return PositionsRecord(encoding, base, length, d_model, values, frozen(similarity_by_distance(values)), **about)
 
 
 def _biases(encoding: str, length: int, table: Tensor, **about: Any) -> PositionsRecord:
@@ -172,8 +160,7 @@ def _biases(encoding: str, length: int, table: Tensor, **about: Any) -> Position
     return PositionsRecord(encoding, None, length, d_model=None, similarity=None, **about)
 
 
-_SMALLEST = 1e-6
-"""Directions of the table that are smaller than this share of its largest hold nothing but what float32 rounds."""
+_SMALLEST = 1e-6  # share of a table's largest direction below which one holds nothing but what float32 rounds
 
 
 def shift(record: PositionsRecord, k: int) -> ShiftRecord:
@@ -191,27 +178,20 @@ def shift(record: PositionsRecord, k: int) -> ShiftRecord:
     rows = record.table.astype(np.float64)
     if record.base is None:
         matrix, residual = fitted(rows, k)
-        return ShiftRecord(record.encoding, k, frozen(matrix), angles=None, pairs=None, residual=residual)
+        return ShiftRecord(record.encoding, k, frozen(matrix), None, None, residual)
     size = rows.shape[1]
     pairs = np.arange(size // 2 * 2).reshape(-1, 2)  # a rotary table holds its pairs side by side in both layouts
     if record.encoding == "sinusoidal" and record.layout == "halves":
         pairs = pairs.reshape(2, -1).T
-    angles = k / record.scaling * record.base ** (-2.0 * np.arange(len(pairs)) / size)
-    if record.frequencies is not None:
-        angles = k * record.frequencies
+    turns = -2.0 * np.arange(len(pairs)) / size
+    angles = k / record.scaling * record.base**turns if record.frequencies is None else k * record.frequencies
     matrix, (first, second) = np.zeros((size, size)), pairs.T
     matrix[first, first] = matrix[second, second] = np.cos(angles)
     matrix[first, second] = np.sin(angles) if record.encoding == "sinusoidal" else -np.sin(angles)
     matrix[second, first] = -matrix[first, second]
-    return ShiftRecord(
-        record.encoding,
-        k,
-        frozen(matrix),
-        angles=frozen(angles),
-        pairs=frozen(pairs, np.int64),
-        residual=_residual(rows[k:], rows[:-k] @ matrix.T, pairs.ravel()),
-        alone=size % 2,
-    )
+    residual = _residual(rows[k:], rows[:-k] @ matrix.T, pairs.ravel())
+    turned = frozen(angles), frozen(pairs, np.int64), residual
+    return ShiftRecord(record.encoding, k, frozen(matrix), *turned, alone=size % 2)
 
 
 def fitted(rows: NDArray[np.float64], k: int) -> tuple[NDArray[Any], float]:
@@ -227,20 +207,16 @@ def _residual(after: NDArray[np.float64], carried: NDArray[np.float64], columns:
 
 
 _TIMES = (1, 2, 4)  # the context
-_TOKENS = 1 << 15
-_TEXTS = 32
-_BINS = 64
+_TOKENS, _TEXTS, _BINS = 1 << 15, 32, 64
 
 
 @torch.inference_mode()
 def beyond_context(run: LoadedRun, data: PreparedDataset) -> BeyondContext:
     """The mean loss of the tokens up to 1×, from 1× to 2×, and from 2× to 4× the context, in windows of 4× from the
-    validation part. Learned positions end with the context, and so do the windows; other tables are made longer. A
-    UsageError of another model than a decoder, of data of another tokenizer, and of too short a text."""
+    validation part. Learned positions end with the context, and so do the windows; other tables are made longer."""
     require_decoder(run)
     data.require_tokenizer(run.tokenizer)
-    context = run.recipe.context
-    learned = run.config.model.positions == "learned"
+    context, learned = run.recipe.context, run.config.model.positions == "learned"
     longest = context if learned else _TIMES[-1] * context
     view = data.text("validation")
     texts = min(_TEXTS, max(1, _TOKENS // longest), (len(view) - 1) // longest)
@@ -263,6 +239,5 @@ def beyond_context(run: LoadedRun, data: PreparedDataset) -> BeyondContext:
 def require_decoder(run: LoadedRun) -> None:
     """Refuse, by a UsageError, a model whose loss is not that of a text read on and on."""
     if not isinstance(run.model, Decoder):
-        raise UsageError(
-            f"An {run.architecture}'s loss does not go on with a text", "leave --loss out, or name a decoder"
-        )
+        problem = f"An {run.architecture}'s loss does not go on with a text"
+        raise UsageError(problem, "leave --loss out, or name a decoder")

@@ -18,19 +18,10 @@ from tfcli.draw.safe import printable
 from tfcli.draw.tables import CsvTable, Fact, Facts, columns, dim, heading, to_json
 from tfcli.inspection.explain import Matrix, Measure, Step
 from tfcli.inspection.explain.view import StepView
-from tfcli.inspection.positions import (
-    BeyondContext,
-    Described,
-    PositionRequirements,
-    PositionsRecord,
-    Requirement,
-    ShiftRecord,
-)
+from tfcli.inspection.positions import BeyondContext, Described, PositionsRecord, Requirement, Requirements, ShiftRecord
 from tfcli.records.arrays import frozen
 
-ROWS = 24
-"""Positions that are drawn where nobody says how many there are."""
-
+ROWS = 24  # positions that are drawn where nobody says how many there are
 _MOST_HEADS = 32  # lines of the map
 _MOST_ROWS = 64
 _MOST_CELLS = 1 << 16  # of a file: 4 MB
@@ -67,7 +58,10 @@ class PositionsView(View[PositionsRecord]):
         if record.columns == "head":
             yield from _biases(record, console)
             return
-        yield from dim(_size(record))
+        numbers = f" ({record.first} to {record.first + record.length - 1})" if record.first else ""
+        halves = "the cosines, then the sines" if record.encoding == "rotary" else "the sines, then the cosines"
+        order = f": {halves}" if record.layout else ""
+        yield from dim(f"{record.length} positions down{numbers} × {record.d_model} dimensions across{order}")
         whole = self.in_file and self.width is not None
         cut = self.rows < record.length and not whole
         shown = replace(record, table=record.table[: self.rows]) if cut else record
@@ -119,7 +113,7 @@ def _meaning(record: PositionsRecord) -> list[str]:
 
 @dataclass(frozen=True)
 class BiasMap(View[PositionsRecord]):
-    """The weights of a softmax over equal scores, by the head's largest; biases would draw little but the steepest."""
+    """The weights of a softmax over equal scores; biases would draw little but the steepest."""
 
     meaning: str = "weight relative to the head's largest, scores equal"
 
@@ -140,15 +134,13 @@ class BiasMap(View[PositionsRecord]):
 
 def _weight_by_distance(record: PositionsRecord) -> NDArray[np.float32]:
     """What a softmax over equal scores gives, by the head's largest. Shape: (distances, H)."""
-    weights: NDArray[np.float32] = np.exp(record.table - record.table.max(axis=0))
-    return weights
+    return frozen(np.exp(record.table - record.table.max(axis=0)))
 
 
 @dataclass(frozen=True)
 class VectorMap(View[PositionsRecord]):
-    """The positions and dimensions that fit, every so many of them; the largest of a block would draw little but the
-    cosines near 1. The two of a pair would draw stripes side by side: one half of all pairs comes first, then the
-    other, and pairs are left out whole."""
+    """The positions and dimensions that fit, every so many of them. The two of a pair would draw stripes side by side:
+    one half of all pairs comes first, then the other, and pairs are left out whole."""
 
     most_rows: int = _MOST_ROWS
     meaning: str = "value, centred on 0"
@@ -189,13 +181,6 @@ def _title(record: PositionsRecord) -> str:
     return " · ".join(filter(None, ("Positions", printable(record.encoding), record.layout, base, scaled, side)))
 
 
-def _size(record: PositionsRecord) -> str:
-    numbers = f" ({record.first} to {record.first + record.length - 1})" if record.first else ""
-    halves = "the cosines, then the sines" if record.encoding == "rotary" else "the sines, then the cosines"
-    order = "" if record.layout is None else f": {halves}"
-    return f"{record.length} positions down{numbers} × {record.d_model} dimensions across{order}"
-
-
 def positions_csv(record: PositionsRecord) -> CsvTable:
     """The table alone, a row a line and no heading, as `numpy.loadtxt` reads it."""
     return CsvTable((), (tuple(str(value) for value in row) for row in record.table))
@@ -207,10 +192,8 @@ class BeyondContextView(View[BeyondContext]):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         beyond, first = self.record, self.record.bands[0].loss
         notes = ["within the context", *(f"{band.loss / first - 1:+.0%} beyond it" for band in beyond.bands[1:])]
-        facts = [
-            Fact(f"positions {band.first:,} to {band.last - 1:,}", f"{band.loss:.3f}", note)
-            for band, note in zip(beyond.bands, notes, strict=True)
-        ]
+        names = [f"positions {band.first:,} to {band.last - 1:,}" for band in beyond.bands]
+        facts = [*map(Fact, names, (f"{band.loss:.3f}" for band in beyond.bands), notes)]
         yield Facts(f"Loss by position · context {beyond.context:,} · {beyond.texts} texts", facts)
         xs, ys = beyond.bin * (np.arange(len(beyond.curve)) + 0.5), beyond.curve.astype(float)
         curves = [Series("loss", xs, ys, "cyan")]
@@ -222,27 +205,28 @@ class BeyondContextView(View[BeyondContext]):
         yield Plot(tuple(curves), "position")
 
 
+_VERDICTS = {None: ("not measured", "yellow"), True: ("met", "green"), False: ("not met", "bold red")}
 _PANEL = 30  # cells a small map needs
 _NARROW = 60  # cells that a line of a requirement needs
 
 
-class RequirementsView(View[PositionRequirements]):
+class RequirementsView(View[Requirements]):
     """The requirements of one encoding, a line each."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield from heading(_WISHES)
         table = columns("llrw")
         for one in self.record.requirements:
-            number = (_number(one), "bold")
+            verdict, number = Text(*_VERDICTS[one.met]), (_number(one), "bold")
             if options.max_width < _NARROW:
-                yield Text.assemble(f"{one.name}  ", _verdict(one), "  ", number, (f"\n  {one.measured}", "dim"))
+                yield Text.assemble(f"{one.name}  ", verdict, "  ", number, (f"\n  {one.measured}", "dim"))
             else:
-                table.add_row(Text(one.name), _verdict(one), Text(*number), Text(one.measured, "dim"))
+                table.add_row(Text(one.name), verdict, Text(*number), Text(one.measured, "dim"))
         yield table
         yield from dim(f"how it joins the tokens: {self.record.joins}")
 
 
-class PositionComparisonView(View[Sequence[Described]]):
+class ComparisonView(View[Sequence[Described]]):
     """Every encoding's map, how alike positions are by their distance, and a table of the requirements."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -270,8 +254,8 @@ class PositionComparisonView(View[Sequence[Described]]):
         heads = (Column(of.encoding, no_wrap=True) for of in found)
         table = Table("", *heads, box=None, padding=(0, 1, 0, 0), header_style="bold", show_edge=False)
         for row in wishes:
-            cells = (f"{_verdict(one)}\n{_number(one)}" if one.met is not None else "not\nmeasured" for one in row)
-            table.add_row(row[0].name, *map(Text, cells, map(_style, row)))
+            cells = ("not\nmeasured" if one.met is None else f"{_VERDICTS[one.met][0]}\n{_number(one)}" for one in row)
+            table.add_row(row[0].name, *map(Text, cells, (_VERDICTS[one.met][1] for one in row)))
         yield table
         yield from heading("Whose numbers, and how they join the tokens")
         joins = Table.grid(padding=(0, 2))
@@ -302,14 +286,6 @@ def comparison_json(every: Sequence[Described]) -> dict[str, Any]:
     return {"encodings": [to_json(record) | to_json(found) for record, found in every]}
 
 
-def _verdict(one: Requirement) -> Text:
-    return Text({None: "not measured", True: "met", False: "not met"}[one.met], _style(one))
-
-
-def _style(one: Requirement) -> str:
-    return {None: "yellow", True: "green", False: "bold red"}[one.met]
-
-
 def _number(one: Requirement) -> str:
     if one.value is None:
         return ""
@@ -322,8 +298,7 @@ def _alike(record: PositionsRecord) -> NDArray[np.float32]:
     """From distance 0 on."""
     if record.similarity is not None:
         return record.similarity
-    alike: NDArray[np.float32] = np.mean(_weight_by_distance(record), axis=1)[-record.first :]
-    return alike
+    return frozen(_weight_by_distance(record).mean(axis=1)[-record.first :])
 
 
 _MOST = 8  # dimensions that are shown
@@ -343,21 +318,18 @@ def _step(shift: ShiftRecord) -> Step:
     shown = list(range(min(_MOST, size)))
     if shift.pairs is not None and size > _MOST:
         shown = sorted(shift.pairs[: _MOST // 2].ravel().tolist())
-    labels = tuple(map(str, shown))
-    matrix = Matrix(f"R_{k}", frozen(shift.matrix[np.ix_(shown, shown)]), labels, labels, ("dims", "dims"))
+    labels = (tuple(map(str, shown)),) * 2
+    matrix = Matrix(f"R_{k}", frozen(shift.matrix[np.ix_(shown, shown)]), *labels, ("dims", "dims"))
     if shift.angles is None or shift.pairs is None:
         formula = f"r_n+{k} ≈ R_{k} r_n, R_{k} of least squares"
         angles, left, rest = [], ", on positions not fitted on", "the others likewise."
         note = "No rotation is behind a learned table: a residual near 0 would mean that distance is consistent."
     else:
         above, below = ("−", "") if shift.encoding == "rotary" else ("", "−")
-        formula = (
-            f"r_n+{k} = R_{k} r_n; each pair: [cos kω  {above}sin kω; {below}sin kω  cos kω], ω = L^(−2i/D), any n"
-        )
-        angles = [
-            Measure(f"pair {i} ({a}, {b})", float(angle), "kω, radians")
-            for i, ((a, b), angle) in enumerate(zip(shift.pairs[: _MOST // 2].tolist(), shift.angles, strict=False))
-        ]
+        turn = f"[cos kω  {above}sin kω; {below}sin kω  cos kω]"
+        formula = f"r_n+{k} = R_{k} r_n; each pair: {turn}, ω = L^(−2i/D), any n"
+        pairs = enumerate(zip(shift.pairs[: _MOST // 2].tolist(), shift.angles.tolist(), strict=False))
+        angles = [Measure(f"pair {i} ({a}, {b})", angle, "kω, radians") for i, ((a, b), angle) in pairs]
         left, rest = ": what float32 rounds", "the others turn ever less."
         note = "A rotation that does not depend on n: equal distances are equal turns, wherever they begin."
     residual = Measure("left over", shift.residual, f"|r_n+k − R_k r_n| by |r_n+k|{left}")
@@ -372,9 +344,8 @@ def shift_table(shift: ShiftRecord) -> CsvTable:
 
 
 def positions_json(
-    record: PositionsRecord, found: PositionRequirements, shift: ShiftRecord | None, beyond: BeyondContext | None
+    record: PositionsRecord, found: Requirements, shift: ShiftRecord | None, beyond: BeyondContext | None
 ) -> dict[str, Any]:
     """A table, what it should be, and what else was asked for; null: it was not."""
-    about = to_json(found)
     more = {"shift": shift and to_json(shift), "beyond_context": beyond and to_json(beyond)}
-    return {**to_json(record), **{key: about[key] for key in ("origin", "joins", "requirements")}, **more}
+    return {**to_json(record), **to_json(found), **more}
