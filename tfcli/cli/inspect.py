@@ -10,6 +10,7 @@ from tfcli.inspection.equivariance.command import equivariance
 from tfcli.inspection.gradients.command import gradients
 from tfcli.inspection.heads.command import heads
 from tfcli.inspection.model.command import model
+from tfcli.inspection.patching.command import patch
 from tfcli.inspection.positions.command import positions
 from tfcli.inspection.predictions.command import lens, losses, predictions
 from tfcli.inspection.recurrent.command import recurrent
@@ -18,7 +19,7 @@ from tfcli.runs.command import training
 
 inspect_app = typer.Typer()
 for _command in (
-    *(attention, positions, predictions, losses, lens, attribution, training, cost),
+    *(attention, positions, predictions, losses, lens, attribution, patch, training, cost),
     *(neighbours, heads, equivariance, model, tokens, scaling, gradients, recurrent),
 ):
     inspect_app.command()(_command)
