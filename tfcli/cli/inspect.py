@@ -2,6 +2,7 @@
 
 import typer
 
+from tfcli.inspection.ablation.command import ablate
 from tfcli.inspection.attention.command import attention
 from tfcli.inspection.attribution.command import attribution
 from tfcli.inspection.cost.command import cost
@@ -19,7 +20,7 @@ from tfcli.runs.command import training
 
 inspect_app = typer.Typer()
 for _command in (
-    *(attention, positions, predictions, losses, lens, attribution, patch, training, cost),
+    *(attention, positions, predictions, losses, lens, attribution, ablate, patch, training, cost),
     *(neighbours, heads, equivariance, model, tokens, scaling, gradients, recurrent),
 ):
     inspect_app.command()(_command)

@@ -346,6 +346,7 @@ class NumberMap:
         furthest = self.scale or float(np.nanmax(np.abs(self.values), initial=0.0)) or 1.0
         texts = [["" if np.isnan(one) else signed(one) for one in row] for row in self.values.tolist()]
         cell, gutter = 1 + max(len(text) for row in texts for text in row), widest(self.row_labels) + 1
+        cell = max(cell, *(-(-(len(name) + 1) // columns) for name, columns in self.groups), 0)
         if gutter + cell * len(self.column_labels) > options.max_width:
             yield from self._apart(furthest)
             return

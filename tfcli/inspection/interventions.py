@@ -60,14 +60,20 @@ class Part(NamedTuple):
 
 def rerun(model: Transformer, passed: ModelPass, part: Part, values: Tensor) -> Tensor:
     """The last vectors, (B, T, D) of the side that the head reads, where a part has `values`, (B, T, D) or (B, T, H ·
-    Dh) of its side, and everything before it is as in `passed`, one text."""
+    Dh) of its side, and everything before it is as in `passed`, one text. The residual stream that the layer behind the
+    last one would read is what leaves the last."""
     found: list[Tensor] = []
-    before = sides(passed)[part.side].layers[part.layer].before[None]
     memory = passed.encoder.hidden[None] if passed.encoder is not None and part.side == "decoder" else None
-    is_input = part.place == "residual"
+    is_input, layers = part.place == "residual", sides(passed)[part.side].layers
     for some in values.split(max(1, TOKENS_AT_A_TIME // sum(len(one.hidden) for one in sides(passed).values()))):
         replaced = None if is_input else (part.place, some)
-        x = _from_layer(stack_of(model, part.side), some if is_input else before, part.layer, memory, replaced)
+        x = _from_layer(
+            stack_of(model, part.side),
+            some if is_input else layers[part.layer].before[None],
+            part.layer,
+            memory,
+            replaced,
+        )
         if part.side == "encoder" and isinstance(model, EncoderDecoder):
             assert passed.decoder is not None
             x = _from_layer(model.decoder, passed.decoder.embedded.expand(len(x), -1, -1), 0, x)
@@ -137,3 +143,9 @@ def _hook(layer: Any, place: Place, values: Tensor) -> Any:
         attention = layer.attention if place == "heads" else layer.cross_attention
         return attention.output.register_forward_pre_hook(lambda module, inputs: (values,))
     return layer.get_submodule(place).register_forward_hook(lambda module, inputs, output: values)
+
+
+def by_head(own: Tensor, new: Tensor) -> Tensor:
+    """One head after the other replaced, as Wᵒ reads them: own, new (H, T, Dh) → (H, T, H · Dh)."""
+    at = torch.eye(len(own), dtype=torch.bool, device=own.device)[..., None, None]
+    return torch.where(at, new, own).transpose(1, 2).flatten(2)

@@ -16,7 +16,7 @@ from torch import Tensor
 from tfcli.errors import UsageError
 from tfcli.inspection.attention import AttentionKind
 from tfcli.inspection.attribution.compute import chosen_token
-from tfcli.inspection.interventions import Part, Place, Side, Sublayer, frozen_pass, given, rerun, sides
+from tfcli.inspection.interventions import Part, Place, Side, Sublayer, by_head, frozen_pass, given, rerun, sides
 from tfcli.inspection.passes import KINDS, AttentionPass, Inputs, ModelPass, StackPass, chosen_kinds, record_model
 from tfcli.inspection.patching import PatchedSide, PatchGrid, Patching, PatchPart
 from tfcli.inspection.predictions.compute import Asked, ask, named
@@ -190,12 +190,6 @@ def _grids(
                 rows.append(measure(rerun(model, base, part, by_head(one.mixed, new))))
         for name, rows in found.items():
             yield PatchGrid(name, side, kind, frozen(torch.stack(rows).numpy()))
-
-
-def by_head(own: Tensor, new: Tensor) -> Tensor:
-    """One head after the other replaced, as Wᵒ reads them: own, new (H, T, Dh) → (H, T, H · Dh)."""
-    at = torch.eye(len(own), dtype=torch.bool, device=own.device)[..., None, None]
-    return torch.where(at, new, own).transpose(1, 2).flatten(2)
 
 
 def _paths(
