@@ -1,12 +1,13 @@
 """What a model's answer owes to each part: the answer when the part comes from another text."""
 
 from dataclasses import dataclass
-from typing import Literal
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Literal
 
 from tfcli.inspection.attention import AttentionKind
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 PatchPart = Literal["residual", "attention", "cross_attention", "feed_forward", "heads", "patterns", "values", "paths"]
 
@@ -34,7 +35,7 @@ class PatchGrid:
     part: PatchPart
     side: Literal["encoder", "decoder"]
     kind: AttentionKind | None
-    effects: NDArray[np.float32]
+    effects: "NDArray[np.float32]"
 
 
 @dataclass(frozen=True)

@@ -47,9 +47,9 @@ def patch(
 
     Examples:
 
-      tfcli inspect patch runs/decoder-1 --clean "Tom swam to the" --corrupt "Tom ran to the"
-      tfcli inspect patch runs/encoder-1 --clean "Tom swam <mask>" --corrupt "Tom ran <mask>" --noising
-      tfcli inspect patch runs/pt-en-1 --clean "o gato" --corrupt "o livro" --path 0.1
+      tfcli inspect patch runs/decoder-1 --clean "Tom swam" --corrupt "Tom flew" --token s --against f
+      tfcli inspect patch runs/encoder-1 --clean "Tom swa<mask>" --corrupt "Tom fle<mask>" --token m --against w
+      tfcli inspect patch runs/pt-en-1 --clean "o gato" --corrupt "o rato" --target "the" --token c --against r
     """
     from tfcli.inspection.attention.choice import head_place
     from tfcli.inspection.patching import compute, view
