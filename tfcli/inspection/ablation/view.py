@@ -107,7 +107,7 @@ def _notes(r: Ablation) -> Sequence[str]:
         else:
             notes.append(
                 f"empty: {alike} of {len(r.parts)} parts, whose interval (bootstrap over {r.documents} documents) "
-                f"holds 0; by chance about {len(r.parts) / 20:.0f} would leave it out"
+                "holds 0; by chance 1 in 20 would leave it out"
             )
     else:
         notes.append("one text: what holds for many, --on SOURCE without a TEXT measures")

@@ -84,7 +84,7 @@ def patch(
         else:
             side: Side = "encoder" if kind == "encoder_self" else "decoder"
             part = Part(side, path[0], "cross_heads" if kind == "cross" else "heads")
-            grids, direct = _paths(run.model, base, source, part, path[1], measure)
+            grids, direct = _paths(run.model, base, source, part, head=path[1], measure=measure)
             sender = f"{kind.removesuffix('_self')} head {path[0]}.{path[1]}"
     return Patching(
         sides=tuple(_side(run, name, [getattr(one, name) for one in inputs]) for name in sides(base)),
