@@ -155,11 +155,8 @@ def test_an_interval_says_what_chance_would_do(trained: Callable[[str], Path]):
         assert part.interval[0] - 1e-9 <= part.loss <= part.interval[1] + 1e-9
     [silent] = parts_of(found, part="head", layer=1, head=0)
     assert (silent.loss, silent.interval) == (0.0, (0.0, 0.0))
-    picture = printed(AblationView(found), 100)
-    assert (
-        "1 of 8 parts, whose interval (bootstrap over 12 documents) holds 0; by chance 1 in 20 would"
-        in picture.replace("\n", " ")
-    )
+    picture = " ".join(printed(AblationView(found), 100).split())
+    assert "1 of 8 parts, whose interval (bootstrap over 12 documents) holds 0; by chance 1 in 20 would" in picture
     assert "head 1.0" not in picture
 
 
