@@ -1,4 +1,4 @@
-"""The Python API: three functions, and an import that costs nothing."""
+"""The Python API: four functions, and an import that costs nothing."""
 
 import re
 import subprocess
@@ -61,3 +61,14 @@ def test_a_decoder_is_loaded_continued_and_opened(trained: Callable[[str], Path]
 def test_a_setting_that_does_not_exist_is_named(trained: Callable[[str], Path]) -> None:
     with pytest.raises(UsageError, match="temprature"):
         tfcli.generate(tfcli.load_run(trained("decoder")), "One", temprature=1.0)
+
+
+def test_pictures_of_causes_are_records_too(trained: Callable[[str], Path]) -> None:
+    run = tfcli.load_run(trained("decoder"))
+    found = tfcli.inspect(run, "ablate", "Tom swam", replaced="zero")
+    assert {part.part for part in found.parts} == {"head", "MLP", "layer"} and "Ablation" in found._repr_html_()
+    assert tfcli.inspect(run, "lens", "Tom swam").tokens[0] == "<s>"
+    with pytest.raises(
+        UsageError, match="There is no picture 'atention'; choose one of predictions, lens, losses, attr"
+    ):
+        tfcli.inspect(run, "atention")

@@ -5,6 +5,7 @@
     run = tfcli.load_run("runs/decoder-1")
     print(tfcli.generate(run, "One day", temperature=0.8)[0].text)
     tfcli.attention(run, "Tom swam to the bank")[0].weights.shape      # (L, H, T, S)
+    tfcli.inspect(run, "patch", "Tom swam to the", "Tom flew to the").grids
 
 Importing it is cheap: PyTorch is loaded by the first call. In a notebook, what they return is shown as its picture.
 """
@@ -83,3 +84,31 @@ def attention(run: "LoadedRun", text: str, target: "str | None" = None, **choice
     if not isinstance(found, AttentionHeads):
         raise UsageError("attention gives weights, and this choice is a list or a comparison", "leave it out")
     return Shown(found.narrowed())
+
+
+_PICTURES = {
+    **dict.fromkeys(("predictions", "lens", "losses"), "predictions"),
+    "attribution": "attribution",
+    "ablate": "ablation",
+    "patch": "patching",
+}
+
+
+def inspect(run: "LoadedRun", picture: str, *texts: "str | None", **how: "Any") -> "Any":
+    """The record of `tfcli inspect predictions`, `lens`, `losses`, `attribution`, `ablate` or `patch`.
+
+    Args:
+        texts: the text, or the two of `patch`, and where there is one the target; `how`: what the function of that name
+            in the picture's `compute.py` takes.
+
+    Raises:
+        UsageError: there is no such picture, or what its function raises.
+    """
+    from importlib import import_module
+
+    from tfcli.errors import UsageError
+
+    if (folder := _PICTURES.get(picture)) is None:
+        raise UsageError(f"There is no picture {picture!r}", f"choose one of {', '.join(_PICTURES)}")
+    import_module(f"tfcli.inspection.{folder}.view")  # notebooks draw by it
+    return getattr(import_module(f"tfcli.inspection.{folder}.compute"), picture)(run, *texts, **how)

@@ -43,6 +43,10 @@ CONTRACT = {
     "inspect losses": "RUN TEXT --target --csv --svg --html --checkpoint --device --threads --json",
     "inspect attribution": "RUN TEXT --target --position --token --against --csv --svg --html --checkpoint --device"
     " --threads --json",
+    "inspect ablate": "RUN TEXT --target --position --token --against --with --on --csv --svg --html --checkpoint"
+    " --device --threads --json",
+    "inspect patch": "RUN --clean --corrupt --target --position --token --against --noising --path --kind --csv --svg"
+    " --html --checkpoint --device --threads --json",
     "inspect positions": "RUN --encoding --compare --shift --loss --length --d-model --heads --base --layout --side"
     " --csv --svg --html --json",
     "inspect equivariance": "RUN --text --perturb --permutations --arch --preset --size --set --checkpoint --device"

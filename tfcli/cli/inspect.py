@@ -2,6 +2,7 @@
 
 import typer
 
+from tfcli.inspection.ablation.command import ablate
 from tfcli.inspection.attention.command import attention
 from tfcli.inspection.attribution.command import attribution
 from tfcli.inspection.cost.command import cost
@@ -10,6 +11,7 @@ from tfcli.inspection.equivariance.command import equivariance
 from tfcli.inspection.gradients.command import gradients
 from tfcli.inspection.heads.command import heads
 from tfcli.inspection.model.command import model
+from tfcli.inspection.patching.command import patch
 from tfcli.inspection.positions.command import positions
 from tfcli.inspection.predictions.command import lens, losses, predictions
 from tfcli.inspection.recurrent.command import recurrent
@@ -18,7 +20,7 @@ from tfcli.runs.command import training
 
 inspect_app = typer.Typer()
 for _command in (
-    *(attention, positions, predictions, losses, lens, attribution, training, cost),
+    *(attention, positions, predictions, losses, lens, attribution, ablate, patch, training, cost),
     *(neighbours, heads, equivariance, model, tokens, scaling, gradients, recurrent),
 ):
     inspect_app.command()(_command)

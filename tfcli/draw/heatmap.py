@@ -1,7 +1,7 @@
 """A heat map: numbers as coloured cells, as wide as the console allows, with the colour scale written over it."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count, groupby
 from typing import Literal
 
@@ -327,3 +327,60 @@ class HeatMap:
             )
             fits = layout.gutter + max(len(note), sum(part.cell_length for part in bar) + cell_len(words) + 2) <= width
             yield Text(" " * layout.gutter * fits + note, style="dim")
+
+
+@dataclass(frozen=True)
+class NumberMap:
+    """Signed `values` (R, C) written with two digits on their colours, a row a line. Where they do not fit, groups of
+    columns stand below each other, and what is still too wide is a `HeatMap`. NaN stays empty. `groups`: the names
+    above so many columns each. `scale`: the value of the strongest colour; None: the furthest from 0."""
+
+    values: NDArray[np.float32]
+    meaning: str
+    row_labels: tuple[str, ...]
+    column_labels: tuple[str, ...]
+    groups: tuple[tuple[str, int], ...] = ()
+    scale: float | None = None
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        furthest = self.scale or float(np.nanmax(np.abs(self.values), initial=0.0)) or 1.0
+        texts = [["" if np.isnan(one) else signed(one) for one in row] for row in self.values.tolist()]
+        cell, gutter = 1 + max(len(text) for row in texts for text in row), widest(self.row_labels) + 1
+        cell = max(cell, *(-(-(len(name) + 1) // columns) for name, columns in self.groups), 0)
+        if gutter + cell * len(self.column_labels) > options.max_width:
+            yield from self._apart(furthest)
+            return
+        brush = brush_for(console, SIGNED)
+        above = "".join(fit(f" {name}", cell * columns) for name, columns in self.groups)
+        below = "".join(fit(label, cell, "right") for label in self.column_labels)
+        for header in (above, below) if above else (below,):
+            yield Segment(" " * gutter + header.rstrip() + "\n", _DIM)
+        painted = levels(self.values, -furthest, furthest).tolist()
+        for label, row, colors in zip(self.row_labels, texts, painted, strict=True):
+            yield from labelled_row(fit(label, gutter), row, colors, [cell] * len(row), brush, before=1)
+            yield Segment.line()
+
+    def _apart(self, furthest: float) -> RenderResult:
+        if len(self.groups) < 2:
+            texts = self.meaning, self.row_labels, self.column_labels
+            yield HeatMap(self.values, *texts, signed=True, scale=(-furthest, furthest))
+            return
+        begin = 0
+        for name, columns in self.groups:
+            some = slice(begin, begin := begin + columns)
+            yield Text(f"{name}, {self.meaning}" if begin == columns else name, style="dim")
+            yield replace(
+                self, values=self.values[:, some], column_labels=self.column_labels[some], groups=(), scale=furthest
+            )
+
+
+def signed(value: float) -> str:
+    """With two digits behind the point, and none before it where that is 0.
+
+    >>> [signed(value) for value in (0.814, -0.04, 1.25, -0.001, 0.0, 4321.0)]
+    ['.81', '-.04', '1.25', '.00', '0', '4.32e+03']
+    """
+    if abs(value) >= 1000 or not value:
+        return f"{value:.3g}"
+    shown = f"{value:.2f}"
+    return shown.replace("0.", ".", 1).replace("-.00", ".00") if abs(value) < 1 else shown

@@ -119,7 +119,7 @@ def _with_bias(summands: Summands, bias: Tensor | None, layer: int | None) -> Su
     return summands if bias is None else _joined(summands, {Part("bias", layer): _exact(bias)})
 
 
-def _chosen(tokenizer: Tokenizer, text: str) -> int:
+def chosen_token(tokenizer: Tokenizer, text: str) -> int:
     """The id of the token that is labelled so, special ones too ("·" is a space); else what `token_of` finds."""
     labels = tokenizer.labels(range(tokenizer.vocab_size))
     for label in (text, text.replace("·", " ")):
@@ -142,7 +142,7 @@ def attribution(
     `against` where there is one. A UsageError without such a token or without residuals, or where `ask` raises one."""
     require_residuals(run.config.model)
     asked = ask(run, text, target, position)
-    wanted, other = (None if one is None else _chosen(run.tokenizer, one) for one in (token, against))
+    wanted, other = (None if one is None else chosen_token(run.tokenizer, one) for one in (token, against))
     head, at, label = run.model.head, asked.position, run.tokenizer.labels
     assert isinstance(head, Head)
     passed = record_model(run.model, asked.inputs.tensors(run.device))

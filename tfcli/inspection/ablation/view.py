@@ -1,0 +1,121 @@
+"""Ablation as a map of layers × heads, MLPs and whole layers, and the parts that cost most."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.text import Text
+
+from tfcli.draw import View
+from tfcli.draw.heatmap import NumberMap
+from tfcli.draw.numbers import plural
+from tfcli.draw.safe import token_label
+from tfcli.draw.tables import CsvTable, columns, dim, heading
+from tfcli.inspection.ablation import AblatedPart, Ablation
+
+_RANKED = 8
+_WITH = {
+    "zero": "zero",
+    "mean": "its mean over {}",
+    "resample": "its value on other texts of {}",
+}
+
+
+class AblationView(View[Ablation]):
+    """A map a side: of one text the difference of two logits, of a corpus the loss."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        r = self.record
+        yield from heading(f"Ablation · each part replaced by {_WITH[r.replaced].format(r.source)}", *_about(r))
+        what = "loss, nats a token" if r.text is None else "difference of the two logits"
+        for side in dict.fromkeys(part.side for part in r.parts):
+            own = [part for part in r.parts if part.side == side]
+            names = list(dict.fromkeys(_column(part) for part in own))
+            names.sort(key=lambda name: ("head", "cross", "MLP", "layer").index(name[0]))
+            grid = np.full((1 + max(part.layer for part in own), len(names)), np.nan, np.float32)
+            for part in own:
+                value = part.difference if r.text else part.loss if _differs(part) else None
+                grid[part.layer, names.index(_column(part))] = np.nan if value is None else value
+            yield from heading(f"\n{side}, change of the {what}")
+            groups = tuple(
+                (kind, sum(name[0] == kind for name in names)) for kind in dict.fromkeys(n[0] for n in names)
+            )
+            labels = tuple("" if head is None else str(head) for _, head in names)
+            rows = tuple(f"layer {layer}" for layer in range(len(grid)))
+            yield NumberMap(grid, f"change of the {what}", rows, labels, groups)
+        yield from _ranked(r)
+        yield from dim(*_notes(r))
+
+
+def _about(r: Ablation) -> Sequence[str]:
+    found = [] if r.loss is None else [f"loss with all parts {r.loss:.3f} nats a token, on {r.measured_on}"]
+    if (text := r.text) is not None:
+        token, against = token_label(text.token), token_label(text.against)
+        read = token_label(text.tokens[text.position])
+        where = f"position {text.position}, {read}: logit of {token} less that of {against} {text.difference:+.2f}"
+        if text.true is not None and text.log_probability is not None:
+            where += f"; p({token_label(text.true)}), the true token, {math.exp(text.log_probability):.3f}"
+        found.insert(0, where)
+    return found
+
+
+def _column(part: AblatedPart) -> tuple[str, int | None]:
+    return ("cross" if part.kind == "cross" else part.part, part.head)
+
+
+def _differs(part: AblatedPart) -> bool:
+    """Whether the interval of the loss, where there is one, leaves out 0."""
+    return part.interval is None or part.interval[0] > 0 or part.interval[1] < 0
+
+
+def part_name(part: AblatedPart, *, sides: bool) -> str:
+    """A part in words."""
+    of = "cross-attention " if part.kind == "cross" else f"{part.side} " * sides
+    return f"{of}{part.part} {part.layer}" + ("" if part.head is None else f".{part.head}")
+
+
+def _ranked(r: Ablation) -> RenderResult:
+    sides = len({part.side for part in r.parts}) > 1
+
+    def size(part: AblatedPart) -> float:
+        return abs((part.difference if r.text else part.loss) or 0.0)
+
+    found = sorted((part for part in r.parts if size(part) and (r.text or _differs(part))), key=size, reverse=True)
+    if not found:
+        yield Text("\nNo part changes anything that can be told from chance.")
+        return
+    heads = ("logits", "log p(true)", "loss") if r.text else ("loss", "95 % of its mean")
+    table = columns("l" + "r" * len(heads), "\nthe largest", *(f"\n{head}" for head in heads))
+    for part in found[:_RANKED]:
+        between = "" if part.interval is None else f"{part.interval[0]:+.3f} … {part.interval[1]:+.3f}"
+        figures = [_figure(one) for one in (part.difference, part.log_probability, part.loss)]
+        table.add_row(part_name(part, sides=sides), *(figures if r.text else (figures[2], between)))
+    yield table
+
+
+def _figure(value: float | None) -> str:
+    return "–" if value is None else "0" if not value else f"{value:+.3f}"
+
+
+def _notes(r: Ablation) -> Sequence[str]:
+    notes = [f"a head: what it mixes; a layer: all that it adds · below {r.rounding:.1g} is rounding, and reads 0"]
+    if r.text is None:
+        alike = sum(not _differs(part) for part in r.parts)
+        if r.parts[0].interval is None:
+            notes.append(f"{plural(r.documents, 'document')}: too few for an interval")
+        else:
+            notes.append(
+                f"empty: {alike} of {len(r.parts)} parts, whose interval (bootstrap over {r.documents} documents) "
+                "holds 0; by chance 1 in 20 would leave it out"
+            )
+    else:
+        notes.append("one text: what holds for many, --on SOURCE without a TEXT measures")
+    return notes
+
+
+def ablation_table(record: Ablation) -> CsvTable:
+    """A row a part."""
+    names = ("part", "side", "kind", "layer", "head", "loss", "difference", "log_probability")
+    rows = ((*(getattr(one, name) for name in names), *(one.interval or (None, None))) for one in record.parts)
+    return CsvTable((*names, "loss_low", "loss_high"), rows)

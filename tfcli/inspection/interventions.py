@@ -1,0 +1,151 @@
+"""Interventions: a model run again with the output of one part replaced, for many replacements at once.
+
+Everything before the part is taken from a pass that has been recorded, so that a replacement costs the layers behind it
+alone (Vig et al. 2020, section 3.2; Heimersheim and Nanda 2024, section 2). A head is replaced by what it mixes, before
+Wᵒ: its pattern and its values can then be those of two different texts.
+Shape legend: B replacements, T tokens of the side that is replaced, S of the other, D model, H heads, Dh head size.
+"""
+
+from contextlib import ExitStack, nullcontext
+from functools import partial
+from typing import Any, Literal, NamedTuple, get_args
+
+import torch
+from torch import Tensor
+
+from tfcli.inspection.passes import AttentionPass, LayerPass, ModelPass, StackPass
+from tfcli.layers.attention import Span
+from tfcli.models.transformer import EncoderDecoder, Stack, Transformer
+
+Side = Literal["encoder", "decoder"]
+Sublayer = Literal["residual", "attention", "cross_attention", "feed_forward"]
+"""What writes into the residual stream; "residual" is the stream itself, as it enters the layer."""
+Place = Literal["residual", "attention", "cross_attention", "feed_forward", "heads", "cross_heads"]
+"""A sublayer's output, or what all heads of one have mixed, side by side."""
+
+_ATTENTIONS: tuple[tuple[Place, Place], ...] = (("attention", "heads"), ("cross_attention", "cross_heads"))
+TOKENS_AT_A_TIME = 4096
+"""Tokens of both sides that are computed at once, whatever the text: the bound of memory."""
+
+
+def sides(passed: ModelPass) -> dict[Side, StackPass]:
+    """The stacks that there are, the encoder first."""
+    found = {side: getattr(passed, side) for side in get_args(Side)}
+    return {side: stack for side, stack in found.items() if stack is not None}
+
+
+def mixed(one: AttentionPass) -> Tensor:
+    """What all heads have mixed, as Wᵒ reads it: (T, H · Dh)."""
+    return one.mixed.transpose(0, 1).flatten(1)
+
+
+def given(layer: LayerPass, place: Place) -> Tensor:
+    """What a place of a layer has in a recorded pass, (T, D) or (T, H · Dh)."""
+    if place == "residual":
+        return layer.before
+    if place == "feed_forward":
+        return layer.feed_forward
+    one = layer.cross if place.startswith("cross") else layer.attention
+    assert one is not None
+    return mixed(one) if place.endswith("heads") else one.output
+
+
+class Part(NamedTuple):
+    """A place of a layer, from 0, on a side."""
+
+    side: Side
+    layer: int
+    place: Place
+
+
+def rerun(model: Transformer, passed: ModelPass, part: Part, values: Tensor) -> Tensor:
+    """The last vectors, (B, T, D) of the side that the head reads, where a part has `values`, (B, T, D) or (B, T, H ·
+    Dh) of its side, and everything before it is as in `passed`, one text. The residual stream that the layer behind the
+    last one would read is what leaves the last."""
+    found: list[Tensor] = []
+    memory = passed.encoder.hidden[None] if passed.encoder is not None and part.side == "decoder" else None
+    is_input, layers = part.place == "residual", sides(passed)[part.side].layers
+    for some in values.split(max(1, TOKENS_AT_A_TIME // sum(len(one.hidden) for one in sides(passed).values()))):
+        replaced = None if is_input else (part.place, some)
+        x = _from_layer(
+            stack_of(model, part.side),
+            some if is_input else layers[part.layer].before[None],
+            part.layer,
+            memory,
+            replaced,
+        )
+        if part.side == "encoder" and isinstance(model, EncoderDecoder):
+            assert passed.decoder is not None
+            x = _from_layer(model.decoder, passed.decoder.embedded.expand(len(x), -1, -1), 0, x)
+        found.append(x)
+    return torch.cat(found)
+
+
+def frozen_pass(
+    model: Transformer, passed: ModelPass, sender: Part, values: Tensor
+) -> tuple[dict[Part, Tensor], Tensor]:
+    """A pass in which the `sender` has `values`, (T, H · Dh), and every later sublayer gives what it gave in `passed`.
+
+    Returns what each later part would have given for the change that reaches it directly, (T, D), or of heads (T, H ·
+    Dh), and the last vectors, (1, T, D), which no later part has changed (Wang et al. 2023, figure 12).
+    """
+    told: dict[Part, Tensor] = {}
+
+    def tell(part: Part, _: Any, inputs: tuple[Tensor, ...], output: Tensor | None = None) -> None:
+        told[part] = (inputs[0] if output is None else output)[0]
+
+    def send(*_: Any) -> tuple[Tensor]:
+        told.clear()  # what came before the sender is no later part
+        return (values[None],)
+
+    with ExitStack() as hooks:
+        for side, stack in sides(passed).items():
+            modules: list[Any] = list(stack_of(model, side).layers)
+            for number, (layer, one) in enumerate(zip(modules, stack.layers, strict=True)):
+                for sublayer, heads in _ATTENTIONS[: 1 + (one.cross is not None)]:
+                    part, output = Part(side, number, heads), getattr(layer, sublayer).output
+                    if part == sender:
+                        hooks.enter_context(output.register_forward_pre_hook(send))
+                        continue
+                    hooks.enter_context(output.register_forward_pre_hook(partial(tell, part)))
+                    hooks.enter_context(_hook(layer, sublayer, given(one, sublayer)[None]))
+                part = Part(side, number, "feed_forward")
+                hooks.enter_context(layer.feed_forward.register_forward_hook(partial(tell, part)))
+                hooks.enter_context(_hook(layer, "feed_forward", given(one, "feed_forward")[None]))
+        hidden = None
+        for side, stack in sides(passed).items():
+            hidden = _from_layer(stack_of(model, side), stack.embedded[None], 0, hidden)
+    assert hidden is not None
+    return told, hidden
+
+
+def stack_of(model: Transformer, side: Side) -> Stack:
+    """The stack of a side."""
+    stack = getattr(model, side) if isinstance(model, EncoderDecoder) else model.stack
+    assert isinstance(stack, Stack)
+    return stack
+
+
+def _from_layer(
+    stack: Stack, x: Tensor, first: int, memory: Tensor | None, replaced: tuple[Place, Tensor] | None = None
+) -> Tensor:
+    """The stack from a layer on; the text becomes a batch where its place is `replaced`."""
+    positions = stack.positions(Span(0, x.shape[1]))
+    for number, layer in enumerate(stack.layers[first:]):
+        with nullcontext() if replaced is None or number else _hook(layer, *replaced):
+            x = layer(x, memory=memory, positions=positions)
+    return stack.final_norm(x)
+
+
+def _hook(layer: Any, place: Place, values: Tensor) -> Any:
+    """Give `values` instead of what a place of the layer gives; to be removed by leaving its context."""
+    if place.endswith("heads"):
+        attention = layer.attention if place == "heads" else layer.cross_attention
+        return attention.output.register_forward_pre_hook(lambda module, inputs: (values,))
+    return layer.get_submodule(place).register_forward_hook(lambda module, inputs, output: values)
+
+
+def by_head(own: Tensor, new: Tensor) -> Tensor:
+    """One head after the other replaced, as Wᵒ reads them: own, new (H, T, Dh) → (H, T, H · Dh)."""
+    at = torch.eye(len(own), dtype=torch.bool, device=own.device)[..., None, None]
+    return torch.where(at, new, own).transpose(1, 2).flatten(2)

@@ -1,0 +1,63 @@
+"""``tfcli inspect patch``: activation patching and path patching between two texts."""
+
+from typing import Annotated
+
+import typer
+
+from tfcli.console.options import Kind, Outputs, Position, Run, Target, Weights, command, present
+from tfcli.console.settings import usual
+from tfcli.console.stdin import read_text
+from tfcli.console.terminal import Terminal
+from tfcli.errors import UsageError
+
+
+@command
+def patch(
+    terminal: Terminal,
+    outputs: Outputs,
+    run: Run,
+    *,
+    clean: Annotated[str, typer.Option(metavar="TEXT", help="The text whose answer is explained.")],
+    corrupt: Annotated[str, typer.Option(metavar="TEXT", help="The same with other words that decide.")],
+    target: Target = None,
+    position: Position = None,
+    token: Annotated[
+        str | None, usual("the likeliest of --clean", "The answer on the clean text.", metavar="TOKEN")
+    ] = None,
+    against: Annotated[
+        str | None, usual("the likeliest of --corrupt", "The answer on the corrupt one.", metavar="TOKEN")
+    ] = None,
+    noising: Annotated[
+        bool, typer.Option("--noising", help="Patch the clean text with the corrupt one's values, not the other way.")
+    ] = False,
+    path: Annotated[
+        str | None, usual("every part by itself", "Where the change of this head goes, part by part.", metavar="L.H")
+    ] = None,
+    kind: Annotated[Kind | None, usual("the decoder's", "The attention of --path.", metavar="KIND")] = None,
+    weights: Weights,
+) -> None:
+    """Show which part of a model makes it answer one text and not another.
+
+    Activation patching: one part of the pass on the corrupt text is replaced by
+    what it is on the clean one, and the answer says how much that part decides:
+    every layer and position of the residual stream, of attention and MLP, every
+    head's output, pattern and values. Both texts need as many tokens; an
+    encoder reads a mask, and an encoder-decoder is asked where its translations
+    part, or behind --target.
+
+    Examples:
+
+      tfcli inspect patch runs/decoder-1 --clean "Tom swam" --corrupt "Tom flew" --token s --against f
+      tfcli inspect patch runs/encoder-1 --clean "Tom swa<mask>" --corrupt "Tom fle<mask>" --token m --against w
+      tfcli inspect patch runs/pt-en-1 --clean "o livro" --corrupt "a mesa" --path 0.1
+    """
+    from tfcli.inspection.attention.choice import head_place
+    from tfcli.inspection.patching import compute, view
+
+    if kind is not None and path is None:
+        raise UsageError("--kind names the attention of --path", "give --path L.H, or leave --kind out")
+    place = None if path is None else head_place(path, "--path")
+    texts = read_text(clean), read_text(corrupt)
+    told = {"position": position, "token": token, "against": against}
+    record = compute.patch(weights.load(run), *texts, target, **told, noising=noising, path=place, kind=kind)  # type: ignore[arg-type]
+    present(terminal, outputs, view.PatchingView(record), record, view.patching_table)

@@ -1,0 +1,229 @@
+"""Activation patching: which part of a model makes it answer one text and not another; path patching.
+
+A model reads a clean and a corrupt text that differ in a few words. One part of the pass on the one is put into the
+pass on the other, and the difference of two logits says how far the answer follows (Vig et al. 2020; Meng et al. 2022,
+"causal tracing"; Heimersheim and Nanda 2024 on the two directions). Path patching lets one head's change reach one
+later part alone (Wang et al. 2023, section 3.1; Goldowsky-Dill et al. 2023).
+Shape legend: B patches, T tokens, D model, H heads, Dh size of a head, L layers.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from tfcli.errors import UsageError
+from tfcli.inspection.attention import AttentionKind
+from tfcli.inspection.attribution.compute import chosen_token
+from tfcli.inspection.interventions import Part, Place, Side, Sublayer, by_head, frozen_pass, given, rerun, sides
+from tfcli.inspection.passes import KINDS, AttentionPass, Inputs, ModelPass, StackPass, chosen_kinds, record_model
+from tfcli.inspection.patching import PatchedSide, PatchGrid, Patching, PatchPart
+from tfcli.inspection.predictions.compute import Asked, ask, named
+from tfcli.models.transformer import Transformer
+from tfcli.records.arrays import frozen
+from tfcli.runs.load import LoadedRun
+
+Measure = Callable[[Tensor], Tensor]
+"""From last vectors, (B, T, D), to a logit difference each, (B,)."""
+_ROUNDINGS = 10.0  # what is this many times the rounding of a pass is an effect
+
+
+def patch(
+    run: LoadedRun,
+    clean: str,
+    corrupt: str,
+    target: str | None = None,
+    *,
+    position: int | None = None,
+    token: str | None = None,
+    against: str | None = None,
+    noising: bool = False,
+    path: tuple[int, int] | None = None,
+    kind: AttentionKind | None = None,
+) -> Patching:
+    """Patch every layer × position of what writes into the residual stream, and every layer × head's output, pattern
+    and values; or, with a `path`, what a head (layer, head) of `kind` gives to each later part.
+
+    The position is that of `ask`; an encoder-decoder without a target is asked where its two translations part. `token`
+    and `against` are by default the likeliest of the clean and of the corrupt text there. A UsageError where the texts
+    have different numbers of tokens or are the same, or are answered alike, or where `ask` or `chosen_kinds` raise one.
+    """
+    if path is not None:
+        [kind] = chosen_kinds(run, kind or KINDS[run.architecture][-1], path)
+    asked = [ask(run, text, target, position) for text in (clean, corrupt)]
+    inputs, place = _aligned(run, asked, given_target=target is not None, position=position)
+    with torch.inference_mode():
+        passes = [record_model(run.model, one.tensors(run.device)) for one in inputs]
+        answers = [named(run, run.model.head(one.last.hidden[place])) for one in passes]
+        ids = [None if one is None else chosen_token(run.tokenizer, one) for one in (token, against)]
+        wanted, other = (int(own.argmax()) if one is None else one for one, own in zip(ids, answers, strict=True))
+        labels = run.tokenizer.labels([wanted, other])
+        if wanted == other:
+            problem = f"The token and the one against it are both {labels[0]!r}"
+            raise UsageError(problem, "give texts that are answered otherwise, or name the two with --token --against")
+
+        def difference(hidden: Tensor) -> Tensor:
+            logits = run.model.head(hidden[:, place])
+            return logits[:, wanted] - logits[:, other]
+
+        base, source = passes if noising else passes[::-1]
+        low, high = (float(difference(one.last.hidden[None])) for one in (base, source))
+        floor = _rounding(run.model, base, difference)
+        if abs(high - low) <= 100 * floor:
+            problem = (
+                f"Both texts give {labels[0]!r} and {labels[1]!r} logits that are {low:+.3g} and {high:+.3g} apart"
+            )
+            raise UsageError(
+                problem, "give texts that are answered otherwise, or name two tokens that they decide between"
+            )
+        measure = _Effect(difference, low, high, floor)
+        direct, sender = None, None
+        if path is None or kind is None:
+            grids = [grid for side in sides(base) for grid in _grids(run.model, base, source, side, measure)]
+        else:
+            side: Side = "encoder" if kind == "encoder_self" else "decoder"
+            part = Part(side, path[0], "cross_heads" if kind == "cross" else "heads")
+            grids, direct = _paths(run.model, base, source, part, head=path[1], measure=measure)
+            sender = f"{kind.removesuffix('_self')} head {path[0]}.{path[1]}"
+    return Patching(
+        sides=tuple(_side(run, name, [getattr(one, name) for one in inputs]) for name in sides(base)),
+        position=place,
+        token=labels[0],
+        against=labels[1],
+        clean=high if not noising else low,
+        corrupt=low if not noising else high,
+        direction="noising" if noising else "denoising",
+        grids=tuple(grids),
+        rounding=floor,
+        sender=sender,
+        direct=direct,
+    )
+
+
+@dataclass(frozen=True)
+class _Effect:
+    """The share of the way from `low` to `high` of the logit difference; 0 where that is rounding."""
+
+    difference: Measure
+    low: float
+    high: float
+    floor: float
+
+    def __call__(self, hidden: Tensor) -> Tensor:
+        moved = self.difference(hidden) - self.low
+        return torch.where(moved.abs() <= self.floor, 0.0, moved / (self.high - self.low)).cpu()
+
+
+def _rounding(model: Transformer, base: ModelPass, difference: Measure) -> float:
+    """What the logit difference moves by where nothing is changed, by the order of the sums alone."""
+    own = float(difference(base.last.hidden[None]))
+    again = [
+        difference(rerun(model, base, Part(side, 0, "residual"), stack.embedded.repeat(3, 1, 1)))
+        for side, stack in sides(base).items()
+    ]
+    least = torch.finfo(base.last.hidden.dtype).eps * max(1.0, abs(own))
+    return _ROUNDINGS * max(least, *(float((one - own).abs().max()) for one in again))
+
+
+def _aligned(
+    run: LoadedRun, asked: Sequence[Asked], *, given_target: bool, position: int | None
+) -> tuple[list[Inputs], int]:
+    """What the model reads of the clean and of the corrupt text, of equal lengths, and the position that answers."""
+    inputs, place = [one.inputs for one in asked], asked[0].places[asked[0].position]
+    if run.architecture == "encoder-decoder" and not given_target:
+        decoded = [one.decoder or () for one in inputs]
+        shared = decoded[0][: _parted(*decoded)]
+        if len(shared) == min(map(len, decoded)):
+            raise UsageError("The model translates both texts alike", "give texts that it translates otherwise")
+        place = len(shared) - 1 if position is None else position
+        inputs = [replace(one, decoder=tuple(shared)) for one in inputs]
+    elif run.architecture == "encoder" and position is None and any(None not in one.answers for one in asked):
+        raise UsageError("An encoder answers at a mask", "write <mask> in both texts, or give a --position")
+    for clean, corrupt in zip(*(one.sides for one in inputs), strict=True):
+        if len(clean) != len(corrupt):
+            here = _parted(clean, corrupt)
+            parts = [run.tokenizer.decode(list(ids[here : here + 4])).strip() for ids in (clean, corrupt)]
+            raise UsageError(
+                f"The clean text has {len(clean)} tokens and the corrupt one {len(corrupt)}: positions do not "
+                f"correspond from {here} on, {parts[0]!r} against {parts[1]!r}",
+                "exchange words for words of as many tokens (`tfcli inspect tokens` shows them)",
+            )
+    if inputs[0] == inputs[1]:
+        raise UsageError("The clean and the corrupt text are the same", "change the words that decide")
+    return inputs, place
+
+
+def _parted(one: Sequence[int], other: Sequence[int]) -> int:
+    """Tokens that two texts begin with together."""
+    return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+def _side(run: LoadedRun, name: Side, read: Sequence[tuple[int, ...]]) -> PatchedSide:
+    clean, corrupt = (tuple(run.tokenizer.labels(ids)) for ids in read)
+    return PatchedSide(name, clean, corrupt)
+
+
+def _grids(
+    model: Transformer, base: ModelPass, source: ModelPass, side: Side, measure: "_Effect"
+) -> Iterator[PatchGrid]:
+    """Of one side, everything but paths."""
+    ours, theirs = sides(base)[side], sides(source)[side]
+    numbered = [(n, *both) for n, both in enumerate(zip(ours.layers, theirs.layers, strict=True))]
+    kinds = _kinds(side, ours)
+    sublayers: tuple[Sublayer, ...] = ("residual", "attention", "cross_attention", "feed_forward")
+    for sublayer in sublayers:
+        if sublayer == "cross_attention" and len(kinds) < 2:
+            continue
+        rows = []
+        for number, own, other in numbered:
+            values, new = given(own, sublayer), given(other, sublayer)
+            at = torch.eye(len(values), dtype=torch.bool, device=values.device)[..., None]
+            rows.append(measure(rerun(model, base, Part(side, number, sublayer), torch.where(at, new, values))))
+        yield PatchGrid(sublayer, side, None, frozen(torch.stack(rows).numpy()))
+    for place, kind in kinds:
+        found: dict[PatchPart, list[Tensor]] = {"heads": [], "patterns": [], "values": []}
+        for number, _, _ in numbered:
+            one, two = (_attention(passed, part := Part(side, number, place)) for passed in (base, source))
+            news = (two.mixed, two.weights @ one.value, one.weights @ two.value)
+            for rows, new in zip(found.values(), news, strict=True):
+                rows.append(measure(rerun(model, base, part, by_head(one.mixed, new))))
+        for name, rows in found.items():
+            yield PatchGrid(name, side, kind, frozen(torch.stack(rows).numpy()))
+
+
+def _paths(
+    model: Transformer, base: ModelPass, source: ModelPass, sender: Part, head: int, measure: "_Effect"
+) -> tuple[list[PatchGrid], float]:
+    """From one head to each later part, which alone reads what is new of it, and to the logits by no part at all."""
+    own, other = (_attention(one, sender).mixed for one in (base, source))
+    told, hidden = frozen_pass(model, base, sender, by_head(own, other)[head])
+    effects: dict[Part, Tensor] = {}
+    for part, values in told.items():
+        if part.place != "feed_forward":
+            mine = _attention(base, part).mixed
+            values = by_head(mine, values.unflatten(-1, (len(mine), -1)).transpose(0, 1))
+        effects[part] = measure(rerun(model, base, part, values.view(-1, *values.shape[-2:])))
+    grids = []
+    for side, stack in sides(base).items():
+        for place, kind in _kinds(side, stack):
+            heads, rows = len(_attention(base, Part(side, 0, place)).mixed), []
+            for layer in range(len(stack.layers)):
+                behind: tuple[tuple[Place, int], ...] = ((place, heads), ("feed_forward", 1))
+                row = [effects.get(Part(side, layer, one), torch.full((size,), torch.nan)) for one, size in behind]
+                rows.append(torch.cat(row[: 1 if kind == "cross" else 2]))
+            grids.append(PatchGrid("paths", side, kind, frozen(torch.stack(rows).numpy())))
+    return grids, float(measure(hidden))
+
+
+def _attention(passed: ModelPass, part: Part) -> AttentionPass:
+    layer = sides(passed)[part.side].layers[part.layer]
+    one = layer.cross if part.place == "cross_heads" else layer.attention
+    assert one is not None
+    return one
+
+
+def _kinds(side: Side, stack: StackPass) -> list[tuple[Place, AttentionKind]]:
+    """The heads that a stack has, and the kind of their attention."""
+    own: list[tuple[Place, AttentionKind]] = [("heads", "encoder_self" if side == "encoder" else "decoder_self")]
+    return own if stack.layers[0].cross is None else [*own, ("cross_heads", "cross")]

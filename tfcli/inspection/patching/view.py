@@ -1,0 +1,163 @@
+"""Activation patching as maps of layers and positions, of layers and heads, and the heads with the largest effects."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.text import Text
+
+from tfcli.draw import View
+from tfcli.draw.heatmap import NumberMap, signed
+from tfcli.draw.numbers import plural
+from tfcli.draw.safe import token_label
+from tfcli.draw.tables import CsvTable, dim, heading
+from tfcli.inspection.attention import AttentionKind
+from tfcli.inspection.patching import PatchedSide, PatchGrid, Patching
+
+_RANKED = 4
+_SUBLAYERS = {"residual": "residual", "attention": "attention", "cross_attention": "cross", "feed_forward": "MLP"}
+_HEADS = {"heads": "output", "patterns": "pattern", "values": "values"}
+_KINDS: dict[AttentionKind, str] = {
+    "encoder_self": "encoder head",
+    "decoder_self": "decoder head",
+    "cross": "cross-attention head",
+}
+_MEANING = "share of the way to the other text's answer"
+
+
+class PatchingView(View[Patching]):
+    """The two texts, then maps by position, then the heads; or of one head, where its change goes."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        r = self.record
+        token, against = map(token_label, (r.token, r.against))
+        what = f"Path patching from {r.sender}" if r.sender else "Activation patching"
+        patched, other = ("clean", "corrupt")[:: 1 if r.direction == "noising" else -1]
+        yield from heading(
+            f"{what} · {token} against {against} · {r.direction}",
+            f"logit of {token} less that of {against} at position {r.position}: clean {r.clean:+.2f}, "
+            f"corrupt {r.corrupt:+.2f}",
+            f"each number: one part of the pass on the {patched} text is as on the {other} one",
+            "0: the answer stays · 1: it is the other text's · parts can overshoot, or work against each other",
+        )
+        for side in r.sides:
+            yield Text("")
+            yield from (_paths if r.sender else _side)(r, side)
+        yield Text(f"\n{_directly(r) if r.sender else _deciding(r)}")
+        parts = ("paths",) if r.sender else ("heads", "patterns", "values")
+        if found := _largest(r, parts[0])[:_RANKED]:
+            each = (
+                " ".join(signed(_like(r, one, part)[layer, head]) for part in parts) for _, one, layer, head in found
+            )
+            words = "ways on" if r.sender else "heads (output pattern values)"
+            yield Text(
+                f"Largest {words}: "
+                + ", ".join(f"{name} {figures}" for (name, *_), figures in zip(found, each, strict=True))
+            )
+        yield from dim(f"below {r.rounding:.1g} logits is rounding, and reads 0 · one pair of texts, no mean")
+
+
+def _side(r: Patching, side: PatchedSide) -> Iterator[Text | NumberMap]:
+    """A row a position, and below it a row a layer of the heads."""
+    own = [one for one in r.grids if one.side == side.side]
+    name = f"{side.side}, " if len(r.sides) > 1 else ""
+    parts = [one for one in own if one.kind is None]
+    values = np.concatenate([one.effects for one in parts]).T
+    moved = np.flatnonzero((values != 0).any(1))
+    yield from heading(
+        f"{name}position by layer",
+        f"no effect: {len(values) - len(moved)} of {plural(len(values), 'position')}"
+        if len(moved) < len(values)
+        else "",
+    )
+    labels = tuple(
+        f"{place:>3} {token_label(side.clean[place])}"
+        + (f" → {token_label(side.corrupt[place])}" if place in side.differing else "")
+        for place in moved.tolist()
+    )
+    layers = tuple(str(layer) for one in parts for layer in range(len(one.effects)))
+    groups = tuple((_SUBLAYERS[one.part], len(one.effects)) for one in parts)
+    if len(moved):
+        yield NumberMap(values[moved], _MEANING, labels, layers, groups, scale=1.0)
+    for kind in dict.fromkeys(one.kind for one in own if one.kind is not None):
+        of_kind = [one for one in own if one.kind == kind]
+        yield from heading(f"\n{_KINDS[kind] if name else 'head'} by layer, all positions at once")
+        groups = tuple((_HEADS[one.part], one.effects.shape[1]) for one in of_kind)
+        yield _by_layer(
+            np.concatenate([one.effects for one in of_kind], 1),
+            tuple(str(n) for _, heads in groups for n in range(heads)),
+            groups,
+        )
+
+
+def _paths(r: Patching, side: PatchedSide) -> Iterator[Text | NumberMap]:
+    """A row a layer, a column a receiver."""
+    for one in r.grids:
+        if one.side == side.side and one.kind is not None:
+            columns = tuple(map(str, range(one.effects.shape[1])))
+            columns = columns if one.kind == "cross" else (*columns[:-1], "MLP")
+            yield from heading(f"by way of {_KINDS[one.kind]}, layer by layer")
+            yield _by_layer(one.effects, columns)
+
+
+def _by_layer(
+    effects: NDArray[np.float32], columns: tuple[str, ...], groups: tuple[tuple[str, int], ...] = ()
+) -> NumberMap:
+    rows = tuple(f"layer {layer}" for layer in range(len(effects)))
+    return NumberMap(effects, _MEANING, rows, columns, groups, scale=1.0)
+
+
+def _like(r: Patching, like: PatchGrid, part: str) -> NDArray[np.float32]:
+    """The effects of a part on the same heads."""
+    return next(one.effects for one in r.grids if (one.part, one.kind) == (part, like.kind))
+
+
+def _named(r: Patching, one: PatchGrid, layer: int, head: int) -> str:
+    if one.part == "paths" and one.kind != "cross" and head == one.effects.shape[1] - 1:
+        return f"{one.side} MLP {layer}" if len(r.sides) > 1 else f"MLP {layer}"
+    assert one.kind is not None
+    return f"{_KINDS[one.kind] if len(r.sides) > 1 else 'head'} {layer}.{head}"
+
+
+def _largest(r: Patching, part: str) -> list[tuple[str, PatchGrid, int, int]]:
+    """Heads (or receivers) with an effect, the largest first."""
+    cells = [
+        (-abs(float(one.effects[layer, head])), number, layer, head)
+        for number, one in enumerate(r.grids)
+        if one.part == part
+        for layer, head in np.argwhere(np.nan_to_num(one.effects) != 0).tolist()
+    ]
+    return [(_named(r, r.grids[n], layer, head), r.grids[n], layer, head) for _, n, layer, head in sorted(cells)]
+
+
+def _deciding(r: Patching) -> str:
+    """The position of the input that decides most, among those that differ."""
+    inputs = [
+        (float(one.effects[0, place]), side, place)
+        for one in r.grids
+        for side in r.sides
+        if one.part == "residual" and one.side == side.side
+        for place in side.differing
+    ]
+    effect, side, place = max(inputs, key=lambda found: abs(found[0]))
+    exchanged = f"{token_label(side.clean[place])} → {token_label(side.corrupt[place])} at {place}"
+    first = "The texts differ at one position" if len(inputs) == 1 else f"Of {len(inputs)} positions that differ"
+    return f"{first}: {exchanged} decides{' most' * (len(inputs) > 1)}, {signed(effect)} by itself."
+
+
+def _directly(r: Patching) -> str:
+    return f"To the logits by no later part: {signed(r.direct or 0.0)}."
+
+
+def patching_table(record: Patching) -> CsvTable:
+    """A row a part, layer and position or head; its tokens where it is a position."""
+    sides = {side.side: side for side in record.sides}
+    rows = (
+        (one.part, one.side, one.kind, layer, column)
+        + ((sides[one.side].clean[column], sides[one.side].corrupt[column]) if one.kind is None else (None, None))
+        + (float(one.effects[layer, column]),)
+        for one in record.grids
+        for layer, column in np.argwhere(~np.isnan(one.effects)).tolist()
+    )
+    return CsvTable(("part", "side", "kind", "layer", "position_or_head", "clean", "corrupt", "effect"), rows)
