@@ -152,7 +152,8 @@ def stack_name(side: Side | None) -> str:
 def _vectors(encoding: str, table: Tensor, *, base: float | None = None, **about: Any) -> PositionsRecord:
     values = frozen(table.detach().float().cpu())
     length, d_model = values.shape
-    return PositionsRecord(encoding, base, length, d_model, values, frozen(similarity_by_distance(values)), **about)
+    similarity = frozen(similarity_by_distance(values))
+    return PositionsRecord(encoding, base, length, d_model, table=values, similarity=similarity, **about)
 
 
 def _biases(encoding: str, length: int, table: Tensor, **about: Any) -> PositionsRecord:
@@ -178,7 +179,7 @@ def shift(record: PositionsRecord, k: int) -> ShiftRecord:
     rows = record.table.astype(np.float64)
     if record.base is None:
         matrix, residual = fitted(rows, k)
-        return ShiftRecord(record.encoding, k, frozen(matrix), None, None, residual)
+        return ShiftRecord(record.encoding, k, frozen(matrix), angles=None, pairs=None, residual=residual)
     size = rows.shape[1]
     pairs = np.arange(size // 2 * 2).reshape(-1, 2)  # a rotary table holds its pairs side by side in both layouts
     if record.encoding == "sinusoidal" and record.layout == "halves":
