@@ -1,7 +1,7 @@
 """Attention maps: one matrix, in the terminal and as SVG, and thumbnails of every head."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -320,29 +320,6 @@ def paired(tokens: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
 def _kept(kept: int, columns: tuple[int, ...]) -> int:
     """Those of the first keys that are in sight; 0 where they are all there is."""
     return kept if kept < len(columns) else 0
-
-
-def pooled(matrix: Matrix, factor: int) -> Matrix:
-    """Blocks of `factor` × `factor` as the value furthest from 0, under the first label of each; kept keys stay."""
-    if factor == 1:
-        return matrix
-    kept = matrix.kept
-    rows = slice(None, None, factor)
-    columns = [*range(kept), *range(kept, len(matrix.keys), factor)]
-    first = max_pool(matrix.values[:, :kept], factor, 1)
-    values = np.concatenate([first, max_pool(matrix.values[:, kept:], factor, factor)], axis=1)
-    sizes = [" × ".join(map(str, size)) for size in (matrix.values.shape, values.shape)]
-    apart = f"; the first {kept} keys apart" if kept else ""
-    return replace(
-        matrix,
-        note=f"{matrix.note}\n{sizes[0]} drawn as {sizes[1]}: a cell is the furthest from 0 of its block{apart}",
-        values=values,
-        queries=matrix.queries[rows],
-        keys=tuple(matrix.keys[column] for column in columns),
-        rows=matrix.rows[rows],
-        columns=tuple(matrix.columns[column] for column in columns),
-        sums=matrix.sums[rows],
-    )
 
 
 _SIDE = 16
