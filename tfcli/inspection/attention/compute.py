@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tfcli.errors import UsageError
+from tfcli.inspection import passes
 from tfcli.inspection.attention import (
     AttentionDifference,
     AttentionEdges,
@@ -30,16 +31,7 @@ from tfcli.inspection.attention.choice import (
     strongest_edges,
 )
 from tfcli.inspection.heads.statistics import entropy
-from tfcli.inspection.passes import (
-    Inputs,
-    ModelPass,
-    chosen_kinds,
-    key_ids,
-    query_ids,
-    read_text,
-    record_model,
-    require_room,
-)
+from tfcli.inspection.passes import Inputs, ModelPass
 from tfcli.inspection.predictions.compute import candidates_at, likeliest_behind
 from tfcli.inspection.words import attention_in_words
 from tfcli.recipe.model import ModelSection
@@ -60,22 +52,22 @@ def attention(
 ) -> list[AttentionRecord]:
     """The weights of every layer and head, of one kind or of all that the model has, in the order of `KINDS`; a
     UsageError where it has no such kind. The text is read as `read_text` says, which refuses what does not fit."""
-    chosen_kinds(run, kind)  # refused before anything is translated
-    return attention_on(run, read_text(run, text, target, beam=beam, max_new_tokens=max_new_tokens), kind)
+    passes.chosen_kinds(run, kind)  # refused before anything is translated
+    return attention_on(run, passes.read_text(run, text, target, beam=beam, max_new_tokens=max_new_tokens), kind)
 
 
 def attention_on(run: LoadedRun, inputs: Inputs, kind: AttentionKind | None = None) -> list[AttentionRecord]:
     """As `attention`, of ids that are there already."""
-    kinds = chosen_kinds(run, kind)
+    kinds = passes.chosen_kinds(run, kind)
     with torch.inference_mode():
-        passed = record_model(run.model, inputs.tensors(run.device))
+        passed = passes.record_model(run.model, inputs.tensors(run.device))
     return [attention_record(run, one, inputs, passed) for one in kinds]
 
 
 def attention_record(run: LoadedRun, kind: AttentionKind, inputs: Inputs, passed: ModelPass) -> AttentionRecord:
     """One kind of attention of a pass that has been made: of `inputs`, by the run's model."""
     layers, tokenizer = passed.attentions(kind), run.tokenizer
-    queries, keys = query_ids(kind, inputs), key_ids(kind, inputs)
+    queries, keys = passes.query_ids(kind, inputs), passes.key_ids(kind, inputs)
     bias, tokens = [layer.bias for layer in layers if layer.bias is not None], tuple(tokenizer.labels(queries))
     predicts = kind != "encoder_self" and run.config.model.predicts_tokens
     record = AttentionRecord(
@@ -227,7 +219,7 @@ def inspect_attention(run: LoadedRun, text: str, choice: AttentionChoice, checkp
     Row t of a decoder's weights is what it looks at to predict the token after t. Of several kinds, a comparison is of
     the last one: of an encoder-decoder, its cross-attention. The run's weights are those of `checkpoint`.
     """
-    chosen_kinds(run, choice.kind)  # refused before anything is translated
+    passes.chosen_kinds(run, choice.kind)  # refused before anything is translated
     inputs = choice.read(run, text)
     records = attention_on(run, inputs, choice.kind)
     if choice.rollout and choice.kind is None:
@@ -287,7 +279,7 @@ def _against_another(
             names = _weights_name(checkpoint), _weights_name(choice.against_checkpoint)
         if rival.config.tokenizer_fingerprint != run.config.tokenizer_fingerprint:
             inputs = choice.read(rival, text)
-        require_room(rival, inputs)
+        passes.require_room(rival, inputs)
         [other] = attention_on(rival, inputs, record.kind)
         require_same_tokens(record, other, names[1])
     ours, theirs = choice.of(record), choice.of(other)

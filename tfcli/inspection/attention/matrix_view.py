@@ -13,19 +13,8 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
+from tfcli.draw import heatmap
 from tfcli.draw.colors import SIGNED, WEIGHTS, Brush, Colormap, brush_for, levels
-from tfcli.draw.heatmap import (
-    HeatMap,
-    Line,
-    beside,
-    half_block_lines,
-    labelled_row,
-    legend,
-    max_pool,
-    scale_bar,
-    vertical,
-    whole_cell_lines,
-)
 from tfcli.draw.numbers import plural, weight
 from tfcli.draw.safe import ARROW, fit, in_room, printable, token_label, widest
 from tfcli.draw.tables import dim, heading
@@ -91,16 +80,15 @@ def look_at(record: AttentionRecord) -> str:
     if (found := strongest(record)) is None:
         return ""
     row, column = found
-    query = placed(labels(record.asking)[row], record.rows[row])
-    key = placed(labels(record.key_tokens)[column], record.columns[column])
+    query, key = placed(record.asking[row], record.rows[row]), placed(record.key_tokens[column], record.columns[column])
     where = "" if record.kind == "cross" else f", the strongest {HABITS}"
     value = float(record.weights[record.focus][row, column])
     return f"see {query} look at {key}: {weight(value) if value >= 0.005 else f'{value:.1g}'}{where}"
 
 
-def placed(label: str, position: int) -> str:
-    """A label, at most 24 cells wide, with its position."""
-    return f"{in_room((label,), _LONGEST)[0]} ({position})"
+def placed(token: str, position: int) -> str:
+    """The label of a token, at most 24 cells wide, with its position."""
+    return f"{in_room(labels((token,)), _LONGEST)[0]} ({position})"
 
 
 _SUM = 5  # cells of a row's sum
@@ -194,9 +182,9 @@ class Matrix:
         if all(cell_len(key) < cells for key, cells in zip(keys, widths, strict=True)):
             lines = [self._joined(keys, widths)]
         else:
-            lines = vertical(keys[kept:], narrowest)
+            lines = heatmap.vertical(keys[kept:], narrowest)
             if kept:
-                lines = beside(vertical(keys[:kept], narrowest), lines, narrowest * kept, len(_GAP))
+                lines = heatmap.beside(heatmap.vertical(keys[:kept], narrowest), lines, narrowest * kept, len(_GAP))
         return names, widths, [*lines, self._joined(map(str, self.columns), widths)] if self.cropped else lines
 
     def _row_labels(self, room: int, *, numbered: bool) -> tuple[str, ...]:
@@ -224,16 +212,16 @@ class Matrix:
         for row, label in enumerate(names):
             name = fit(label, gutter - 1, "right") + " "
             texts = ["·" if np.isnan(value) else self.text(value) for value in self.values[row].tolist()]
-            yield from labelled_row(name, texts, grid[row], widths, brush, align="center", faint="·", gaps=gaps)
+            yield from heatmap.labelled_row(name, texts, grid[row], widths, brush, align="center", faint="·", gaps=gaps)
             if self.sums:
                 yield Segment(f"{self.sums[row]:{_SUM}.2f}", Style(dim=True))
             yield Segment.line()
-        bar = scale_bar(self.lowest, self.text(self.scale[1]), brush) if brush.in_color else []
+        bar = heatmap.scale_bar(self.lowest, self.text(self.scale[1]), brush) if brush.in_color else []
         empty = f"  ·: {self.empty}" if np.isnan(self.values).any() else ""
-        yield from legend(bar, self.meaning + empty, gutter, width)
+        yield from heatmap.legend(bar, self.meaning + empty, gutter, width)
 
     def _map(self, names: tuple[str, ...], width: int) -> RenderResult:
-        heat_map = HeatMap(
+        heat_map = heatmap.HeatMap(
             self.values,
             self.meaning,
             empty=self.empty,
@@ -369,7 +357,7 @@ class Thumbnails:
                 yield Text((" " * _GAP_OF_MAPS).join(fit(name, width) for name, _ in shown), no_wrap=True)
                 drawn = []
                 for _, weights in shown:
-                    small = max_pool(weights, factor, factor).repeat(growth, axis=0).repeat(growth, axis=1)
+                    small = heatmap.max_pool(weights, factor, factor).repeat(growth, axis=0).repeat(growth, axis=1)
                     drawn.append(small_map(small, highest if self.scale == "all" else _highest(weights), brush))
                 for *parts, last in zip(*drawn, strict=True):
                     for part in parts:
@@ -377,14 +365,14 @@ class Thumbnails:
                     yield from [*last, Segment.line()]
         is_shared = self.scale == "all"
         yield from dim(f"colours: {'one scale for all maps' if is_shared else 'each map on its own scale'}")
-        yield from scale_bar("0", f"{highest:.2g}" if is_shared else "its largest", brush)
+        yield from heatmap.scale_bar("0", f"{highest:.2g}" if is_shared else "its largest", brush)
         yield from dim(f"  attention weight{f'; a cell shows the largest of {factor} × {factor}' * (factor > 1)}")
 
 
-def small_map(weights: NDArray[np.float32], highest: float, brush: Brush) -> list[Line]:
+def small_map(weights: NDArray[np.float32], highest: float, brush: Brush) -> list[heatmap.Line]:
     """Weights from 0 to `highest` as half blocks, one column each; without colour as shades, two columns wide."""
     grid = levels(weights, 0.0, highest)
-    return half_block_lines(grid, brush) if brush.in_color else whole_cell_lines(grid, brush, 2)
+    return heatmap.half_block_lines(grid, brush) if brush.in_color else heatmap.whole_cell_lines(grid, brush, 2)
 
 
 def _highest(weights: NDArray[np.float32]) -> float:
