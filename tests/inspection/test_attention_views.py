@@ -14,8 +14,8 @@ from tests.support.consoles import fixed_console, printed
 from tfcli.draw.colors import SIGNED
 from tfcli.draw.tables import to_csv
 from tfcli.inspection.attention import AttentionEvolution, AttentionRecord, AttentionStep
-from tfcli.inspection.attention.choice import cropped, strongest_edges
-from tfcli.inspection.attention.compute import difference
+from tfcli.inspection.attention.choice import cropped
+from tfcli.inspection.attention.compute import difference, strongest_edges
 from tfcli.inspection.attention.matrix_view import difference_matrix, weights_matrix
 from tfcli.inspection.attention.page_view import matrices_svg
 from tfcli.inspection.attention.view import (

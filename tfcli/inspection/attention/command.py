@@ -112,8 +112,7 @@ def attention(
     text = read_text(text)
     choice.require_another(run, text, weights.checkpoint)
     loaded = weights.load(run)
-    from tfcli.inspection.attention.choice import strongest_edges
-    from tfcli.inspection.attention.compute import inspect_attention
+    from tfcli.inspection.attention.compute import inspect_attention, strongest_edges
     from tfcli.inspection.attention.view import AttentionForms
 
     found = inspect_attention(loaded, text, choice if npz is None else replace(choice, top_k=None), weights.checkpoint)
