@@ -25,7 +25,7 @@ from tfcli.inspection.attention import (
     AttentionRecord,
     AttentionStep,
 )
-from tfcli.inspection.attention.choice import AttentionChoice, focused, head_place, require_head, row_of
+from tfcli.inspection.attention.choice import AttentionChoice, focused, head_place, require_head, row_of, telling
 from tfcli.inspection.heads.statistics import entropy
 from tfcli.inspection.passes import Inputs, ModelPass
 from tfcli.inspection.predictions.compute import candidates_at, likeliest_behind
@@ -170,26 +170,21 @@ def evolution(run: LoadedRun, inputs: Inputs, kind: AttentionKind, choice: Atten
             f"The run {run.directory.path} keeps {only}, and an evolution needs two",
             "train with --set train.keep_checkpoints=8, and --set train.save_every=STEPS for how often",
         )
-
     record = choice.of(attention_on(run, inputs, kind)[0])
     layer, head = record.focus
     runs = (load_run(run.directory.path, str(step), run.device) for step in kept)
-    maps = [choice.of(attention_on(one, inputs, kind)[0]).weights[layer, head] for one in runs]
+    maps = np.stack([choice.of(attention_on(one, inputs, kind)[0]).weights[layer, head] for one in runs])
+    nats, among = np.abs(entropy(maps.astype(np.float64))), maps * telling(record)
+    largest = [np.unravel_index(int(one.argmax()), one.shape) for one in among]
+    strongest = [(float(one[at]), *map(int, at)) for one, at in zip(among, largest, strict=True)]
     return AttentionEvolution(
         **record.sides(),
         layer=layer,
         head=head,
-        weights=frozen(np.stack(maps)),
+        weights=frozen(maps),
         mask=frozen(~record.hidden(layer, head), np.bool_),
-        steps=tuple(_step(step, weights, record.telling) for step, weights in zip(kept, maps, strict=True)),
+        steps=tuple(AttentionStep(*one, *at) for *one, at in zip(kept, nats.tolist(), strongest, strict=True)),
     )
-
-
-def _step(step: int, weights: NDArray[np.float32], telling: NDArray[np.bool_]) -> AttentionStep:
-    [nats] = entropy(weights[None].astype(np.float64))
-    among = weights * telling
-    row, column = np.unravel_index(int(among.argmax()), weights.shape)
-    return AttentionStep(step, abs(float(nats)), float(among[row, column]), int(row), int(column))
 
 
 def named_pairs(record: AttentionRecord, names: str) -> AttentionPairs:

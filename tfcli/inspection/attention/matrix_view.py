@@ -19,6 +19,7 @@ from tfcli.draw.numbers import plural, weight
 from tfcli.draw.safe import ARROW, fit, in_room, printable, token_label, widest
 from tfcli.draw.tables import dim, heading
 from tfcli.inspection.attention import AttentionDifference, AttentionKind, AttentionRecord, AttentionTokens
+from tfcli.inspection.attention.choice import telling
 
 _LONGEST = 24
 
@@ -67,10 +68,10 @@ HABITS = "beyond the first word, punctuation, itself and its neighbours"
 
 def strongest(record: AttentionRecord) -> tuple[int, int] | None:
     """The row and the column of the head's strongest weight that says something of the text; None: there is none."""
-    telling = record.telling
+    tells = telling(record)
     if record.kind == "cross":
-        telling[:, np.array(record.columns) == 0] = False
-    weights = record.weights[record.focus] * telling
+        tells[:, np.array(record.columns) == 0] = False
+    weights = record.weights[record.focus] * tells
     row, column = np.unravel_index(int(weights.argmax()), weights.shape)
     return (int(row), int(column)) if weights.any() else None
 
@@ -221,16 +222,9 @@ class Matrix:
         yield from heatmap.legend(bar, self.meaning + empty, gutter, width)
 
     def _map(self, names: tuple[str, ...], width: int) -> RenderResult:
+        axes, kept = (names, self.keys, self.columns), min(self.kept, width // 3)
         heat_map = heatmap.HeatMap(
-            self.values,
-            self.meaning,
-            empty=self.empty,
-            row_labels=names,
-            column_labels=self.keys,
-            column_numbers=self.columns,
-            signed=self.signed,
-            square=True,
-            kept=min(self.kept, width // 3),
+            self.values, self.meaning, *axes, signed=self.signed, square=True, empty=self.empty, kept=kept
         )
         yield heat_map
         # Where both are of one text, keys stand at the rows already.
@@ -244,13 +238,13 @@ class Matrix:
 def weights_matrix(record: AttentionRecord, kept: int = 0) -> Matrix:
     """The weights of the head in focus."""
     rows, *more = sides(record).split("\n")
-    note = "\n".join((f"{rows}; {head_sums(record, *record.focus)}", *more))
-    return _matrix(
+    more += [record.formula] * bool(record.names and record.formula)
+    return _of_record(
         record,
         record.visible_weights(*record.focus),
         kept,
         title=title(record),
-        note=f"{note}\n{record.formula}" if record.names and record.formula else note,
+        note="\n".join((f"{rows}; {head_sums(record, *record.focus)}", *more)),
         meaning="attention weight",
         empty="exactly 0, masked",
         sums=tuple(record.weights[record.focus].sum(axis=1, dtype=np.float64).tolist()),
@@ -262,40 +256,34 @@ def scores_matrix(record: AttentionRecord, kept: int, values: NDArray[np.float32
     which the softmax never sees."""
     visible = np.where(record.hidden(*record.focus), np.float32(np.nan), values[record.focus])
     empty = "masked: −∞ for the softmax"
-    return _matrix(record, visible, kept, title=title, note="", meaning=meaning, empty=empty, signed=True)
+    return _of_record(record, visible, kept, title=title, note="", meaning=meaning, empty=empty, signed=True)
 
 
-def _matrix(record: AttentionRecord, values: NDArray[np.float32], kept: int, **words: Any) -> Matrix:
-    return Matrix(
-        values=values,
-        queries=labels(record.asking),
-        keys=labels(record.key_tokens),
-        rows=record.rows,
-        columns=record.columns,
-        kept=_kept(kept, record.columns),
-        one_text=record.kind != "cross",
-        **words,
-    )
+def _of_record(record: AttentionRecord, values: NDArray[np.float32], kept: int, **words: Any) -> Matrix:
+    queries, keys = labels(record.asking), labels(record.key_tokens)
+    return _matrix(record, record.rows, record.columns, kept, values=values, queries=queries, keys=keys, **words)
 
 
 def difference_matrix(difference: AttentionDifference, kept: int = 0) -> Matrix:
     """What the first side looks at more (above 0) and less (below 0) than the second."""
-    first, second = (printable(name) for name in difference.names)
-    where = f" · {difference.place}" if difference.place else ""
-    return Matrix(
-        f"Difference of attention weights · {KIND_NAMES[difference.kind]}{where}",
-        f"{first} − {second}\n{sides(difference)}\nabove 0: the first looks more, below 0: the second does",
-        difference.visible_differences,
-        queries=paired(difference.asking, difference.other_asking),
-        keys=paired(difference.key_tokens, difference.other_key_tokens),
-        rows=difference.query_positions,
-        columns=difference.key_positions,
+    one, (first, second) = difference, map(printable, difference.names)
+    return _matrix(
+        *(one, one.query_positions, one.key_positions, kept),
+        title=f"Difference of attention weights · {KIND_NAMES[one.kind]}{f' · {one.place}' * bool(one.place)}",
+        note=f"{first} − {second}\n{sides(one)}\nabove 0: the first looks more, below 0: the second does",
+        values=one.visible_differences,
+        queries=paired(one.asking, one.other_asking),
+        keys=paired(one.key_tokens, one.other_key_tokens),
         meaning="difference of weights",
         empty="exactly 0 on both sides, masked",
         signed=True,
-        kept=_kept(kept, difference.key_positions),
-        one_text=difference.kind != "cross",
     )
+
+
+def _matrix(one: AttentionTokens, rows: tuple[int, ...], columns: tuple[int, ...], kept: int, **words: Any) -> Matrix:
+    """Of the first keys those in sight stand apart; none where they are all there is."""
+    kept, one_text = kept if kept < len(columns) else 0, one.kind != "cross"
+    return Matrix(rows=rows, columns=columns, kept=kept, one_text=one_text, **words)
 
 
 def paired(tokens: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
@@ -303,11 +291,6 @@ def paired(tokens: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
     both = zip(labels(tokens), labels(others), strict=True)
     sides = (zip(one.split(ARROW), other.split(ARROW), strict=True) for one, other in both)
     return tuple(ARROW.join(a if a == b else f"{a}|{b}" for a, b in pairs) for pairs in sides)
-
-
-def _kept(kept: int, columns: tuple[int, ...]) -> int:
-    """Those of the first keys that are in sight; 0 where they are all there is."""
-    return kept if kept < len(columns) else 0
 
 
 _SIDE = 16
@@ -321,13 +304,9 @@ def attention_overview(record: AttentionRecord, scale: Scale = "all") -> Group:
     """Every head small: layers down, heads across, each at most 16 columns wide."""
     num_layers, num_heads, rows, columns = record.weights.shape
     what, heads = ("every layer", "") if record.names else ("every head", f" × {plural(num_heads, 'head')} (H)")
-    maps = [
-        [
-            (f"L{layer}{f' H{head}' * (not record.names)}", record.visible_weights(layer, head))
-            for head in range(num_heads)
-        ]
-        for layer in range(num_layers)
-    ]
+    every = [[(layer, head) for head in range(num_heads)] for layer in range(num_layers)]
+    name = "L{}" if record.names else "L{} H{}"
+    maps = [[(name.format(*at), record.visible_weights(*at)) for at in row] for row in every]
     maps = [[one for row in maps for one in row]] if record.names else maps  # which are one head a layer
     size = f"{plural(num_layers, 'layer')} (L){heads}; {rows} queries down, {columns} keys across"
     return Group(*heading(f"Attention weights · {KIND_NAMES[record.kind]} · {what}", size), Thumbnails(maps, scale))
