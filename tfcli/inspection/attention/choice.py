@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, fields, replace
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from tfcli.inspection.passes import Inputs
     from tfcli.runs.load import LoadedRun
 
-
 _RANGE = re.compile(r"(-?\d{1,18})?:(-?\d{1,18})?")
-Item = TypeVar("Item")
 
 
 def positions_of(option: str, text: str, count: int) -> range:
@@ -103,7 +101,7 @@ def _choices(name: str, places: list[int]) -> str:
     return ", ".join(f"{name}:{number} (position {at})" for number, at in enumerate(places, 1))
 
 
-def _at(items: tuple[Item, ...], positions: "range | list[int]") -> tuple[Item, ...]:
+def _at(items: tuple[Any, ...], positions: "range | list[int]") -> tuple[Any, ...]:
     return tuple(items[position] for position in positions)
 
 

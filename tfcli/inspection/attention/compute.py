@@ -103,21 +103,17 @@ def score_formula(model: ModelSection, kind: AttentionKind) -> str:
     return f"{formula}; + {_POSITIONS[model.positions]}" if model.positions in _POSITIONS else formula
 
 
-LARGEST = 8
-"""Differences that are listed unless another number is asked for."""
-
-
 def difference(
     record: AttentionRecord,
     other: AttentionRecord,
     places: tuple[tuple[int, int], tuple[int, int]],
     names: tuple[str, str],
     *,
-    largest: int = LARGEST,
+    largest: int | None = None,
 ) -> AttentionDifference:
     """The weights of a layer and head of `record` less those of a layer and head of `other`, cell by cell; a UsageError
     where it has no such head, or not as many queries and keys. `places` are the layer and head of each side, `names`
-    what they are called; so many `largest` differences that are not 0 are listed, the one furthest from 0 first."""
+    what they are called; so many `largest` differences (8) that are not 0 are listed, the furthest from 0 first."""
     require_head(other, *places[1])
     if record.weights.shape[2:] != other.weights.shape[2:]:
         remedy = "choose texts of equally many tokens"
@@ -127,7 +123,7 @@ def difference(
         raise UsageError(problem, remedy)
     weights, other_weights = record.weights[places[0]], other.weights[places[1]]
     size = np.abs(weights - other_weights)
-    order = np.argsort(-size, axis=None, kind="stable")[: min(largest, int((size > 0).sum()))]
+    order = np.argsort(-size, axis=None, kind="stable")[: min(largest or 8, int((size > 0).sum()))]
     rows, columns = np.unravel_index(order, size.shape)
     return AttentionDifference(
         **record.sides(),
@@ -288,7 +284,7 @@ def chosen_attention(
             problem = f"--against-head {choice.against_head} names the head that is shown"
             raise UsageError(problem, "name another one, or choose what is shown with --layer and --head")
         names = ours.place(*ours.focus), ours.place(*place)
-        return difference(ours, ours, (ours.focus, place), names, largest=choice.top_k or LARGEST)
+        return difference(ours, ours, (ours.focus, place), names, largest=choice.top_k)
     if choice.top_k is not None:
         return strongest_edges(ours, choice.top_k)
     return AttentionHeads(tuple(found), choice.layer, choice.head, choice.scores)
@@ -315,7 +311,7 @@ def _against_another(
         [other] = attention_on(rival, inputs, record.kind)
         require_same_tokens(record, other, names[1])
     ours, theirs = choice.of(record), choice.of(other)
-    return difference(ours, theirs, (ours.focus, ours.focus), names, largest=choice.top_k or LARGEST)
+    return difference(ours, theirs, (ours.focus, ours.focus), names, largest=choice.top_k)
 
 
 def _weights_name(checkpoint: str) -> str:

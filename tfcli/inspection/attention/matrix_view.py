@@ -18,7 +18,7 @@ from tfcli.draw.colors import SIGNED, WEIGHTS, Brush, Colormap, brush_for, level
 from tfcli.draw.numbers import plural, weight
 from tfcli.draw.safe import ARROW, fit, in_room, printable, token_label, widest
 from tfcli.draw.tables import dim, heading
-from tfcli.inspection.attention import AttentionDifference, AttentionKind, AttentionRecord, AttentionTokens
+from tfcli.inspection.attention import AttentionDifference, AttentionKind, AttentionRecord, AttentionTokens, asking
 from tfcli.inspection.attention.choice import telling
 
 _LONGEST = 24
@@ -29,20 +29,14 @@ KIND_NAMES: dict[AttentionKind, str] = {
     "cross": "cross-attention",
 }
 
-_KEYS: dict[AttentionKind, str] = {
-    "encoder_self": "columns: keys, both the text",
-    "decoder_self": "columns: keys, the text so far",
-    "cross": "columns: keys (source)",
-}
-
 
 def sides(one: AttentionTokens) -> str:
     """What rows and columns are; on a line of their own, what stands for a next token, and what words are made of."""
-    rows = f"rows: input{ARROW}next token" if one.next_tokens else "rows: queries"
-    rows += " (target), " if one.kind == "cross" else ", "
+    rows = f"input{ARROW}next token" if one.next_tokens else "queries"
+    keys = {"encoder_self": ", both the text", "decoder_self": ", the text so far", "cross": " (source)"}[one.kind]
     more = ["“?”: the model's likeliest next token, where the text ends"] * one.next_predicted
     more += ["a word's column is the sum over its pieces, its row their mean"] * one.words
-    return rows + _KEYS[one.kind] + "".join(f"\n{line}" for line in more)
+    return "\n".join((f"rows: {rows}{' (target)' * (one.kind == 'cross')}, columns: keys{keys}", *more))
 
 
 def title(record: AttentionRecord, what: str = "weights") -> str:
@@ -267,12 +261,13 @@ def _of_record(record: AttentionRecord, values: NDArray[np.float32], kept: int, 
 def difference_matrix(difference: AttentionDifference, kept: int = 0) -> Matrix:
     """What the first side looks at more (above 0) and less (below 0) than the second."""
     one, (first, second) = difference, map(printable, difference.names)
+    others = asking(one.other_query_tokens, one.other_next_tokens, predicted=one.next_predicted)
     return _matrix(
         *(one, one.query_positions, one.key_positions, kept),
         title=f"Difference of attention weights · {KIND_NAMES[one.kind]}{f' · {one.place}' * bool(one.place)}",
         note=f"{first} − {second}\n{sides(one)}\nabove 0: the first looks more, below 0: the second does",
         values=one.visible_differences,
-        queries=paired(one.asking, one.other_asking),
+        queries=paired(one.asking, others),
         keys=paired(one.key_tokens, one.other_key_tokens),
         meaning="difference of weights",
         empty="exactly 0 on both sides, masked",
@@ -323,7 +318,7 @@ class Thumbnails:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         brush = brush_for(console, WEIGHTS)
         every = [one for row in self.rows for one in row]
-        highest = max(_highest(weights) for _, weights in every)
+        highest = float(np.nanmax([weights for _, weights in every], initial=0.0))
         longest, columns = max(every[0][1].shape), every[0][1].shape[1]
         # The same size on the screen with half blocks (16 × 16) and with shades two columns wide (8 × 8).
         side, cell_width = (_SIDE, 1) if brush.in_color else (_SIDE // 2, 2)
@@ -337,7 +332,8 @@ class Thumbnails:
                 drawn = []
                 for _, weights in shown:
                     small = heatmap.max_pool(weights, factor, factor).repeat(growth, axis=0).repeat(growth, axis=1)
-                    drawn.append(small_map(small, highest if self.scale == "all" else _highest(weights), brush))
+                    top = highest if self.scale == "all" else float(np.nanmax(small, initial=0.0))
+                    drawn.append(small_map(small, top, brush))
                 for *parts, last in zip(*drawn, strict=True):
                     for part in parts:
                         yield from Segment.adjust_line_length(part, width + _GAP_OF_MAPS)
@@ -352,7 +348,3 @@ def small_map(weights: NDArray[np.float32], highest: float, brush: Brush) -> lis
     """Weights from 0 to `highest` as half blocks, one column each; without colour as shades, two columns wide."""
     grid = levels(weights, 0.0, highest)
     return heatmap.half_block_lines(grid, brush) if brush.in_color else heatmap.whole_cell_lines(grid, brush, 2)
-
-
-def _highest(weights: NDArray[np.float32]) -> float:
-    return float(np.nanmax(weights, initial=0.0))

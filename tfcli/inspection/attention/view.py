@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.text import Text
 
 from tfcli.draw import View
@@ -31,20 +31,21 @@ from tfcli.inspection.predictions.view import candidate_bars
 from tfcli.records.generation import Candidate
 
 
-def attention_view(record: AttentionRecord, kept: int = 0) -> Group:
-    """The weights of the head in focus as numbers while they fit, else as a map; under it what to see."""
+def attention_view(record: AttentionRecord, kept: int = 0, scale: Scale | None = None) -> Group:
+    """The weights of the head in focus as numbers while they fit, else as a map; under it what to see, and above it,
+    with a `scale`, all heads small where there are several."""
     seen = matrix_view.look_at(record)
-    return Group(matrix_view.weights_matrix(record, kept), *([Text(seen)] if seen else []))
+    parts: list[RenderableType] = [matrix_view.weights_matrix(record, kept), *([Text(seen)] if seen else [])]
+    if scale and record.weights[..., 0, 0].size > 1:
+        parts = [matrix_view.attention_overview(record, scale), Text(""), *parts]
+    return Group(*parts)
 
 
 class AttentionView(View[AttentionRecord]):
     """Of several heads all of them small; and the one in focus."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        if self.record.weights[..., 0, 0].size > 1:
-            yield matrix_view.attention_overview(self.record, "all")
-            yield ""
-        yield attention_view(self.record)
+        yield attention_view(self.record, scale="all")
 
 
 _AROUND = 17  # lines of a screen that a story and the commands behind a picture take
@@ -309,10 +310,7 @@ class AttentionForms:
             return AttentionRow(drawn, found.predicted)
         if found.scores:
             return AttentionScores(drawn, kept)
-        table = attention_view(drawn, kept)
-        if found.layer is None and found.head is None and drawn.weights[..., 0, 0].size > 1:
-            return Group(matrix_view.attention_overview(drawn, self.scale), Text(""), table)
-        return table
+        return attention_view(drawn, kept, self.scale if found.layer is None and found.head is None else None)
 
     def json(self) -> Any:
         """As JSON values."""
