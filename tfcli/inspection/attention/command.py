@@ -11,7 +11,7 @@ from tfcli.console.options import Kind, Outputs, Run, Weights, argument, command
 from tfcli.console.settings import OUTPUT
 from tfcli.console.terminal import Terminal
 from tfcli.errors import UsageError
-from tfcli.inspection.attention import AttentionFound, AttentionHeads, AttentionRecord
+from tfcli.inspection.attention import AttentionHeads, AttentionRecord
 
 _what = partial(typer.Option, rich_help_panel="What")
 _which = partial(typer.Option, rich_help_panel="Which head")
@@ -113,7 +113,7 @@ def attention(
     choice.require_another(run, text, weights.checkpoint)
     loaded = weights.load(run)
     from tfcli.inspection.attention.compute import inspect_attention, strongest_edges
-    from tfcli.inspection.attention.view import AttentionForms
+    from tfcli.inspection.attention.view import MOST_NUMBERS, AttentionForms
 
     found = inspect_attention(loaded, text, choice if npz is None else replace(choice, top_k=None), weights.checkpoint)
     listed = None
@@ -123,20 +123,14 @@ def attention(
             found = strongest_edges(found.records[-1], top_k)
     forms = AttentionForms(found, first, scale)
     as_json = AttentionForms.json if listed is None else lambda forms: listed
-    _require_few(found, {"JSON": outputs.json and npz is None, "CSV": outputs.csv, "a page": outputs.html is not None})
-    present(terminal, outputs, forms.view(), forms, AttentionForms.table, json=as_json, svg=forms.svg, html=forms.html)
-
-
-def _require_few(found: AttentionFound, forms: dict[str, bool]) -> None:
-    """Refuse to print more numbers than anything could read."""
-    from tfcli.inspection.attention.view import MOST_NUMBERS
-
     numbers = sum(record.weights.size for record in found.narrowed()) if isinstance(found, AttentionHeads) else 0
-    if numbers > MOST_NUMBERS and (form := next(filter(forms.get, forms), None)):
+    wanted = {"JSON": outputs.json and npz is None, "CSV": outputs.csv, "a page": outputs.html is not None}
+    if numbers > MOST_NUMBERS and (form := next(filter(wanted.get, wanted), None)):
         raise UsageError(
             f"{numbers:,} weights are too many for {form} (at most {MOST_NUMBERS:,})",
             "choose --layer and --head, or --rows and --columns, or write them with --npz FILE",
         )
+    present(terminal, outputs, forms.view(), forms, AttentionForms.table, json=as_json, svg=forms.svg, html=forms.html)
 
 
 def _write_npz(path: Path, records: tuple[AttentionRecord, ...]) -> dict[str, Any]:
