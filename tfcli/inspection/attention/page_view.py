@@ -64,7 +64,7 @@ def _panel(matrix: Matrix, y: int) -> tuple[list[str], int, int]:
         parts.append(f"<text transform='translate({x + half + 3} {top - 8}) rotate(-50)'>{escape(key)}</text>")
     for n, query in enumerate(queries):
         parts.append(f"<text x='{left - 8}' y='{top + cell * n + half + 5}' text-anchor='end'>{escape(query)}</text>")
-    table, steps = matrix.colormap.table, np.linspace(0, len(matrix.colormap.table) - 1, _SCALE_STEPS)
+    table = matrix.colormap.table
     for (row, column), level in np.ndenumerate(levels(matrix.values, *matrix.scale)):
         x, at = xs[column], top + cell * row
         if level == NO_VALUE:
@@ -77,7 +77,7 @@ def _panel(matrix: Matrix, y: int) -> tuple[list[str], int, int]:
         parts.append(rectangle(x, at, cell, cell, table[level]) + number)
     scale = left + _LETTER * (len(matrix.lowest) + 1)
     parts.append(f"<text x='{left}' y='{bottom + 26}'>{matrix.lowest}</text>")
-    for n, level in enumerate(steps.round().astype(int).tolist()):
+    for n, level in enumerate(np.linspace(0, len(table) - 1, _SCALE_STEPS).round().astype(int).tolist()):
         parts.append(rectangle(scale + 10 * n, bottom + 14, 10, 14, table[level]))
     legend = matrix.meaning + f"; a dot: {matrix.empty}" * bool(np.isnan(matrix.values).any())
     told = escape(f"{matrix.text(matrix.scale[1])}, {legend}")

@@ -113,8 +113,7 @@ class AttentionEdgeList(View[AttentionEdges]):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         one = self.record
         about = f"{len(one.edges)} of {plural(one.possible, 'weight')}; they hold {percent(one.share)} of all weight"
-        if one.masked:
-            about += f"; {plural(one.masked, 'cell')} masked, and not counted"
+        about += f"; {plural(one.masked, 'cell')} masked, and not counted" * bool(one.masked)
         yield from heading(f"Strongest attention weights · {KIND_NAMES[one.kind]} · {one.place}", about)
         table = columns("rlrlrl", "", "query", "", "key", "weight", "")
         longest = min(_LONGEST, max(4, (options.max_width - 40) // 2))
@@ -202,6 +201,7 @@ def evolution_view(one: AttentionEvolution) -> Group:
     """Maps in order of step on one scale, and under them how sharp the head is at each."""
     count, queries, keys = one.weights.shape
     names = [f"step {exact(step.step)}" for step in one.steps]
+    habits = [f"strongest: {matrix_view.HABITS}"] * (one.kind != "cross")
     visible = np.where(one.mask, one.weights, np.float32(np.nan))
     table = columns("rrrl", "step", "entropy, nats", "strongest", "query at key")
     for step in one.steps:
@@ -216,8 +216,7 @@ def evolution_view(one: AttentionEvolution) -> Group:
         matrix_view.Thumbnails([list(zip(names, visible, strict=True))]),
         Text(""),
         table,
-        *dim("entropy = −Σ w ln w of a row, the mean over rows: 0 nats looks at one key alone"),
-        *dim(*[f"strongest: {matrix_view.HABITS}"] * (one.kind != "cross")),
+        *dim("entropy = −Σ w ln w of a row, the mean over rows: 0 nats looks at one key alone", *habits),
     )
 
 
