@@ -84,6 +84,18 @@ class AttentionRecord(AttentionTokens):
     first: tuple[int, int] = (0, 0)
 
     @property
+    def telling(self) -> NDArray[np.bool_]:
+        """Where a weight says something of the text: between words; in self-attention neither to the first of them, on
+        which many heads rest, nor from a token to itself or to a neighbour, where many look whatever is there.
+        Shape: (T, S)."""
+        import numpy as np
+
+        queries = _are_words(self.rows, self.query_tokens, self.query_words)
+        keys = _are_words(self.columns, self.key_tokens, self.key_words, first=self.kind == "cross")
+        words = np.outer(queries, keys)
+        return words if self.kind == "cross" else words & (abs(np.subtract.outer(self.rows, self.columns)) > 1)
+
+    @property
     def json_keys(self) -> tuple[str, ...]:
         """What its JSON says: of what is not always there, what is."""
         extra = ("scores", "names", "query_positions", "key_positions")
@@ -127,6 +139,19 @@ class AttentionRecord(AttentionTokens):
     def place(self, layer: int, head: int) -> str:
         """What a layer and a head of `weights` are: "layer 1, head 0", or what stands in their place."""
         return self.names[layer] if self.names else f"layer {layer + self.first[0]}, head {head + self.first[1]}"
+
+
+def _are_words(
+    positions: tuple[int, ...], tokens: tuple[str, ...], words: tuple[Word, ...], *, first: bool = True
+) -> NDArray[np.bool_]:
+    """Which tokens are of a word; without `first`, of another one than the text's first."""
+    import numpy as np
+
+    found = [word.places for word in words if word.kind == "word"]
+    if not words:
+        found = [(at,) for at, token in zip(positions, tokens, strict=True) if any(map(str.isalnum, token))]
+    begin = set() if first else {0, *(found[0] if found else ())}
+    return np.isin(positions, [place for places in found for place in places if place not in begin])
 
 
 @dataclass(frozen=True)
@@ -220,7 +245,7 @@ class AttentionDifference(AttentionTokens):
 class AttentionStep:
     """A head at one checkpoint: mean entropy of its rows in nats, and its strongest weight with its row and column.
 
-    The strongest is looked for where `telling` is True; 0 where there is none, in a short text.
+    The strongest is looked for where `AttentionRecord.telling` is True; 0 where there is none, in a short text.
     """
 
     step: int

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from tfcli.errors import UsageError, shortened
 from tfcli.inspection.attention import AttentionKind, AttentionRecord
-from tfcli.inspection.embeddings import Word
 from tfcli.inspection.words import attention_in_words
 from tfcli.records.arrays import frozen
 from tfcli.records.roles import MASK_NAMES
@@ -111,30 +110,9 @@ def focused(record: AttentionRecord, layer: int | None = None, head: int | None 
     weights are `telling`; in cross-attention, with the sharpest rows on words."""
     require_head(record, layer, head)
     left = record.narrowed(layer, head)
-    strongest = (left.weights * telling(left)).max(axis=-1).mean(axis=-1)
+    strongest = (left.weights * left.telling).max(axis=-1).mean(axis=-1)
     found = np.unravel_index(strongest.argmax(), strongest.shape)
     return replace(record, focus=(int(found[0]) + (layer or 0), int(found[1]) + (head or 0)))
-
-
-def telling(record: AttentionRecord) -> NDArray[np.bool_]:
-    """Where a weight says something of the text: between words; in self-attention neither to the first of them, on
-    which many heads rest, nor from a token to itself or to a neighbour, where many look whatever is there.
-    Shape: (T, S)."""
-    queries = _are_words(record.rows, record.query_tokens, record.query_words)
-    keys = _are_words(record.columns, record.key_tokens, record.key_words, first=record.kind == "cross")
-    words = np.outer(queries, keys)
-    return words if record.kind == "cross" else words & (abs(np.subtract.outer(record.rows, record.columns)) > 1)
-
-
-def _are_words(
-    positions: tuple[int, ...], tokens: tuple[str, ...], words: tuple[Word, ...], *, first: bool = True
-) -> NDArray[np.bool_]:
-    """Which tokens are of a word; without `first`, of another one than the text's first."""
-    found = [word.places for word in words if word.kind == "word"]
-    if not words:
-        found = [(at,) for at, token in zip(positions, tokens, strict=True) if any(map(str.isalnum, token))]
-    begin = set() if first else {0, *(found[0] if found else ())}
-    return np.isin(positions, [place for places in found for place in places if place not in begin])
 
 
 def require_head(record: AttentionRecord, layer: int | None, head: int | None) -> None:

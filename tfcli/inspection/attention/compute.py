@@ -25,7 +25,7 @@ from tfcli.inspection.attention import (
     AttentionRecord,
     AttentionStep,
 )
-from tfcli.inspection.attention.choice import AttentionChoice, focused, head_place, require_head, row_of, telling
+from tfcli.inspection.attention.choice import AttentionChoice, focused, head_place, require_head, row_of
 from tfcli.inspection.heads.statistics import entropy
 from tfcli.inspection.passes import Inputs, ModelPass
 from tfcli.inspection.predictions.compute import candidates_at, likeliest_behind
@@ -170,7 +170,7 @@ def evolution(run: LoadedRun, inputs: Inputs, kind: AttentionKind, choice: Atten
     layer, head = record.focus
     runs = (load_run(run.directory.path, str(step), run.device) for step in kept)
     maps = np.stack([choice.of(attention_on(one, inputs, kind)[0]).weights[layer, head] for one in runs])
-    nats, among = np.abs(entropy(maps.astype(np.float64))), maps * telling(record)
+    nats, among = np.abs(entropy(maps.astype(np.float64))), maps * record.telling
     largest = [np.unravel_index(int(one.argmax()), one.shape) for one in among]
     strongest = [(float(one[at]), *map(int, at)) for one, at in zip(among, largest, strict=True)]
     return AttentionEvolution(

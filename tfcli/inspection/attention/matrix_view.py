@@ -19,7 +19,6 @@ from tfcli.draw.numbers import plural, weight
 from tfcli.draw.safe import ARROW, fit, in_room, printable, token_label, widest
 from tfcli.draw.tables import dim, heading
 from tfcli.inspection.attention import AttentionDifference, AttentionKind, AttentionRecord, AttentionTokens, asking
-from tfcli.inspection.attention.choice import telling
 
 _LONGEST = 24
 
@@ -62,7 +61,7 @@ HABITS = "beyond the first word, punctuation, itself and its neighbours"
 
 def strongest(record: AttentionRecord) -> tuple[int, int] | None:
     """The row and the column of the head's strongest weight that says something of the text; None: there is none."""
-    tells = telling(record)
+    tells = record.telling
     if record.kind == "cross":
         tells[:, np.array(record.columns) == 0] = False
     weights = record.weights[record.focus] * tells
