@@ -18,8 +18,9 @@ from tfcli.errors import Remark, UsageError
 from tfcli.generation.beam_search import prompt_beams
 from tfcli.generation.generate import translate
 from tfcli.inspection.attention import AttentionRecord
-from tfcli.inspection.attention.compute import attention
+from tfcli.inspection.attention.compute import attention, attention_on
 from tfcli.inspection.attention.matrix_view import weights_matrix
+from tfcli.inspection.passes import read_text
 from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.models.transformer import EncoderDecoder
 from tfcli.runs.load import LoadedRun, load_run
@@ -216,16 +217,16 @@ def test_it_follows_the_best_text_of_the_beams(trained: Callable[[str], Path], a
     [[best]] = prompt_beams(run.model, [ids], run.config.roles, section)  # type: ignore[arg-type]
     new = run.tokenizer.labels([token for token in best.token_ids if token != run.config.roles.eos])
     assert new, "there is something to follow"
-    [record] = attention(run, text, kind="decoder_self", beam=3, max_new_tokens=5)
+    [record] = attention_on(run, read_text(run, text, beam=3, max_new_tokens=5), "decoder_self")
     before = run.tokenizer.labels(ids) if is_decoder else ["<s>"]
     assert record.query_tokens == record.key_tokens == (*before, *new)
 
 
 def test_a_beam_is_refused_where_there_is_nothing_to_search(trained: Callable[[str], Path]):
     with pytest.raises(UsageError, match="An encoder writes no text, and --beam searches for one"):
-        attention(load_run(trained("encoder")), "a <mask>at", beam=2)
+        read_text(load_run(trained("encoder")), "a <mask>at", beam=2)
     with pytest.raises(UsageError, match="--target gives the text that --beam would find"):
-        attention(load_run(trained("encoder-decoder")), "o gato", "the cat", beam=2)
+        read_text(load_run(trained("encoder-decoder")), "o gato", "the cat", beam=2)
 
 
 def test_a_translation_that_never_ends_is_shown_as_far_as_the_context_goes(tmp_path: Path):

@@ -13,8 +13,8 @@ from rich.cells import cell_len
 
 from tests.support.consoles import printed
 from tfcli.inspection.attention import AttentionEvolution, AttentionRecord, AttentionStep
-from tfcli.inspection.attention.choice import cropped, strongest_edges
-from tfcli.inspection.attention.compute import difference
+from tfcli.inspection.attention.choice import cropped
+from tfcli.inspection.attention.compute import difference, strongest_edges
 from tfcli.inspection.attention.matrix_view import attention_overview, weights_matrix
 from tfcli.inspection.attention.page_view import matrices_svg
 from tfcli.inspection.attention.view import (

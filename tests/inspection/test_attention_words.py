@@ -19,8 +19,7 @@ from tests.support.explorer import explorer, watch
 from tfcli.errors import UsageError
 from tfcli.explorer.scene import TextReader
 from tfcli.inspection.attention import AttentionRecord
-from tfcli.inspection.attention.choice import named_pairs
-from tfcli.inspection.attention.compute import attention
+from tfcli.inspection.attention.compute import attention, named_pairs
 from tfcli.inspection.embeddings import Word
 from tfcli.inspection.words import attention_in_words
 from tfcli.records.arrays import frozen

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from tfcli.inspection.attention import AttentionRecord
-from tfcli.inspection.attention.choice import cropped, strongest_edges
+from tfcli.inspection.attention.choice import cropped
+from tfcli.inspection.attention.compute import strongest_edges
 from tfcli.records.arrays import frozen
 
 HEAD = [[1, 0, 0], [0.25, 0.75, 0], [0.125, 0.5, 0.375]]

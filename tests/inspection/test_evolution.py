@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.runs import tiny_recipe, train_tiny
 from tfcli.errors import UsageError
-from tfcli.inspection.attention.choice import focused
+from tfcli.inspection.attention.choice import AttentionChoice, focused
 from tfcli.inspection.attention.compute import attention, evolution
 from tfcli.inspection.passes import read_text
 from tfcli.runs.load import load_run
@@ -23,7 +23,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
 
 def test_every_checkpoint_shows_its_own_weights(kept: Path):
     run = load_run(kept)
-    found = evolution(run, read_text(run, "a cat"), "decoder_self", 0, 1)
+    found = evolution(run, read_text(run, "a cat"), "decoder_self", AttentionChoice(layer=0, head=1))
     assert [step.step for step in found.steps] == [4, 8, 12]
     for index, step in enumerate(found.steps):
         [record] = attention(load_run(kept, str(step.step)), "a cat")
@@ -33,7 +33,7 @@ def test_every_checkpoint_shows_its_own_weights(kept: Path):
 
 def test_its_figures_are_those_of_its_weights(kept: Path):
     run = load_run(kept)
-    found = evolution(run, read_text(run, "a cat"), "decoder_self", 0, 0)
+    found = evolution(run, read_text(run, "a cat"), "decoder_self", AttentionChoice(layer=0, head=0))
     rows = found.weights[1].astype(float)
     nats = [-sum(w * np.log(w) for w in row if w > 0) for row in rows]
     assert found.steps[1].entropy == pytest.approx(sum(nats) / len(nats), abs=1e-5)
@@ -47,7 +47,7 @@ def test_its_figures_are_those_of_its_weights(kept: Path):
 def test_the_telling_head_is_that_of_the_loaded_weights(kept: Path):
     run = load_run(kept)
     [record] = attention(run, "a cat")
-    found = evolution(run, read_text(run, "a cat"), "decoder_self")
+    found = evolution(run, read_text(run, "a cat"), "decoder_self", AttentionChoice())
     assert (found.layer, found.head) == focused(record).focus
 
 
@@ -55,8 +55,8 @@ def test_a_run_that_keeps_one_checkpoint_is_told_how_to_keep_more(tmp_path: Path
     train_tiny(tiny_recipe("decoder", {"train": {"steps": 2}}), tmp_path / "run")
     run = load_run(tmp_path / "run")
     with pytest.raises(UsageError, match=r"keeps one checkpoint, of step 2.*--set train.keep_checkpoints=8"):
-        evolution(run, read_text(run, "a"), "decoder_self")
+        evolution(run, read_text(run, "a"), "decoder_self", AttentionChoice())
     for folder in (tmp_path / "run" / "checkpoints").iterdir():
         folder.rename(tmp_path / folder.name)
     with pytest.raises(UsageError, match="keeps no checkpoints"):
-        evolution(run, read_text(run, "a"), "decoder_self")
+        evolution(run, read_text(run, "a"), "decoder_self", AttentionChoice())

@@ -52,20 +52,15 @@ def attention_in_words(record: AttentionRecord) -> AttentionRecord:
 
 def losses_in_words(tokens: Sequence[ScoredToken], words: Sequence[Word]) -> tuple[ScoredToken, ...]:
     """Losses summed, which is −ln of the product of the probabilities; rank and likeliest are the first piece's."""
-
-    def one(number: int, word: Word) -> ScoredToken:
+    found = []
+    for number, word in enumerate(words):
         pieces = [tokens[place] for place in word.places]
         scored = [piece for piece in pieces if piece.loss is not None]
-        return replace(
-            (scored or pieces)[0],
-            position=number,
-            token=word.text,
-            before=pieces[0].before,
-            text=pieces[0].text + "".join(piece.before + piece.text for piece in pieces[1:]),
-            loss=sum(piece.loss or 0.0 for piece in scored) if scored else None,
-        )
-
-    return tuple(one(number, word) for number, word in enumerate(words))
+        loss = sum(piece.loss or 0.0 for piece in scored) if scored else None
+        text = pieces[0].text + "".join(piece.before + piece.text for piece in pieces[1:])
+        first = (scored or pieces)[0]
+        found.append(replace(first, position=number, token=word.text, before=pieces[0].before, text=text, loss=loss))
+    return tuple(found)
 
 
 def tokens_in_words(rows: Sequence[TokenRow], words: Sequence[Word]) -> tuple[TokenRow, ...]:

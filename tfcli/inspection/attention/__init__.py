@@ -229,16 +229,9 @@ class AttentionDifference(AttentionTokens):
     other_next_tokens: tuple[str, ...] = ()
 
     @property
-    def other_asking(self) -> tuple[str, ...]:
-        """What each row of the second side reads."""
-        return asking(self.other_query_tokens, self.other_next_tokens, predicted=self.next_predicted)
-
-    @property
     def differences(self) -> NDArray[np.float32]:
         """What the first side has more. Shape: (T, S)."""
-        import numpy as np
-
-        return np.asarray(self.weights - self.other_weights)
+        return self.weights - self.other_weights
 
     @property
     def visible_differences(self) -> NDArray[np.float32]:

@@ -7,20 +7,13 @@ import re
 from dataclasses import dataclass, fields, replace
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tfcli.errors import UsageError, shortened
-from tfcli.inspection.attention import (
-    AttentionEdge,
-    AttentionEdges,
-    AttentionKind,
-    AttentionPair,
-    AttentionPairs,
-    AttentionRecord,
-)
+from tfcli.inspection.attention import AttentionKind, AttentionRecord
 from tfcli.inspection.words import attention_in_words
 from tfcli.records.arrays import frozen
 from tfcli.records.roles import MASK_NAMES
@@ -29,9 +22,7 @@ if TYPE_CHECKING:
     from tfcli.inspection.passes import Inputs
     from tfcli.runs.load import LoadedRun
 
-
 _RANGE = re.compile(r"(-?\d{1,18})?:(-?\d{1,18})?")
-Item = TypeVar("Item")
 
 
 def positions_of(option: str, text: str, count: int) -> range:
@@ -109,7 +100,7 @@ def _choices(name: str, places: list[int]) -> str:
     return ", ".join(f"{name}:{number} (position {at})" for number, at in enumerate(places, 1))
 
 
-def _at(items: tuple[Item, ...], positions: "range | list[int]") -> tuple[Item, ...]:
+def _at(items: tuple[Any, ...], positions: "range | list[int]") -> tuple[Any, ...]:
     return tuple(items[position] for position in positions)
 
 
@@ -297,61 +288,3 @@ def head_place(text: str, option: str) -> tuple[int, int]:
 
 def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
-
-
-def named_pairs(record: AttentionRecord, names: str) -> AttentionPairs:
-    """The weights of pairs of words, "fox jumps, brown fox": the first on the second and, in self-attention, the second
-    on the first. Each is named as `row_of` says; a UsageError where one is not, or a pair is not two words."""
-    seen = ~record.hidden(0, 0)
-    alike = replace(record, weights=frozen((seen / np.maximum(seen.sum(axis=1, keepdims=True), 1))[None, None]))
-    words, chance = attention_in_words(record), attention_in_words(alike).weights[0, 0]
-    turned = replace(words, query_tokens=words.key_tokens, query_words=words.key_words)
-    means, found, across = words.weights.mean(axis=(0, 1), dtype=np.float64), [], words.kind == "cross"
-    others = (chance > 0) & np.array([word.kind == "word" for word in words.key_words])
-    if not across:
-        np.fill_diagonal(others, val=False)
-    for pair in names.split(","):
-        if len(two := pair.split()) != 2:
-            problem = f"--pairs {shortened(pair.strip())!r} is not two words"
-            raise UsageError(problem, "write two words a pair and a comma between pairs: 'fox jumps, brown fox'")
-        row, column = (row_of(side, name, "--pairs") for side, name in zip((words, turned), two, strict=True))
-        for at in [(row, column)] if across else [(row, column), (column, row)]:
-            weights = words.weights[:, :, *at]
-            layer, head = np.unravel_index(int(weights.argmax()), weights.shape)
-            named = words.query_tokens[at[0]], words.key_tokens[at[1]], words.asking[at[0]]
-            found.append(
-                AttentionPair(
-                    *(*at, *named, float(means[at])),
-                    weights=weights,
-                    layer=int(layer),
-                    head=int(head),
-                    chance=float(chance[at]),
-                    rank=1 + int((others[at[0]] & (means[at[0]] > means[at])).sum()),
-                    others=int(others[at[0]].sum()),
-                )
-            )
-    return AttentionPairs(record.kind, words.weights[..., 0, 0].size, tuple(found))
-
-
-def strongest_edges(record: AttentionRecord, count: int) -> AttentionEdges:
-    """The `count` largest weights of the head in focus; of equal ones, the earlier query and key first.
-
-    What is masked is no edge. A query that may look at one key alone gives it weight 1, and is marked.
-    """
-    weights, open_ = record.weights[record.focus], ~record.hidden(*record.focus)
-    possible = int(open_.sum())
-    order = np.argsort(np.where(open_, -weights, np.inf), axis=None, kind="stable")[: min(count, possible)]
-    rows, columns = np.unravel_index(order, weights.shape)
-    alone = open_.sum(axis=1) == 1
-    edges = tuple(
-        AttentionEdge(
-            *(record.rows[row], record.columns[column], record.query_tokens[row], record.key_tokens[column]),
-            record.asking[row],
-            weight=float(weights[row, column]),
-            only=bool(alone[row]) and len(record.columns) > 1,
-        )
-        for row, column in zip(rows.tolist(), columns.tolist(), strict=True)
-    )
-    share = sum(edge.weight for edge in edges) / (float(weights.sum(dtype=np.float64)) or 1.0)
-    place, masked = record.place(*record.focus), weights.size - possible
-    return AttentionEdges(record.kind, place, edges, possible=possible, masked=masked, share=share)

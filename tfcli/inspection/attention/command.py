@@ -3,17 +3,15 @@
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from tfcli.console.options import Kind, Outputs, Run, Weights, argument, command, present
 from tfcli.console.settings import OUTPUT
 from tfcli.console.terminal import Terminal
-
-if TYPE_CHECKING:
-    from tfcli.inspection.attention import AttentionFound, AttentionRecord
-
+from tfcli.errors import UsageError
+from tfcli.inspection.attention import AttentionHeads, AttentionRecord
 
 _what = partial(typer.Option, rich_help_panel="What")
 _which = partial(typer.Option, rich_help_panel="Which head")
@@ -101,7 +99,6 @@ def attention(
     """
     typed = dict(locals())
     from tfcli.console.stdin import read_text
-    from tfcli.errors import UsageError
     from tfcli.inspection.attention.choice import AttentionChoice
     from tfcli.outputs import require_output
 
@@ -115,10 +112,8 @@ def attention(
     text = read_text(text)
     choice.require_another(run, text, weights.checkpoint)
     loaded = weights.load(run)
-    from tfcli.inspection.attention import AttentionHeads
-    from tfcli.inspection.attention.choice import strongest_edges
-    from tfcli.inspection.attention.compute import inspect_attention
-    from tfcli.inspection.attention.view import AttentionForms
+    from tfcli.inspection.attention.compute import inspect_attention, strongest_edges
+    from tfcli.inspection.attention.view import MOST_NUMBERS, AttentionForms
 
     found = inspect_attention(loaded, text, choice if npz is None else replace(choice, top_k=None), weights.checkpoint)
     listed = None
@@ -128,27 +123,17 @@ def attention(
             found = strongest_edges(found.records[-1], top_k)
     forms = AttentionForms(found, first, scale)
     as_json = AttentionForms.json if listed is None else lambda forms: listed
-    if top_k is None:
-        wanted = {"JSON": outputs.json and npz is None, "CSV": outputs.csv, "a page": outputs.html is not None}
-        _require_few(found, wanted)
-    present(terminal, outputs, forms.view(), forms, AttentionForms.table, json=as_json, svg=forms.svg, html=forms.html)
-
-
-def _require_few(found: "AttentionFound", forms: dict[str, bool]) -> None:
-    """Refuse to print more numbers than anything could read."""
-    from tfcli.errors import UsageError
-    from tfcli.inspection.attention import AttentionHeads
-    from tfcli.inspection.attention.view import MOST_NUMBERS
-
     numbers = sum(record.weights.size for record in found.narrowed()) if isinstance(found, AttentionHeads) else 0
-    if numbers > MOST_NUMBERS and (form := next((form for form, is_wanted in forms.items() if is_wanted), None)):
+    wanted = {"JSON": outputs.json and npz is None, "CSV": outputs.csv, "a page": outputs.html is not None}
+    if numbers > MOST_NUMBERS and (form := next(filter(wanted.get, wanted), None)):
         raise UsageError(
             f"{numbers:,} weights are too many for {form} (at most {MOST_NUMBERS:,})",
             "choose --layer and --head, or --rows and --columns, or write them with --npz FILE",
         )
+    present(terminal, outputs, forms.view(), forms, AttentionForms.table, json=as_json, svg=forms.svg, html=forms.html)
 
 
-def _write_npz(path: Path, records: "tuple[AttentionRecord, ...]") -> dict[str, Any]:
+def _write_npz(path: Path, records: tuple[AttentionRecord, ...]) -> dict[str, Any]:
     """Write weights, tokens and, where they are kept, scores, each as `<kind>.<name>`. Returns what JSON says."""
     import numpy as np
 

@@ -2,44 +2,32 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tfcli.errors import UsageError
+from tfcli.errors import UsageError, shortened
+from tfcli.inspection import passes
 from tfcli.inspection.attention import (
     AttentionDifference,
+    AttentionEdge,
     AttentionEdges,
     AttentionEvolution,
     AttentionFound,
     AttentionHeads,
     AttentionKind,
+    AttentionPair,
     AttentionPairs,
     AttentionQuery,
     AttentionRecord,
     AttentionStep,
 )
-from tfcli.inspection.attention.choice import (
-    AttentionChoice,
-    focused,
-    head_place,
-    named_pairs,
-    require_head,
-    strongest_edges,
-)
+from tfcli.inspection.attention.choice import AttentionChoice, focused, head_place, require_head, row_of
 from tfcli.inspection.heads.statistics import entropy
-from tfcli.inspection.passes import (
-    Inputs,
-    ModelPass,
-    chosen_kinds,
-    key_ids,
-    query_ids,
-    read_text,
-    record_model,
-    require_room,
-)
+from tfcli.inspection.passes import Inputs, ModelPass
 from tfcli.inspection.predictions.compute import candidates_at, likeliest_behind
 from tfcli.inspection.words import attention_in_words
 from tfcli.recipe.model import ModelSection
@@ -50,32 +38,26 @@ _POSITIONS = {"alibi": "ALiBi's bias", "t5": "T5's bias"}
 
 
 def attention(
-    run: LoadedRun,
-    text: str,
-    target: str | None = None,
-    kind: AttentionKind | None = None,
-    *,
-    beam: int | None = None,
-    max_new_tokens: int | None = None,
+    run: LoadedRun, text: str, target: str | None = None, kind: AttentionKind | None = None
 ) -> list[AttentionRecord]:
     """The weights of every layer and head, of one kind or of all that the model has, in the order of `KINDS`; a
     UsageError where it has no such kind. The text is read as `read_text` says, which refuses what does not fit."""
-    chosen_kinds(run, kind)  # refused before anything is translated
-    return attention_on(run, read_text(run, text, target, beam=beam, max_new_tokens=max_new_tokens), kind)
+    passes.chosen_kinds(run, kind)  # refused before anything is translated
+    return attention_on(run, passes.read_text(run, text, target), kind)
 
 
 def attention_on(run: LoadedRun, inputs: Inputs, kind: AttentionKind | None = None) -> list[AttentionRecord]:
     """As `attention`, of ids that are there already."""
-    kinds = chosen_kinds(run, kind)
+    kinds = passes.chosen_kinds(run, kind)
     with torch.inference_mode():
-        passed = record_model(run.model, inputs.tensors(run.device))
+        passed = passes.record_model(run.model, inputs.tensors(run.device))
     return [attention_record(run, one, inputs, passed) for one in kinds]
 
 
 def attention_record(run: LoadedRun, kind: AttentionKind, inputs: Inputs, passed: ModelPass) -> AttentionRecord:
     """One kind of attention of a pass that has been made: of `inputs`, by the run's model."""
     layers, tokenizer = passed.attentions(kind), run.tokenizer
-    queries, keys = query_ids(kind, inputs), key_ids(kind, inputs)
+    queries, keys = passes.query_ids(kind, inputs), passes.key_ids(kind, inputs)
     bias, tokens = [layer.bias for layer in layers if layer.bias is not None], tuple(tokenizer.labels(queries))
     predicts = kind != "encoder_self" and run.config.model.predicts_tokens
     record = AttentionRecord(
@@ -121,21 +103,18 @@ def score_formula(model: ModelSection, kind: AttentionKind) -> str:
     return f"{formula}; + {_POSITIONS[model.positions]}" if model.positions in _POSITIONS else formula
 
 
-LARGEST = 8
-"""Differences that are listed unless another number is asked for."""
-
-
 def difference(
     record: AttentionRecord,
     other: AttentionRecord,
     places: tuple[tuple[int, int], tuple[int, int]],
     names: tuple[str, str],
     *,
-    largest: int = LARGEST,
+    largest: int | None = None,
 ) -> AttentionDifference:
     """The weights of a layer and head of `record` less those of a layer and head of `other`, cell by cell; a UsageError
-    where the two do not have as many queries and keys. `places` are the layer and head of each side, `names` what they
-    are called; so many `largest` differences that are not 0 are listed, the one furthest from 0 first."""
+    where it has no such head, or not as many queries and keys. `places` are the layer and head of each side, `names`
+    what they are called; so many `largest` differences (8) that are not 0 are listed, the furthest from 0 first."""
+    require_head(other, *places[1])
     if record.weights.shape[2:] != other.weights.shape[2:]:
         remedy = "choose texts of equally many tokens"
         if record.kind == "cross":
@@ -144,7 +123,7 @@ def difference(
         raise UsageError(problem, remedy)
     weights, other_weights = record.weights[places[0]], other.weights[places[1]]
     size = np.abs(weights - other_weights)
-    order = np.argsort(-size, axis=None, kind="stable")[: min(largest, int((size > 0).sum()))]
+    order = np.argsort(-size, axis=None, kind="stable")[: min(largest or 8, int((size > 0).sum()))]
     rows, columns = np.unravel_index(order, size.shape)
     return AttentionDifference(
         **record.sides(),
@@ -177,16 +156,8 @@ def _size(record: AttentionRecord) -> str:
     return f"{keys} source and {queries} target tokens" if record.kind == "cross" else f"{queries} tokens"
 
 
-def evolution(
-    run: LoadedRun,
-    inputs: Inputs,
-    kind: AttentionKind,
-    layer: int | None = None,
-    head: int | None = None,
-    *,
-    words: bool = False,
-) -> AttentionEvolution:
-    """One head on one text at every checkpoint; None: the one that says most with the run's loaded weights. A
+def evolution(run: LoadedRun, inputs: Inputs, kind: AttentionKind, choice: AttentionChoice) -> AttentionEvolution:
+    """The chosen head on one text at every checkpoint, or the one that says most with the run's loaded weights. A
     UsageError where the run keeps fewer than two checkpoints, or has no such layer or head."""
     kept = list(run.directory.checkpoints())
     if len(kept) < 2:
@@ -195,29 +166,79 @@ def evolution(
             f"The run {run.directory.path} keeps {only}, and an evolution needs two",
             "train with --set train.keep_checkpoints=8, and --set train.save_every=STEPS for how often",
         )
-
-    def read(run: LoadedRun) -> AttentionRecord:
-        [found] = attention_on(run, inputs, kind)
-        return attention_in_words(found) if words else found
-
-    record = read(run)
-    layer, head = focused(record, layer, head).focus
-    maps = [read(load_run(run.directory.path, str(step), run.device)).weights[layer, head] for step in kept]
+    record = choice.of(attention_on(run, inputs, kind)[0])
+    layer, head = record.focus
+    runs = (load_run(run.directory.path, str(step), run.device) for step in kept)
+    maps = np.stack([choice.of(attention_on(one, inputs, kind)[0]).weights[layer, head] for one in runs])
+    nats, among = np.abs(entropy(maps.astype(np.float64))), maps * record.telling
+    largest = [np.unravel_index(int(one.argmax()), one.shape) for one in among]
+    strongest = [(float(one[at]), *map(int, at)) for one, at in zip(among, largest, strict=True)]
     return AttentionEvolution(
         **record.sides(),
         layer=layer,
         head=head,
-        weights=frozen(np.stack(maps)),
+        weights=frozen(maps),
         mask=frozen(~record.hidden(layer, head), np.bool_),
-        steps=tuple(_step(step, weights, record.telling) for step, weights in zip(kept, maps, strict=True)),
+        steps=tuple(AttentionStep(*one, *at) for *one, at in zip(kept, nats.tolist(), strongest, strict=True)),
     )
 
 
-def _step(step: int, weights: NDArray[np.float32], telling: NDArray[np.bool_]) -> AttentionStep:
-    [nats] = entropy(weights[None].astype(np.float64))
-    among = weights * telling
-    row, column = np.unravel_index(int(among.argmax()), weights.shape)
-    return AttentionStep(step, abs(float(nats)), float(among[row, column]), int(row), int(column))
+def named_pairs(record: AttentionRecord, names: str) -> AttentionPairs:
+    """The weights of pairs of words, "fox jumps, brown fox": the first on the second and, in self-attention, the second
+    on the first. Each is named as `row_of` says; a UsageError where one is not, or a pair is not two words."""
+    seen = ~record.hidden(0, 0)
+    alike = replace(record, weights=frozen((seen / np.maximum(seen.sum(axis=1, keepdims=True), 1))[None, None]))
+    words, chance = attention_in_words(record), attention_in_words(alike).weights[0, 0]
+    turned = replace(words, query_tokens=words.key_tokens, query_words=words.key_words)
+    means, found, across = words.weights.mean(axis=(0, 1), dtype=np.float64), [], words.kind == "cross"
+    others = (chance > 0) & np.array([word.kind == "word" for word in words.key_words])
+    if not across:
+        np.fill_diagonal(others, val=False)
+    for pair in names.split(","):
+        if len(two := pair.split()) != 2:
+            problem = f"--pairs {shortened(pair.strip())!r} is not two words"
+            raise UsageError(problem, "write two words a pair and a comma between pairs: 'fox jumps, brown fox'")
+        row, column = (row_of(side, name, "--pairs") for side, name in zip((words, turned), two, strict=True))
+        for at in [(row, column)] if across else [(row, column), (column, row)]:
+            weights = words.weights[:, :, *at]
+            layer, head = np.unravel_index(int(weights.argmax()), weights.shape)
+            named = words.query_tokens[at[0]], words.key_tokens[at[1]], words.asking[at[0]]
+            found.append(
+                AttentionPair(
+                    *(*at, *named, float(means[at])),
+                    weights=weights,
+                    layer=int(layer),
+                    head=int(head),
+                    chance=float(chance[at]),
+                    rank=1 + int((others[at[0]] & (means[at[0]] > means[at])).sum()),
+                    others=int(others[at[0]].sum()),
+                )
+            )
+    return AttentionPairs(record.kind, words.weights[..., 0, 0].size, tuple(found))
+
+
+def strongest_edges(record: AttentionRecord, count: int) -> AttentionEdges:
+    """The `count` largest weights of the head in focus; of equal ones, the earlier query and key first.
+
+    What is masked is no edge. A query that may look at one key alone gives it weight 1, and is marked.
+    """
+    weights, open_ = record.weights[record.focus], ~record.hidden(*record.focus)
+    possible = int(open_.sum())
+    order = np.argsort(np.where(open_, -weights, np.inf), axis=None, kind="stable")[: min(count, possible)]
+    rows, columns = np.unravel_index(order, weights.shape)
+    alone = open_.sum(axis=1) == 1
+    edges = tuple(
+        AttentionEdge(
+            *(record.rows[row], record.columns[column], record.query_tokens[row], record.key_tokens[column]),
+            record.asking[row],
+            weight=float(weights[row, column]),
+            only=bool(alone[row]) and len(record.columns) > 1,
+        )
+        for row, column in zip(rows.tolist(), columns.tolist(), strict=True)
+    )
+    share = sum(edge.weight for edge in edges) / (float(weights.sum(dtype=np.float64)) or 1.0)
+    place, masked = record.place(*record.focus), weights.size - possible
+    return AttentionEdges(record.kind, place, edges, possible=possible, masked=masked, share=share)
 
 
 def inspect_attention(run: LoadedRun, text: str, choice: AttentionChoice, checkpoint: str = "best") -> AttentionFound:
@@ -227,13 +248,13 @@ def inspect_attention(run: LoadedRun, text: str, choice: AttentionChoice, checkp
     Row t of a decoder's weights is what it looks at to predict the token after t. Of several kinds, a comparison is of
     the last one: of an encoder-decoder, its cross-attention. The run's weights are those of `checkpoint`.
     """
-    chosen_kinds(run, choice.kind)  # refused before anything is translated
+    kinds = passes.chosen_kinds(run, choice.kind)  # refused before anything is translated
     inputs = choice.read(run, text)
+    if choice.evolution:
+        return evolution(run, inputs, kinds[-1], choice)
     records = attention_on(run, inputs, choice.kind)
     if choice.rollout and choice.kind is None:
         records = [record for record in records if record.kind != "cross"]
-    if choice.evolution:
-        return evolution(run, inputs, records[-1].kind, choice.layer, choice.head, words=choice.words)
     if choice.compared and choice.against_head is None:
         return _against_another(run, text, inputs, record=records[-1], choice=choice, checkpoint=checkpoint)
     found = chosen_attention(records, choice)
@@ -262,9 +283,8 @@ def chosen_attention(
         if place == ours.focus:
             problem = f"--against-head {choice.against_head} names the head that is shown"
             raise UsageError(problem, "name another one, or choose what is shown with --layer and --head")
-        require_head(ours, *place)
         names = ours.place(*ours.focus), ours.place(*place)
-        return difference(ours, ours, (ours.focus, place), names, largest=choice.top_k or LARGEST)
+        return difference(ours, ours, (ours.focus, place), names, largest=choice.top_k)
     if choice.top_k is not None:
         return strongest_edges(ours, choice.top_k)
     return AttentionHeads(tuple(found), choice.layer, choice.head, choice.scores)
@@ -287,12 +307,11 @@ def _against_another(
             names = _weights_name(checkpoint), _weights_name(choice.against_checkpoint)
         if rival.config.tokenizer_fingerprint != run.config.tokenizer_fingerprint:
             inputs = choice.read(rival, text)
-        require_room(rival, inputs)
+        passes.require_room(rival, inputs)
         [other] = attention_on(rival, inputs, record.kind)
         require_same_tokens(record, other, names[1])
     ours, theirs = choice.of(record), choice.of(other)
-    require_head(theirs, *ours.focus)
-    return difference(ours, theirs, (ours.focus, ours.focus), names, largest=choice.top_k or LARGEST)
+    return difference(ours, theirs, (ours.focus, ours.focus), names, largest=choice.top_k)
 
 
 def _weights_name(checkpoint: str) -> str:

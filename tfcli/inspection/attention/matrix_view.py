@@ -1,7 +1,7 @@
 """Attention maps: one matrix, in the terminal and as SVG, and thumbnails of every head."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -13,23 +13,12 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
+from tfcli.draw import heatmap
 from tfcli.draw.colors import SIGNED, WEIGHTS, Brush, Colormap, brush_for, levels
-from tfcli.draw.heatmap import (
-    HeatMap,
-    Line,
-    beside,
-    half_block_lines,
-    labelled_row,
-    legend,
-    max_pool,
-    scale_bar,
-    vertical,
-    whole_cell_lines,
-)
 from tfcli.draw.numbers import plural, weight
 from tfcli.draw.safe import ARROW, fit, in_room, printable, token_label, widest
 from tfcli.draw.tables import dim, heading
-from tfcli.inspection.attention import AttentionDifference, AttentionKind, AttentionRecord, AttentionTokens
+from tfcli.inspection.attention import AttentionDifference, AttentionKind, AttentionRecord, AttentionTokens, asking
 
 _LONGEST = 24
 
@@ -39,20 +28,14 @@ KIND_NAMES: dict[AttentionKind, str] = {
     "cross": "cross-attention",
 }
 
-_KEYS: dict[AttentionKind, str] = {
-    "encoder_self": "columns: keys, both the text",
-    "decoder_self": "columns: keys, the text so far",
-    "cross": "columns: keys (source)",
-}
-
 
 def sides(one: AttentionTokens) -> str:
     """What rows and columns are; on a line of their own, what stands for a next token, and what words are made of."""
-    rows = f"rows: input{ARROW}next token" if one.next_tokens else "rows: queries"
-    rows += " (target), " if one.kind == "cross" else ", "
+    rows = f"input{ARROW}next token" if one.next_tokens else "queries"
+    keys = {"encoder_self": ", both the text", "decoder_self": ", the text so far", "cross": " (source)"}[one.kind]
     more = ["“?”: the model's likeliest next token, where the text ends"] * one.next_predicted
     more += ["a word's column is the sum over its pieces, its row their mean"] * one.words
-    return rows + _KEYS[one.kind] + "".join(f"\n{line}" for line in more)
+    return "\n".join((f"rows: {rows}{' (target)' * (one.kind == 'cross')}, columns: keys{keys}", *more))
 
 
 def title(record: AttentionRecord, what: str = "weights") -> str:
@@ -78,10 +61,10 @@ HABITS = "beyond the first word, punctuation, itself and its neighbours"
 
 def strongest(record: AttentionRecord) -> tuple[int, int] | None:
     """The row and the column of the head's strongest weight that says something of the text; None: there is none."""
-    telling = record.telling
+    tells = record.telling
     if record.kind == "cross":
-        telling[:, np.array(record.columns) == 0] = False
-    weights = record.weights[record.focus] * telling
+        tells[:, np.array(record.columns) == 0] = False
+    weights = record.weights[record.focus] * tells
     row, column = np.unravel_index(int(weights.argmax()), weights.shape)
     return (int(row), int(column)) if weights.any() else None
 
@@ -91,16 +74,15 @@ def look_at(record: AttentionRecord) -> str:
     if (found := strongest(record)) is None:
         return ""
     row, column = found
-    query = placed(labels(record.asking)[row], record.rows[row])
-    key = placed(labels(record.key_tokens)[column], record.columns[column])
+    query, key = placed(record.asking[row], record.rows[row]), placed(record.key_tokens[column], record.columns[column])
     where = "" if record.kind == "cross" else f", the strongest {HABITS}"
     value = float(record.weights[record.focus][row, column])
     return f"see {query} look at {key}: {weight(value) if value >= 0.005 else f'{value:.1g}'}{where}"
 
 
-def placed(label: str, position: int) -> str:
-    """A label, at most 24 cells wide, with its position."""
-    return f"{in_room((label,), _LONGEST)[0]} ({position})"
+def placed(token: str, position: int) -> str:
+    """The label of a token, at most 24 cells wide, with its position."""
+    return f"{in_room(labels((token,)), _LONGEST)[0]} ({position})"
 
 
 _SUM = 5  # cells of a row's sum
@@ -194,9 +176,9 @@ class Matrix:
         if all(cell_len(key) < cells for key, cells in zip(keys, widths, strict=True)):
             lines = [self._joined(keys, widths)]
         else:
-            lines = vertical(keys[kept:], narrowest)
+            lines = heatmap.vertical(keys[kept:], narrowest)
             if kept:
-                lines = beside(vertical(keys[:kept], narrowest), lines, narrowest * kept, len(_GAP))
+                lines = heatmap.beside(heatmap.vertical(keys[:kept], narrowest), lines, narrowest * kept, len(_GAP))
         return names, widths, [*lines, self._joined(map(str, self.columns), widths)] if self.cropped else lines
 
     def _row_labels(self, room: int, *, numbered: bool) -> tuple[str, ...]:
@@ -224,25 +206,18 @@ class Matrix:
         for row, label in enumerate(names):
             name = fit(label, gutter - 1, "right") + " "
             texts = ["·" if np.isnan(value) else self.text(value) for value in self.values[row].tolist()]
-            yield from labelled_row(name, texts, grid[row], widths, brush, align="center", faint="·", gaps=gaps)
+            yield from heatmap.labelled_row(name, texts, grid[row], widths, brush, align="center", faint="·", gaps=gaps)
             if self.sums:
                 yield Segment(f"{self.sums[row]:{_SUM}.2f}", Style(dim=True))
             yield Segment.line()
-        bar = scale_bar(self.lowest, self.text(self.scale[1]), brush) if brush.in_color else []
+        bar = heatmap.scale_bar(self.lowest, self.text(self.scale[1]), brush) if brush.in_color else []
         empty = f"  ·: {self.empty}" if np.isnan(self.values).any() else ""
-        yield from legend(bar, self.meaning + empty, gutter, width)
+        yield from heatmap.legend(bar, self.meaning + empty, gutter, width)
 
     def _map(self, names: tuple[str, ...], width: int) -> RenderResult:
-        heat_map = HeatMap(
-            self.values,
-            self.meaning,
-            empty=self.empty,
-            row_labels=names,
-            column_labels=self.keys,
-            column_numbers=self.columns,
-            signed=self.signed,
-            square=True,
-            kept=min(self.kept, width // 3),
+        axes, kept = (names, self.keys, self.columns), min(self.kept, width // 3)
+        heat_map = heatmap.HeatMap(
+            self.values, self.meaning, *axes, signed=self.signed, square=True, empty=self.empty, kept=kept
         )
         yield heat_map
         # Where both are of one text, keys stand at the rows already.
@@ -256,13 +231,13 @@ class Matrix:
 def weights_matrix(record: AttentionRecord, kept: int = 0) -> Matrix:
     """The weights of the head in focus."""
     rows, *more = sides(record).split("\n")
-    note = "\n".join((f"{rows}; {head_sums(record, *record.focus)}", *more))
-    return _matrix(
+    more += [record.formula] * bool(record.names and record.formula)
+    return _of_record(
         record,
         record.visible_weights(*record.focus),
         kept,
         title=title(record),
-        note=f"{note}\n{record.formula}" if record.names and record.formula else note,
+        note="\n".join((f"{rows}; {head_sums(record, *record.focus)}", *more)),
         meaning="attention weight",
         empty="exactly 0, masked",
         sums=tuple(record.weights[record.focus].sum(axis=1, dtype=np.float64).tolist()),
@@ -274,40 +249,35 @@ def scores_matrix(record: AttentionRecord, kept: int, values: NDArray[np.float32
     which the softmax never sees."""
     visible = np.where(record.hidden(*record.focus), np.float32(np.nan), values[record.focus])
     empty = "masked: −∞ for the softmax"
-    return _matrix(record, visible, kept, title=title, note="", meaning=meaning, empty=empty, signed=True)
+    return _of_record(record, visible, kept, title=title, note="", meaning=meaning, empty=empty, signed=True)
 
 
-def _matrix(record: AttentionRecord, values: NDArray[np.float32], kept: int, **words: Any) -> Matrix:
-    return Matrix(
-        values=values,
-        queries=labels(record.asking),
-        keys=labels(record.key_tokens),
-        rows=record.rows,
-        columns=record.columns,
-        kept=_kept(kept, record.columns),
-        one_text=record.kind != "cross",
-        **words,
-    )
+def _of_record(record: AttentionRecord, values: NDArray[np.float32], kept: int, **words: Any) -> Matrix:
+    queries, keys = labels(record.asking), labels(record.key_tokens)
+    return _matrix(record, record.rows, record.columns, kept, values=values, queries=queries, keys=keys, **words)
 
 
 def difference_matrix(difference: AttentionDifference, kept: int = 0) -> Matrix:
     """What the first side looks at more (above 0) and less (below 0) than the second."""
-    first, second = (printable(name) for name in difference.names)
-    where = f" · {difference.place}" if difference.place else ""
-    return Matrix(
-        f"Difference of attention weights · {KIND_NAMES[difference.kind]}{where}",
-        f"{first} − {second}\n{sides(difference)}\nabove 0: the first looks more, below 0: the second does",
-        difference.visible_differences,
-        queries=paired(difference.asking, difference.other_asking),
-        keys=paired(difference.key_tokens, difference.other_key_tokens),
-        rows=difference.query_positions,
-        columns=difference.key_positions,
+    one, (first, second) = difference, map(printable, difference.names)
+    others = asking(one.other_query_tokens, one.other_next_tokens, predicted=one.next_predicted)
+    return _matrix(
+        *(one, one.query_positions, one.key_positions, kept),
+        title=f"Difference of attention weights · {KIND_NAMES[one.kind]}{f' · {one.place}' * bool(one.place)}",
+        note=f"{first} − {second}\n{sides(one)}\nabove 0: the first looks more, below 0: the second does",
+        values=one.visible_differences,
+        queries=paired(one.asking, others),
+        keys=paired(one.key_tokens, one.other_key_tokens),
         meaning="difference of weights",
         empty="exactly 0 on both sides, masked",
         signed=True,
-        kept=_kept(kept, difference.key_positions),
-        one_text=difference.kind != "cross",
     )
+
+
+def _matrix(one: AttentionTokens, rows: tuple[int, ...], columns: tuple[int, ...], kept: int, **words: Any) -> Matrix:
+    """Of the first keys those in sight stand apart; none where they are all there is."""
+    kept, one_text = kept if kept < len(columns) else 0, one.kind != "cross"
+    return Matrix(rows=rows, columns=columns, kept=kept, one_text=one_text, **words)
 
 
 def paired(tokens: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
@@ -315,34 +285,6 @@ def paired(tokens: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
     both = zip(labels(tokens), labels(others), strict=True)
     sides = (zip(one.split(ARROW), other.split(ARROW), strict=True) for one, other in both)
     return tuple(ARROW.join(a if a == b else f"{a}|{b}" for a, b in pairs) for pairs in sides)
-
-
-def _kept(kept: int, columns: tuple[int, ...]) -> int:
-    """Those of the first keys that are in sight; 0 where they are all there is."""
-    return kept if kept < len(columns) else 0
-
-
-def pooled(matrix: Matrix, factor: int) -> Matrix:
-    """Blocks of `factor` × `factor` as the value furthest from 0, under the first label of each; kept keys stay."""
-    if factor == 1:
-        return matrix
-    kept = matrix.kept
-    rows = slice(None, None, factor)
-    columns = [*range(kept), *range(kept, len(matrix.keys), factor)]
-    first = max_pool(matrix.values[:, :kept], factor, 1)
-    values = np.concatenate([first, max_pool(matrix.values[:, kept:], factor, factor)], axis=1)
-    sizes = [" × ".join(map(str, size)) for size in (matrix.values.shape, values.shape)]
-    apart = f"; the first {kept} keys apart" if kept else ""
-    return replace(
-        matrix,
-        note=f"{matrix.note}\n{sizes[0]} drawn as {sizes[1]}: a cell is the furthest from 0 of its block{apart}",
-        values=values,
-        queries=matrix.queries[rows],
-        keys=tuple(matrix.keys[column] for column in columns),
-        rows=matrix.rows[rows],
-        columns=tuple(matrix.columns[column] for column in columns),
-        sums=matrix.sums[rows],
-    )
 
 
 _SIDE = 16
@@ -356,13 +298,9 @@ def attention_overview(record: AttentionRecord, scale: Scale = "all") -> Group:
     """Every head small: layers down, heads across, each at most 16 columns wide."""
     num_layers, num_heads, rows, columns = record.weights.shape
     what, heads = ("every layer", "") if record.names else ("every head", f" × {plural(num_heads, 'head')} (H)")
-    maps = [
-        [
-            (f"L{layer}{f' H{head}' * (not record.names)}", record.visible_weights(layer, head))
-            for head in range(num_heads)
-        ]
-        for layer in range(num_layers)
-    ]
+    every = [[(layer, head) for head in range(num_heads)] for layer in range(num_layers)]
+    name = "L{}" if record.names else "L{} H{}"
+    maps = [[(name.format(*at), record.visible_weights(*at)) for at in row] for row in every]
     maps = [[one for row in maps for one in row]] if record.names else maps  # which are one head a layer
     size = f"{plural(num_layers, 'layer')} (L){heads}; {rows} queries down, {columns} keys across"
     return Group(*heading(f"Attention weights · {KIND_NAMES[record.kind]} · {what}", size), Thumbnails(maps, scale))
@@ -379,7 +317,7 @@ class Thumbnails:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         brush = brush_for(console, WEIGHTS)
         every = [one for row in self.rows for one in row]
-        highest = max(_highest(weights) for _, weights in every)
+        highest = float(np.nanmax([weights for _, weights in every], initial=0.0))
         longest, columns = max(every[0][1].shape), every[0][1].shape[1]
         # The same size on the screen with half blocks (16 × 16) and with shades two columns wide (8 × 8).
         side, cell_width = (_SIDE, 1) if brush.in_color else (_SIDE // 2, 2)
@@ -392,23 +330,20 @@ class Thumbnails:
                 yield Text((" " * _GAP_OF_MAPS).join(fit(name, width) for name, _ in shown), no_wrap=True)
                 drawn = []
                 for _, weights in shown:
-                    small = max_pool(weights, factor, factor).repeat(growth, axis=0).repeat(growth, axis=1)
-                    drawn.append(small_map(small, highest if self.scale == "all" else _highest(weights), brush))
+                    small = heatmap.max_pool(weights, factor, factor).repeat(growth, axis=0).repeat(growth, axis=1)
+                    top = highest if self.scale == "all" else float(np.nanmax(small, initial=0.0))
+                    drawn.append(small_map(small, top, brush))
                 for *parts, last in zip(*drawn, strict=True):
                     for part in parts:
                         yield from Segment.adjust_line_length(part, width + _GAP_OF_MAPS)
                     yield from [*last, Segment.line()]
         is_shared = self.scale == "all"
         yield from dim(f"colours: {'one scale for all maps' if is_shared else 'each map on its own scale'}")
-        yield from scale_bar("0", f"{highest:.2g}" if is_shared else "its largest", brush)
+        yield from heatmap.scale_bar("0", f"{highest:.2g}" if is_shared else "its largest", brush)
         yield from dim(f"  attention weight{f'; a cell shows the largest of {factor} × {factor}' * (factor > 1)}")
 
 
-def small_map(weights: NDArray[np.float32], highest: float, brush: Brush) -> list[Line]:
+def small_map(weights: NDArray[np.float32], highest: float, brush: Brush) -> list[heatmap.Line]:
     """Weights from 0 to `highest` as half blocks, one column each; without colour as shades, two columns wide."""
     grid = levels(weights, 0.0, highest)
-    return half_block_lines(grid, brush) if brush.in_color else whole_cell_lines(grid, brush, 2)
-
-
-def _highest(weights: NDArray[np.float32]) -> float:
-    return float(np.nanmax(weights, initial=0.0))
+    return heatmap.half_block_lines(grid, brush) if brush.in_color else heatmap.whole_cell_lines(grid, brush, 2)

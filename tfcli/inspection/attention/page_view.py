@@ -1,28 +1,26 @@
 """Attention matrices as an SVG of plain rectangles, and a page of all heads: the same bytes always, nothing fetched."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from html import escape
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.console import Group
+from rich.text import Text
 
 from tfcli.draw.colors import NO_VALUE, VIRIDIS, WEIGHTS, hexadecimal, levels, readable_on
 from tfcli.draw.safe import in_room, widest
-from tfcli.draw.svg import filled_page, rectangle, svg_document
+from tfcli.draw.svg import filled_page, picture_svg, rectangle, svg_document
 from tfcli.inspection.attention import AttentionRecord
-from tfcli.inspection.attention.matrix_view import KIND_NAMES, Matrix, head_sums, labels, pooled, sides
+from tfcli.inspection.attention.matrix_view import KIND_NAMES, Matrix, head_sums, labels, sides
 
-_CELL = 34
-_SIGNED_CELL = 48
 _LETTER = 8  # a monospaced letter of 13 px, with room to spare
 _LONGEST = 24
 _MOST_NUMBERS = 48  # columns with a number in every cell
-_MOST_CELLS = 400  # columns of their own; more are pooled
-_MAP_SIDE = 1200  # of a map without numbers
+_COLUMNS = 190  # of the console that shows more of them
 _LINE = 20
 _GAP = 6
 _SCALE_STEPS = 16
@@ -30,108 +28,63 @@ _SCALE_STEPS = 16
 
 def matrices_svg(matrices: Sequence[Matrix], heading: str = "", note: str = "") -> str:
     """An SVG document of matrices under one another, each with its title and its scale: queries down, keys across.
-    Above all of them `heading`, bold, with the lines of `note` under it."""
-    panels = [_Panel(matrix) for matrix in matrices]
-    above = [line for line in (heading, *note.split("\n")) if line]
-    parts = [_line(text, 24 + _LINE * n, bold=n == 0 and bool(heading)) for n, text in enumerate(above)]
-    y = 36 + _LINE * len(above) if above else 24
-    for panel in panels:
-        parts += panel.draw(y)
-        y += panel.height
-    width = max(_LETTER * max(map(len, above), default=0) + 32, *(panel.width for panel in panels))
+    Above all of them `heading`, bold, with the lines of `note` under it. Large ones are as a wide console has them."""
+    if max(len(matrix.keys) for matrix in matrices) > _MOST_NUMBERS:
+        above = [(heading, "bold"), (note, "dim")] if heading else []
+        return picture_svg(Group(*(Text(*words) for words in above), *matrices), _COLUMNS)
+    parts, width = _words(heading, note, 24)
+    y = 36 + _LINE * len(parts) if parts else 24
+    for matrix in matrices:
+        drawn, wide, high = _panel(matrix, y)
+        parts, width, y = parts + drawn, max(width, wide), y + high
     return svg_document(heading or matrices[0].title, width, y, parts, " shape-rendering='crispEdges'")
 
 
-class _Panel:
-    """One matrix: its words, its labels, its cells and its scale, from a `y` on."""
-
-    def __init__(self, matrix: Matrix) -> None:
-        self.cell = _SIGNED_CELL if matrix.signed else _CELL
-        self.numbered = len(matrix.keys) <= _MOST_NUMBERS
-        if not self.numbered:
-            matrix = pooled(matrix, -(-(len(matrix.keys) - matrix.kept) // _MOST_CELLS))
-            self.cell = max(2, _MAP_SIDE // len(matrix.keys))
-        self.matrix = matrix
-        self.words = [line for line in (matrix.title, *matrix.note.split("\n")) if line]
-        self.queries = self._labels(matrix.queries, matrix.rows, 2 * _LONGEST)
-        self.keys = self._labels(matrix.keys, matrix.columns)
-        # Where the cells begin.
-        self.left = 16 + _LETTER * max(widest(self.queries), 4)
-        self.top = _LINE * len(self.words) + round(_LETTER * 0.8 * max(widest(self.keys), 4)) + 8
-        self.height = self.top + self.cell * len(self.queries) + 56
-        self.legend = matrix.meaning
-        if np.isnan(matrix.values).any():
-            self.legend += f"; {'a dot' if self.numbered else 'white'}: {matrix.empty}"
-        slant = round(_LETTER * 0.6 * widest(self.keys[-1:]))
-        words = _LETTER * max(map(len, self.words), default=0) + 32
-        scale = self.left + 10 * _SCALE_STEPS + _LETTER * (len(self.legend) + 16)
-        self.width = max(self._x(len(self.keys)) + slant + 16, words, scale)
-
-    def draw(self, y: int) -> Iterator[str]:
-        for number, words in enumerate(self.words):
-            yield _line(words, y + _LINE * number, bold=number == 0 and bool(self.matrix.title))
-        step = max(1, -(-14 // self.cell))
-        for column in range(0, len(self.keys), step):
-            x = self._x(column) + self.cell // 2 + 3
-            label = escape(self.keys[column])
-            yield f"<text transform='translate({x} {y + self.top - 8}) rotate(-50)'>{label}</text>"
-        for row in range(0, len(self.queries), step):
-            middle = y + self.top + self.cell * row + self.cell // 2 + 5
-            yield f"<text x='{self.left - 8}' y='{middle}' text-anchor='end'>{escape(self.queries[row])}</text>"
-        grid = levels(self.matrix.values, *self.matrix.scale).tolist()
-        for row, row_levels in enumerate(grid):
-            yield from self._row(row, row_levels, y + self.top + self.cell * row)
-        yield from self._scale(y + self.top + self.cell * len(self.queries) + 14)
-
-    def _row(self, row: int, row_levels: list[int], y: int) -> Iterator[str]:
-        if not self.numbered:
-            yield from self._run(row_levels, y)
-            return
-        half = self.cell // 2
-        for column, level in enumerate(row_levels):
-            x = self._x(column)
-            if level == NO_VALUE:
-                yield f"<circle cx='{x + half}' cy='{y + half}' r='1.5' fill='#aaaaaa'/>"
-                continue
-            color = self.matrix.colormap.table[level]
-            number = self.matrix.text(float(self.matrix.values[row, column]))
-            ink = hexadecimal(readable_on(color))
-            number = f"<text x='{x + half}' y='{y + half + 5}' text-anchor='middle' fill='{ink}'>{number}</text>"
-            yield rectangle(x, y, self.cell, self.cell, color) + number
-
-    def _run(self, row_levels: list[int], y: int) -> Iterator[str]:
-        """Neighbours of one colour as one rectangle; the first keys end theirs."""
-        kept = self.matrix.kept
-        for (level, _), run in groupby(range(len(row_levels)), key=lambda column: (row_levels[column], column >= kept)):
-            first, *rest = run
-            if level != NO_VALUE:
-                color = self.matrix.colormap.table[level]
-                yield rectangle(self._x(first), y, self.cell * (1 + len(rest)), self.cell, color)
-
-    def _scale(self, y: int) -> Iterator[str]:
-        table, first = self.matrix.colormap.table, self.matrix.lowest
-        left = self.left + _LETTER * (len(first) + 1)
-        yield f"<text x='{self.left}' y='{y + 12}'>{first}</text>"
-        for step in range(_SCALE_STEPS):
-            color = table[round(step / (_SCALE_STEPS - 1) * (len(table) - 1))]
-            yield rectangle(left + 10 * step, y, 10, 14, color)
-        note = escape(f"{self.matrix.text(self.matrix.scale[1])}, {self.legend}")
-        yield f"<text x='{left + 8 + 10 * _SCALE_STEPS}' y='{y + 12}'>{note}</text>"
-
-    def _x(self, column: int) -> int:
-        kept = self.matrix.kept
-        return self.left + self.cell * column + (_GAP if kept and column >= kept else 0)
-
-    def _labels(self, labels: tuple[str, ...], positions: tuple[int, ...], longest: int = _LONGEST) -> tuple[str, ...]:
-        short = in_room(labels, longest)
-        if self.numbered and not self.matrix.cropped:
-            return short
-        return tuple(f"{label} {position}" for label, position in zip(short, positions, strict=True))
+def _words(title: str, note: str, y: int) -> tuple[list[str], int]:
+    """A title and the lines under it, and their width."""
+    looks = [(title, "font-size='15' font-weight='bold'"), *((line, "fill='#555555'") for line in note.split("\n"))]
+    there = [(line, look) for line, look in looks if line]
+    parts = [f"<text x='16' y='{y + _LINE * n}' {look}>{escape(line)}</text>" for n, (line, look) in enumerate(there)]
+    return parts, _LETTER * max((len(line) for line, _ in there), default=0) + 32
 
 
-def _line(text: str, y: int, *, bold: bool) -> str:
-    look = "font-size='15' font-weight='bold'" if bold else "fill='#555555'"
-    return f"<text x='16' y='{y}' {look}>{escape(text)}</text>"
+def _panel(matrix: Matrix, y: int) -> tuple[list[str], int, int]:
+    """One matrix from `y` on: its words, its labels, its cells and its scale; its width and its height."""
+    parts, words = _words(matrix.title, matrix.note, y)
+    queries, keys = in_room(matrix.queries, 2 * _LONGEST), in_room(matrix.keys, _LONGEST)
+    if matrix.cropped:
+        sides = ((queries, matrix.rows), (keys, matrix.columns))
+        queries, keys = (tuple(map("{} {}".format, *side)) for side in sides)
+    cell = 48 if matrix.signed else 34
+    half, left = cell // 2, 16 + _LETTER * max(widest(queries), 4)
+    top = y + _LINE * len(parts) + round(_LETTER * 0.8 * max(widest(keys), 4)) + 8
+    bottom = top + cell * len(queries)
+    xs = [left + cell * n + _GAP * (0 < matrix.kept <= n) for n in range(len(keys) + 1)]
+    for x, key in zip(xs, keys, strict=False):
+        parts.append(f"<text transform='translate({x + half + 3} {top - 8}) rotate(-50)'>{escape(key)}</text>")
+    for n, query in enumerate(queries):
+        parts.append(f"<text x='{left - 8}' y='{top + cell * n + half + 5}' text-anchor='end'>{escape(query)}</text>")
+    table = matrix.colormap.table
+    for (row, column), level in np.ndenumerate(levels(matrix.values, *matrix.scale)):
+        x, at = xs[column], top + cell * row
+        if level == NO_VALUE:
+            parts.append(f"<circle cx='{x + half}' cy='{at + half}' r='1.5' fill='#aaaaaa'/>")
+            continue
+        look = f"text-anchor='middle' fill='{hexadecimal(readable_on(table[level]))}'"
+        number = (
+            f"<text x='{x + half}' y='{at + half + 5}' {look}>{matrix.text(float(matrix.values[row, column]))}</text>"
+        )
+        parts.append(rectangle(x, at, cell, cell, table[level]) + number)
+    scale = left + _LETTER * (len(matrix.lowest) + 1)
+    parts.append(f"<text x='{left}' y='{bottom + 26}'>{matrix.lowest}</text>")
+    for n, level in enumerate(np.linspace(0, len(table) - 1, _SCALE_STEPS).round().astype(int).tolist()):
+        parts.append(rectangle(scale + 10 * n, bottom + 14, 10, 14, table[level]))
+    legend = matrix.meaning + f"; a dot: {matrix.empty}" * bool(np.isnan(matrix.values).any())
+    told = escape(f"{matrix.text(matrix.scale[1])}, {legend}")
+    parts.append(f"<text x='{scale + 8 + 10 * _SCALE_STEPS}' y='{bottom + 26}'>{told}</text>")
+    slant = round(_LETTER * 0.6 * widest(keys[-1:]))
+    of_scale = left + 10 * _SCALE_STEPS + _LETTER * (len(legend) + 16)
+    return parts, max(xs[-1] + slant + 16, words, of_scale), bottom + 56 - y
 
 
 # Its style and its script, with `__DATA__` where the weights go, `__HASH__` where the one script that may run is named.

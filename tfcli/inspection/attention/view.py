@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.text import Text
 
 from tfcli.draw import View
@@ -23,43 +23,29 @@ from tfcli.inspection.attention import (
     AttentionPairs,
     AttentionQuery,
     AttentionRecord,
+    matrix_view,
 )
-from tfcli.inspection.attention.matrix_view import (
-    HABITS,
-    KIND_NAMES,
-    Matrix,
-    Scale,
-    Thumbnails,
-    attention_overview,
-    difference_matrix,
-    labels,
-    look_at,
-    placed,
-    scores_matrix,
-    sides,
-    strongest,
-    title,
-    weights_matrix,
-)
+from tfcli.inspection.attention.matrix_view import KIND_NAMES, Matrix, Scale, labels, placed, sides, title
 from tfcli.inspection.attention.page_view import attention_html, matrices_svg
 from tfcli.inspection.predictions.view import candidate_bars
 from tfcli.records.generation import Candidate
 
 
-def attention_view(record: AttentionRecord, kept: int = 0) -> Group:
-    """The weights of the head in focus as numbers while they fit, else as a map; under it what to see."""
-    seen = look_at(record)
-    return Group(weights_matrix(record, kept), *([Text(seen)] if seen else []))
+def attention_view(record: AttentionRecord, kept: int = 0, scale: Scale | None = None) -> Group:
+    """The weights of the head in focus as numbers while they fit, else as a map; under it what to see, and above it,
+    with a `scale`, all heads small where there are several."""
+    seen = matrix_view.look_at(record)
+    parts: list[RenderableType] = [matrix_view.weights_matrix(record, kept), *([Text(seen)] if seen else [])]
+    if scale and record.weights[..., 0, 0].size > 1:
+        parts = [matrix_view.attention_overview(record, scale), Text(""), *parts]
+    return Group(*parts)
 
 
 class AttentionView(View[AttentionRecord]):
     """Of several heads all of them small; and the one in focus."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        if self.record.weights[..., 0, 0].size > 1:
-            yield attention_overview(self.record, "all")
-            yield ""
-        yield attention_view(self.record)
+        yield attention_view(self.record, scale="all")
 
 
 _AROUND = 17  # lines of a screen that a story and the commands behind a picture take
@@ -79,14 +65,11 @@ class AttentionRow:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record = self.record
-        asking, at = labels(record.asking)[self.row], record.rows[self.row]
-        own = placed(labels(record.query_tokens)[self.row], at)
+        asking, own = (placed(side[self.row], record.rows[self.row]) for side in (record.asking, record.query_tokens))
         weights = record.weights[record.focus][self.row]
         seen = np.flatnonzero(~record.hidden(*record.focus)[self.row])
         shown = np.sort(seen[np.argsort(-weights[seen], kind="stable")[: self.most]])
-        yield from heading(
-            title(record), f"where {placed(asking, at)} looks, of {plural(len(seen), 'key')}; all weights sum to 1"
-        )
+        yield from heading(title(record), f"where {asking} looks, of {plural(len(seen), 'key')}; all weights sum to 1")
         names = tuple(shortened(label, _LONGEST) for label in labels(record.key_tokens))
         width = widest(tuple(names[key] for key in shown))
         room = max(4, min(_ROW_BAR, options.max_width - width - 17))
@@ -97,7 +80,7 @@ class AttentionRow:
         if rest := len(seen) - len(shown):
             others = float(weights[seen].sum() - weights[shown].sum())
             yield from dim(f"  {rest} others, the weaker ones: {percent(others)}")
-        if len(record.rows) == 1 and (found := look_at(record)):
+        if len(record.rows) == 1 and (found := matrix_view.look_at(record)):
             yield Text(found)
         if self.predicted:
             yield Text(f"\nPredicted behind {own}", style="bold")
@@ -119,7 +102,7 @@ class AttentionEnding:
             yield table
             return
         words = [at for at, word in zip(record.rows, record.query_words, strict=True) if word.kind == "word"]
-        found = strongest(record) if record.kind == "cross" else None
+        found = matrix_view.strongest(record) if record.kind == "cross" else None
         row = found[0] if found else max(words, default=0)
         yield AttentionRow(record, row=row, most=max(3, room - 3))
 
@@ -130,8 +113,7 @@ class AttentionEdgeList(View[AttentionEdges]):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         one = self.record
         about = f"{len(one.edges)} of {plural(one.possible, 'weight')}; they hold {percent(one.share)} of all weight"
-        if one.masked:
-            about += f"; {plural(one.masked, 'cell')} masked, and not counted"
+        about += f"; {plural(one.masked, 'cell')} masked, and not counted" * bool(one.masked)
         yield from heading(f"Strongest attention weights · {KIND_NAMES[one.kind]} · {one.place}", about)
         table = columns("rlrlrl", "", "query", "", "key", "weight", "")
         longest = min(_LONGEST, max(4, (options.max_width - 40) // 2))
@@ -183,7 +165,7 @@ class AttentionDifferenceView:
     kept: int = 0
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        one, matrix = self.difference, difference_matrix(self.difference, self.kept)
+        one, matrix = self.difference, matrix_view.difference_matrix(self.difference, self.kept)
         yield matrix
         yield Text("")
         table = columns("lrrr", "query at key", "first", "second", "difference")
@@ -219,24 +201,22 @@ def evolution_view(one: AttentionEvolution) -> Group:
     """Maps in order of step on one scale, and under them how sharp the head is at each."""
     count, queries, keys = one.weights.shape
     names = [f"step {exact(step.step)}" for step in one.steps]
+    habits = [f"strongest: {matrix_view.HABITS}"] * (one.kind != "cross")
     visible = np.where(one.mask, one.weights, np.float32(np.nan))
     table = columns("rrrl", "step", "entropy, nats", "strongest", "query at key")
     for step in one.steps:
-        query = placed(labels(one.asking)[step.row], step.row)
-        edge = Text(
-            f"{query} at {placed(labels(one.key_tokens)[step.column], step.column)}" if step.strongest else "none"
-        )
-        table.add_row(exact(step.step), f"{step.entropy:.2f}", weight(step.strongest), edge)
+        edge = f"{placed(one.asking[step.row], step.row)} at {placed(one.key_tokens[step.column], step.column)}"
+        figures = exact(step.step), f"{step.entropy:.2f}", weight(step.strongest)
+        table.add_row(*figures, Text(edge if step.strongest else "none"))
     return Group(
         *heading(
             f"Attention weights by step · {KIND_NAMES[one.kind]} · layer {one.layer}, head {one.head}",
             f"{count} checkpoints; {queries} queries down, {keys} keys across; {sides(one)}",
         ),
-        Thumbnails([list(zip(names, visible, strict=True))]),
+        matrix_view.Thumbnails([list(zip(names, visible, strict=True))]),
         Text(""),
         table,
-        *dim("entropy = −Σ w ln w of a row, the mean over rows: 0 nats looks at one key alone"),
-        *dim(*[f"strongest: {HABITS}"] * (one.kind != "cross")),
+        *dim("entropy = −Σ w ln w of a row, the mean over rows: 0 nats looks at one key alone", *habits),
     )
 
 
@@ -250,9 +230,6 @@ def evolution_table(evolution: AttentionEvolution) -> CsvTable:
     return CsvTable(["kind", "layer", "head", "step", "query", "key", "query_token", "key_token", "weight"], rows)
 
 
-SOFTMAX = "weights = softmax of each row's scores, masked cells left out"
-
-
 @dataclass(frozen=True)
 class AttentionScores:
     """Scores, what positions added to them where they did, and weights, one under the other."""
@@ -261,24 +238,22 @@ class AttentionScores:
     kept: int = 0
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield from heading(*self._about)
-        yield from self._matrices()
+        matrices, name, about = self._parts()
+        yield from heading(name, about)
+        yield from matrices
 
     def svg(self) -> str:
         """The same as an SVG document."""
-        return matrices_svg(self._matrices(), *self._about)
+        return matrices_svg(*self._parts())
 
-    @property
-    def _about(self) -> tuple[str, str]:
-        """What is shown, the two formulas, and which side is which."""
-        record = self.record
-        return title(record, "scores and weights"), f"{record.formula}\n{SOFTMAX}\n{sides(record)}"
-
-    def _matrices(self) -> list[Matrix]:
+    def _parts(self) -> tuple[list[Matrix], str, str]:
+        """The matrices, and what is above them: what is shown, the two formulas, and which side is which."""
         record, kept = self.record, self.kept
+        softmax = "weights = softmax of each row's scores, masked cells left out"
         every = (("Scores", "score", record.scores), ("of which position bias", "position bias", record.bias))
-        found = [scores_matrix(record, kept, values, *words) for *words, values in every if values is not None]
-        return [*found, replace(weights_matrix(record, kept), title="Weights", note="")]
+        matrices = [matrix_view.scores_matrix(record, kept, one, *words) for *words, one in every if one is not None]
+        matrices.append(replace(matrix_view.weights_matrix(record, kept), title="Weights", note=""))
+        return matrices, title(record, "scores and weights"), f"{record.formula}\n{softmax}\n{sides(record)}"
 
 
 def attention_table(records: Sequence[AttentionRecord], first: tuple[int, int] = (0, 0)) -> CsvTable:
@@ -334,10 +309,7 @@ class AttentionForms:
             return AttentionRow(drawn, found.predicted)
         if found.scores:
             return AttentionScores(drawn, kept)
-        table = attention_view(drawn, kept)
-        if found.layer is None and found.head is None and drawn.weights[..., 0, 0].size > 1:
-            return Group(attention_overview(drawn, self.scale), Text(""), table)
-        return table
+        return attention_view(drawn, kept, self.scale if found.layer is None and found.head is None else None)
 
     def json(self) -> Any:
         """As JSON values."""
@@ -357,13 +329,13 @@ class AttentionForms:
         """The picture as a file."""
         found, view = self.found, self.view()
         if isinstance(found, AttentionDifference):
-            return matrices_svg([difference_matrix(found, self.kept)])
+            return matrices_svg([matrix_view.difference_matrix(found, self.kept)])
         if isinstance(view, AttentionScores):
             return view.svg()
         if not isinstance(found, AttentionHeads):
             return picture_svg(view)
         kept = 0 if isinstance(found, AttentionQuery) else self.kept
-        return matrices_svg([weights_matrix(found.records[-1], kept)])
+        return matrices_svg([matrix_view.weights_matrix(found.records[-1], kept)])
 
     def html(self) -> str:
         """The page: of all heads, where there are not too many numbers."""

@@ -9,6 +9,7 @@ Shape legend: B sequences, T tokens, D model, L layers.
 import copy
 import math
 from dataclasses import fields, replace
+from itertools import product
 from typing import Any, Literal
 
 import numpy as np
@@ -47,7 +48,7 @@ def initial_gradients(section: ModelSection, seed: int = 0) -> GradientsRecord:
     _require_gradients(section)
     draw, length = np.random.default_rng(seed), min(_LONGEST, section.max_seq_len)
     batch = synthetic_batch(section, _SEQUENCES, length, draw, mask_probability=1 / _MASK_EVERY)
-    return _record(section, batch, _all_initial(section, seed, batch), text=False)
+    return _record(section, seed, batch)
 
 
 def run_gradients(run: LoadedRun, inputs: Inputs, seed: int = 0) -> GradientsRecord:
@@ -56,14 +57,12 @@ def run_gradients(run: LoadedRun, inputs: Inputs, seed: int = 0) -> GradientsRec
     section = run.config.model
     _require_gradients(section)
     batch = _batch_of(inputs, run.config.roles)
-    own = _profile(run.model, batch, section.norm_placement, trained=True)
-    return _record(section, batch, [own, *_all_initial(section, seed, batch)], text=True)
+    return _record(section, seed, batch, _profile(run.model, batch, section.norm_placement, trained=True))
 
 
-def _all_initial(section: ModelSection, seed: int, batch: Batch) -> list[GradientProfile]:
-    kinds = [(residuals, placement) for residuals in (True, False) for placement in _PLACEMENTS]
-    profiles = []
-    for residuals, placement in (*kinds, (False, None)):
+def _record(section: ModelSection, seed: int, batch: Batch, *of_text: GradientProfile) -> GradientsRecord:
+    profiles, shape = [*of_text], (section.architecture, section.initialization, section.d_model)
+    for residuals, placement in (*product((True, False), _PLACEMENTS), (False, None)):
         parallel = section.parallel_residual and residuals and placement == "pre"
         form = replace(section, norm_placement=placement or "post", parallel_residual=parallel, residuals=residuals)
         model = build_model(form, seed)
@@ -71,7 +70,7 @@ def _all_initial(section: ModelSection, seed: int, batch: Batch) -> list[Gradien
             for residual in (one for one in layer.children() if isinstance(one, Residual)):
                 residual.norm = nn.Identity()
         profiles.append(_profile(model, batch, placement))
-    return profiles
+    return GradientsRecord(*shape, len(batch.input_ids), batch.target_tokens, bool(of_text), tuple(profiles))
 
 
 _Ends = dict[nn.Module, tuple[Tensor, Tensor]]
@@ -148,18 +147,6 @@ def _compared(side: Any, first: list[dict[str, Tensor]], second: list[dict[str, 
 def _known(one: Tensor, again: Tensor) -> float:
     norm = float(one.norm())
     return norm if float((one - again).norm()) < _AGREED * norm else math.nan
-
-
-def _record(section: ModelSection, batch: Batch, profiles: list[GradientProfile], *, text: bool) -> GradientsRecord:
-    return GradientsRecord(
-        architecture=section.architecture,
-        initialization=section.initialization,
-        d_model=section.d_model,
-        sequences=len(batch.input_ids),
-        labels=batch.target_tokens,
-        text=text,
-        profiles=tuple(profiles),
-    )
 
 
 def _require_gradients(section: ModelSection) -> None:

@@ -51,11 +51,10 @@ class GradientsView(View[GradientsRecord]):
 def gradients_table(record: GradientsRecord) -> CsvTable:
     """A row for each variant, stack and layer; empty where a value is below rounding."""
     rows = [
-        [profile.name, stack.side, layer, *(None if np.isnan(one[layer]) else float(one[layer]) for one in columns)]
+        [profile.name, stack.side, layer, *(None if math.isnan(value) else float(value) for value in values)]
         for profile in record.profiles
         for stack in profile.stacks
-        for columns in ((stack.parameters, stack.inputs, stack.apart),)
-        for layer in range(len(stack.parameters))
+        for layer, values in enumerate(zip(stack.parameters, stack.inputs, stack.apart, strict=True))
     ]
     return CsvTable(("variant", "stack", "layer", "parameters", "input", "apart"), rows)
 

@@ -1,7 +1,7 @@
 """Softmax saturation as a table and curves: the scores' variance and the softmax over them, unscaled and scaled."""
 
 import math
-from dataclasses import fields
+from dataclasses import astuple, fields
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table as RichTable
@@ -43,9 +43,7 @@ class ScalingView(View[ScalingRecord]):
 def scaling_table(record: ScalingRecord) -> CsvTable:
     """A row for each D_k."""
     columns = [f"{side}_{name}" for side in ("unscaled", "scaled") for name in _STATES]
-    rows = [
-        [*list(vars(row).values())[:4], *vars(row.unscaled).values(), *vars(row.scaled).values()] for row in record.rows
-    ]
+    rows = ([*numbers, *unscaled, *scaled] for *numbers, unscaled, scaled in map(astuple, record.rows))
     return CsvTable(("d_k", "variance", "standard_error", "scaled_variance", *columns), rows)
 
 
