@@ -1,10 +1,12 @@
 """The explorer, driven by keys and the mouse."""
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from textual.pilot import Pilot
 
 from tests.draw.test_pooling_and_colors import contrast
@@ -13,8 +15,9 @@ from tfcli.errors import UsageError
 from tfcli.explorer.app import Explorer
 from tfcli.explorer.map import AttentionMap
 from tfcli.explorer.panels import KEYS
-from tfcli.explorer.scene import CURSOR, ReadText
+from tfcli.explorer.scene import CURSOR, ReadText, TextReader
 from tfcli.inspection.heads import Head
+from tfcli.runs.load import load_run
 
 
 def test_every_key_has_an_action():
@@ -286,3 +289,30 @@ def test_the_small_maps_are_on_their_own_scales_or_on_one():
     assert "own scales" in own and "one scale" not in own
     assert "one scale" in one and "own scales" not in one
     assert own.count("█") > one.count("█"), "on its own scale every head has a darkest cell"
+
+
+def test_a_head_is_cut_out_under_the_cursor(trained: Callable[[str], Path]):
+    """What the model predicts at the cursor's query without the head, by a pass with a hook of its own; of words, too;
+    a mean of heads is none."""
+    run = load_run(trained("decoder"))
+    reading = TextReader(run).read("Tom swam")
+    app = explorer(reading)
+    view = app.view
+    attention = run.model.transformer_layers[view.place.layer].attention
+    own = slice(view.place.head * attention.head_dim, (view.place.head + 1) * attention.head_dim)
+
+    def silence(_: object, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        mixed = inputs[0].clone()
+        mixed[..., own] = 0.0
+        return (mixed,)
+
+    ids = torch.tensor([run.config.roles.prompt(run.tokenizer.encode("Tom swam"))])
+    with torch.inference_mode():
+        before = run.model(ids)[0, view.row].softmax(-1)
+        with attention.output.register_forward_pre_hook(silence):
+            after = run.model(ids)[0, view.row].softmax(-1)
+    best = int(before.argmax())
+    shares = f"{before[best]:.3f} → {after[best]:.3f}"
+    for shown in watch(app, ["c"], ["p", "c"]):
+        assert f"Without decoder head {view.place.layer}.{view.place.head}: p(" in shown and shares in shown
+    assert "Choose one head first" in play(app, "r", "c")

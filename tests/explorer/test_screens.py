@@ -78,7 +78,7 @@ LARGE = """\
 query  <s>  The  cat  sleeps
 keys   O  gato  dorme  </s>
 $ tfcli inspect attention runs/tiny-1 'O gato dorme' --layer 1 --head 2 --kind cross
-? help  q quit  ← ↑ ↓ → cursor  h l head  k j layer  t kind  w scores  r mean  p words  s scale  b light  d difference  o order  z zoom
+? help  q quit  ← ↑ ↓ → cursor  h l head  k j layer  t kind  w scores  r mean  p words  s scale  b light  d difference  c cut  o order
 """
 
 

@@ -104,6 +104,16 @@ class Explorer(App[str]):
         if view.marked == view.place:
             self._panels.say("Marked. Choose another head and press d again to see the difference from this one.")
 
+    def action_cut(self) -> None:
+        view, reading = self.view, self.scene.reading
+        row = reading.reworded(replace(view, words=False)).row if view.words else view.row
+        try:
+            said = reading.without(view.place.kind, (view.place.layer, view.place.head), row)
+        except TfcliError as error:
+            self._panels.say(str(error), is_error=True)
+        else:
+            self._panels.say(said if view.combined == "head" else "Choose one head first: h and l go to one.")
+
     def action_ask(self, purpose: Purpose) -> None:
         reading, place = self.scene.reading, self.view.place
         if purpose == "target" and "cross" not in reading.kinds():

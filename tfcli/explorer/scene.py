@@ -1,8 +1,9 @@
 """What the explorer computes for a text, and the files that it writes of it."""
 
 import shlex
-from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from tfcli.draw.svg import captioned
 from tfcli.errors import TfcliError, UsageError
 from tfcli.explorer.state import View
 from tfcli.files import packaged
+from tfcli.inspection.ablation.compute import without_head
 from tfcli.inspection.attention import AttentionDifference, AttentionHeads, AttentionKind, AttentionRecord
 from tfcli.inspection.attention.choice import AttentionChoice
 from tfcli.inspection.attention.compute import attention_record, chosen_attention
@@ -46,12 +48,14 @@ FIRST_TEXTS: dict[str, str] = SAID["first_texts"]
 @dataclass(frozen=True)
 class ReadText:
     """A text, its target where one was given, a record for every kind of attention that the model has, and statistics
-    of every head on this text, none for a text of one token."""
+    of every head on this text, none for a text of one token. `without` says what is predicted at a query without a
+    head of a kind."""
 
     text: str
     target: str | None
     records: tuple[AttentionRecord, ...]
     statistics: tuple[HeadStatistics, ...]
+    without: Callable[[AttentionKind, tuple[int, int], int], str] = field(default=lambda *_: "", compare=False)
 
     def record(self, kind: AttentionKind, *, words: bool = False) -> AttentionRecord:
         [found] = [record for record in (self._in_words if words else self.records) if record.kind == kind]
@@ -123,7 +127,7 @@ class TextReader:
         is_measurable = all(len(record.key_tokens) > 1 and len(record.query_tokens) > 1 for record in records)
         alone = Material("the text", (inputs,), False, {})
         statistics = heads_on(run, kinds, alone, lambda _: passed, self._copies) if is_measurable else ()
-        return ReadText(text, target, records, statistics)
+        return ReadText(text, target, records, statistics, partial(without_head, run, passed))
 
 
 Map = NDArray[np.float32]
