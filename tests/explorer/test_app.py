@@ -315,4 +315,4 @@ def test_a_head_is_cut_out_under_the_cursor(trained: Callable[[str], Path]):
     shares = f"{before[best]:.3f} → {after[best]:.3f}"
     for shown in watch(app, ["c"], ["p", "c"]):
         assert f"Without decoder head {view.place.layer}.{view.place.head}: p(" in shown and shares in shown
-    assert "Choose one head first" in play(app, "r", "c")
+    assert "Choose one head first" in play(explorer(reading), "r", "c")
