@@ -255,6 +255,8 @@ def test_attention_finds_the_words_and_the_state_alone_does_not():
     kept = gradient[-4:].mean(0) / gradient[:4].mean(0)
     assert kept[0] < 0.4 < 0.6 < kept[1:].min()
     for looked in (one["alignment"] for one in models[1:]):
-        weights = dict(zip(looked["next_tokens"], looked["weights"][looked["focus"][0]][looked["focus"][1]], strict=True))
+        weights = dict(
+            zip(looked["next_tokens"], looked["weights"][looked["focus"][0]][looked["focus"][1]], strict=True)
+        )
         for word, source in (("Rio", ("Rio", "ao")), ("December", ("Dezembro",))):
             assert looked["key_tokens"][int(np.argmax(weights[word]))] in source

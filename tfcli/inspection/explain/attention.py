@@ -119,7 +119,7 @@ def explain_attention(
         steps = [entrance(subject, n)]
         if not subject.is_plain:
             steps.append(projections(subject, n, head))
-        if name == "encoder" and subject.has_projections:
+        if name == "encoder" and subject.has_projections and subject.attention.num_heads > 1:
             steps.append(two_maps(subject, n, head))
         steps += scoring(subject, n, head, heads)
         if with_cosines:

@@ -20,11 +20,12 @@ def two_maps(subject: Subject, n: Notation, head: int) -> Step:
     common = nn.init.orthogonal_(torch.empty_like(whole), generator=torch.Generator().manual_seed(0))
     own = torch.linalg.pinv(common) @ whole
     name, in_turn, is_full = n.symbol("w_query"), x @ common @ own, size >= len(whole)
+    own_name = n.symbol("w_query", head).removeprefix(f"{name} ")
     matrices = (
         n.matrix(name, common, numbered(len(whole)), columns, ("model", "head")),
         n.vectors("query", x @ common, subject.query_tokens, tokens),
-        n.matrix(n.symbol("w_query", head).removeprefix(f"{name} "), own, columns, columns, ("head", "head")),
-        n.matrix("query", in_turn, subject.query_tokens, columns, tokens, head=head),
+        n.matrix(own_name, own, columns, columns, ("head", "head")),
+        n.matrix(f"{n.symbol('query')} {own_name}", in_turn, subject.query_tokens, columns, tokens),
     )
     apart, missed = (float((one - in_turn).abs().max()) for one in (x @ (common @ own), x @ whole))
     measures = (

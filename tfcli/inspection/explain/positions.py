@@ -89,7 +89,7 @@ class Embedded:
     remark: str = ""
 
 
-_WORKED = 16
+_SINE, _WORKED = "Sine in even dimensions, cosine in odd ones", 16
 """Numbers up to which all are worked out."""
 
 
@@ -106,8 +106,7 @@ def explain_positions(
         added = sinusoidal_encoding(len(tokens), size, base).to(vectors)
     steps = (
         _wavelengths(n, size, base),
-        _angles(n, rows, size, base),
-        _table(n, name, table, base),
+        *_table(n, table, base, "" if rows == len(tokens) else f" of {rows} positions"),
         _joined(n, tokens, vectors, added, embedded.remark),
         _concatenated(n, tokens, vectors, base),
         _into_queries_and_keys(n, vectors, added),
@@ -133,22 +132,18 @@ def _wavelengths(n: Notation, size: int, base: float) -> Step:
     )
 
 
-def _angles(n: Notation, rows: int, size: int, base: float) -> Step:
-    even = torch.arange(size) // 2 * 2
-    matrix = n.vectors("angles", torch.arange(rows)[:, None] / base ** (even.double() / size), numbered(rows))
-    note = "Both dimensions of a pair have the same angle."
-    return Step("Angles: position times speed", "n ω_j", (matrix,), note=note)
-
-
-def _table(n: Notation, name: NotationName, table: Tensor, base: float) -> Step:
+def _table(n: Notation, table: Tensor, base: float, other: str) -> tuple[Step, Step]:
+    """The angles, and sine and cosine of each; `other` is what tells a table from that of the text."""
     rows, size = table.shape
+    name, axes, even = n.symbol("positions") + other, (str(rows) if other else "tokens", "model"), torch.arange(size)
+    angles = torch.arange(rows)[:, None] / base ** ((even // 2 * 2).double() / size)
     shown = np.ndindex(rows, size) if rows * size <= _WORKED else ((min(1, rows - 1), i) for i in range(min(size, 4)))
-    lines = "\n".join(worked(name, row, i, size, base) for row, i in shown)
-    return Step(
-        "Sine in even dimensions, cosine in odd ones",
-        f"{n.symbol('positions')}: the sine or the cosine of each angle",
-        (n.vectors("positions", table, numbered(rows)),),
-        note=lines,
+    lines = "\n".join(worked(n.name, row, i, size, base) for row, i in shown)
+    both, matrices = "Both dimensions of a pair have the same angle.", {"angles": angles, name: table}
+    first, second = (n.vectors(one, values, numbered(rows), axes) for one, values in matrices.items())
+    return (
+        Step("Angles: position times speed", "n ω_j", (first,), note=both),
+        Step(_SINE, f"{name}: the sine or the cosine of each angle", (second,), note=lines),
     )
 
 

@@ -172,4 +172,6 @@ def _alignment(model: Transformer, tokenizer: Tokenizer, source: list[int]) -> A
     if not (looked := seen.get("cross")):
         return None
     weights = frozen(torch.stack([one[0] for one in looked]).numpy(), np.float32)
-    return focused(AttentionRecord("cross", words[:-1], tuple(tokenizer.labels(source)), weights, next_tokens=words[1:]))
+    return focused(
+        AttentionRecord("cross", words[:-1], tuple(tokenizer.labels(source)), weights, next_tokens=words[1:])
+    )
