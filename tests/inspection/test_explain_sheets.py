@@ -205,6 +205,15 @@ def test_formulas_in_latex(written: str, latex: str) -> None:
     assert in_math(written) == latex
 
 
+def test_a_document_has_the_code_and_no_heading_without_anything() -> None:
+    subject = toy(d_model=4, heads=2)
+    page = explain_attention(subject)
+    steps = (*flow(subject, page, 0), *page.steps[:1], listing(subject))
+    document = explanation_latex(Explanation("", "", "bishop", steps))
+    assert re.findall(r"subsection\*\{(\d)", document) == ["3", "4"]
+    assert f"\n\\begin{{verbatim}}\n{steps[-1].lines}\n\\end{{verbatim}}\n" in document
+
+
 def test_sentences_in_latex() -> None:
     assert in_text("50 % of d_model, −∞") == r"50 $\%$ of d$\_$model, $-$$\infty $"
 

@@ -351,11 +351,14 @@ _LATEX: dict[str, Any] = tomllib.loads((files(__package__) / "latex.toml").read_
 
 
 def explanation_latex(explanation: Explanation) -> str:
-    """A LaTeX document, with amsmath alone: a formula and its matrices a step."""
+    """A LaTeX document, with amsmath alone: a formula and its matrices a step, a listing as it is, no drawings."""
     text = ""
     for number, step in enumerate(explanation.steps, start=1):
-        text += f"\\subsection*{{{number} {in_text(step.title)}}}\n"
-        text += "".join(f"\\[ {line} \\]\n" for line in (in_math(step.formula), *map(_in_latex, step.matrices)) if line)
+        body = "".join(f"\\[ {line} \\]\n" for line in (in_math(step.formula), *map(_in_latex, step.matrices)) if line)
+        if step.lines and step.lines.isascii():
+            body += f"\\begin{{verbatim}}\n{step.lines}\n\\end{{verbatim}}\n"
+        if body:
+            text += f"\\subsection*{{{number} {in_text(step.title)}}}\n{body}"
     title, about = in_text(explanation.title), in_text(explanation.subtitle)
     return str(_LATEX["document"]).format(title=title, about=about, steps=text)
 
