@@ -29,7 +29,7 @@ def flow(subject: Subject, explanation: Explanation, head: int) -> tuple[Step, .
     about = {"head": str(head + 1), "last": str(total)}
     for quantity in n.names:
         source = _PIECES["plain"].get(quantity, quantity) if subject.is_plain else quantity
-        for name in (n.symbol(source), n.symbol(source, head if total > 1 else None)):
+        for name in (n.symbol(source), n.symbol(source, head)):
             if size := sizes.get(name):
                 about |= {quantity: name, f"{quantity}_size": size, f"{quantity}_sized": f"{name}  {size}"}
     lines = [about.get("raw_sized", n.scores["additive"])]

@@ -124,12 +124,8 @@ def _wavelengths(n: Notation, size: int, base: float) -> Step:
         step = base ** (-2 * pair / size)
         both = f"dimensions {2 * pair} and {2 * pair + 1}" if 2 * pair + 1 < size else f"dimension {2 * pair} alone"
         measures.append(Measure(f"pair {pair}", step, f"radians a position: {both}, {2 * math.pi / step:,.4g} a turn"))
-    return Step(
-        "Every pair of dimensions turns at its own speed",
-        f"ω_j = 1 / L^(2j/{n.axes['model']}), pair j",
-        (),
-        tuple(measures),
-    )
+    formula = f"ω_j = 1 / L^(2j/{n.axes['model']}), pair j"
+    return Step("Every pair of dimensions turns at its own speed", formula, measures=tuple(measures))
 
 
 def _table(n: Notation, table: Tensor, base: float, other: str) -> tuple[Step, Step]:
@@ -149,13 +145,10 @@ def _table(n: Notation, table: Tensor, base: float, other: str) -> tuple[Step, S
 
 def _joined(n: Notation, tokens: Sequence[str], embedded: Tensor, added: Tensor, remark: str) -> Step:
     sums = {"embedded": embedded, "positions": added, "input": embedded + added}
-    return Step(
-        "Added to the embeddings",
-        f"{n.symbol('input')} = {n.symbol('embedded')} + {n.symbol('positions')}",
-        tuple(n.vectors(name, values, tokens) for name, values in sums.items()),
-        note=remark
-        or f"{n.symbol('embedded')}: each word's vector, a row of {n.symbol('table')}, here drawn at random.",
-    )
+    x, p, table = map(n.symbol, ("embedded", "positions", "table"))
+    note = remark or f"{x}: each word's vector, a row of {table}, here drawn at random."
+    matrices = tuple(n.vectors(name, values, tokens) for name, values in sums.items())
+    return Step("Added to the embeddings", f"{n.symbol('input')} = {x} + {p}", matrices, note=note)
 
 
 def _concatenated(n: Notation, tokens: Sequence[str], embedded: Tensor, base: float) -> Step:
@@ -163,13 +156,10 @@ def _concatenated(n: Notation, tokens: Sequence[str], embedded: Tensor, base: fl
     part, x, p, own = max(2, size // 4), n.symbol("embedded"), f"{n.symbol('positions')}′", f"{model}′"
     positions = sinusoidal_encoding(len(tokens), part, base).to(embedded)
     both = n.vectors(f"[{x} ; {p}]", torch.cat((embedded, positions), dim=1), tokens, ("tokens", f"({model} + {own})"))
-    return Step(
-        "Or concatenated",
-        f"[{x} ; {p}]: {p} is the same function for {own} = {part} dimensions of its own, beside {model} = {size}",
-        (n.vectors(p, positions, tokens, ("tokens", own)), both),
-        note=f"No number holds both a token and a position; a matrix behind it meets {model} + {own} numbers.\n"
-        f"model.position_merge = 'concat' takes {own} from d_model, so that later matrices keep their size.",
-    )
+    matrices = n.vectors(p, positions, tokens, ("tokens", own)), both
+    told = f"{p} is the same function for {own} = {part} dimensions of its own, beside {model} = {size}"
+    note = lectures()["notes"]["concatenated"].format(model=model, own=own)
+    return Step("Or concatenated", f"[{x} ; {p}]: {told}", matrices, note=note)
 
 
 def _into_queries_and_keys(n: Notation, embedded: Tensor, added: Tensor) -> Step:
@@ -184,26 +174,21 @@ def _into_queries_and_keys(n: Notation, embedded: Tensor, added: Tensor) -> Step
 
     x, p, query, key, values = (n.symbol(name) for name in ("embedded", "positions", "query", "key", "value"))
     shape = " × ".join(str(size) for size in embedded.shape[:: -1 if n.columns_are_tokens else 1])
-    note = "What is mixed is then free of positions; which tokens are mixed is not "
-    note += "(model.position_merge = 'query_key')."
+    notes = lectures()["notes"]
     moved, both = added.roll(1, dims=0), value(embedded + added)  # every token takes the place of the one before it
     told = f"change of {values} when the positions of the tokens change"
     apart = f"the same: {values} is projected from {x}, without {p}"
     behind = f"difference in {values} of adding {p} there and before it"
-    measures = [
-        _largest("added to all", value(embedded + moved) - both, told),
-        _largest("queries and keys alone", value(embedded, moved) - value(embedded, added), apart),
-        _largest("after the projection", value(embedded) + added - both, behind),
-    ]
-    if len(embedded) < 2:
-        measures = measures[2:]
-        note += f"\nChanges of {values} with the places of tokens take two tokens at least: this text has one."
+    differences = (
+        ("added to all", value(embedded + moved) - both, told),
+        ("queries and keys alone", value(embedded, moved) - value(embedded, added), apart),
+        ("after the projection", value(embedded) + added - both, behind),
+    )
+    measures = tuple(Measure(name, float(change.abs().max()), about) for name, change, about in differences)
+    note, is_one = notes["in_queries"], len(embedded) < 2
+    note += notes["one_token"].format(v=values) if is_one else ""
     formula = f"{query} and {key} from {x} + {p}, {values} from {x}, in every layer; each {shape}"
-    return Step("Or into queries and keys alone", formula, measures=tuple(measures), note=note)
-
-
-def _largest(name: str, x: Tensor, about: str) -> Measure:
-    return Measure(name, float(x.abs().max()), about)
+    return Step("Or into queries and keys alone", formula, measures=measures[2 * is_one :], note=note)
 
 
 def _weights(rows: int, columns: int) -> Tensor:
@@ -233,10 +218,8 @@ def entrance(subject: Subject, n: Notation) -> Step:
             n.vectors("input", subject.passed.last.embedded, tokens),
         )
         holds = "a drawn vector for each" if subject.section.positions == "learned" else "sines and cosines of the"
-        note = (
-            f"A one-hot vector picks its word's vector from {n.symbol('table')}; "
-            f"{n.symbol('positions')} holds {holds} position."
-        )
+        note = f"A one-hot vector picks its word's vector from {n.symbol('table')}; "
+        note += f"{n.symbol('positions')} holds {holds} position."
         return Step("Words and positions", n.formulas["embed"], matrices, note=note)
     read, notes = [n.vectors("input", passed.x, tokens)], []
     if subject.is_cross:

@@ -123,7 +123,7 @@ class Subject:
         for quantity, count, axis in (("query", heads, "head"), ("key", of_keys, "head"), ("value", of_keys, "value")):
             axes[f"joined_{quantity}"] = f"{count}·{bracketed(axes[axis])}"
         axes["joined"] = f"{heads}·{bracketed(axes['value'])}"
-        return replace(n, axes=axes, keys_of="memory" if self.is_cross else "input")
+        return replace(n, axes=axes, keys_of="memory" if self.is_cross else "input", has_heads=attention.num_heads > 1)
 
 
 EXAMPLE = "Lucas will travel"
@@ -281,7 +281,8 @@ _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 @dataclass(frozen=True)
 class Notation:
     """One lecture's way of writing, from the tables of `notations.toml`; `turned` are the quantities that stand
-    transposed, all of them where columns are tokens, and `keys_of` is what keys and values are projected from."""
+    transposed, all of them where columns are tokens, `keys_of` is what keys and values are projected from, and heads
+    have numbers where there are several."""
 
     name: NotationName
     axes: Mapping[str, str]
@@ -292,11 +293,13 @@ class Notation:
     columns_are_tokens: bool
     turned: frozenset[str]
     keys_of: str = "input"
+    has_heads: bool = True
 
     def symbol(self, quantity: str, head: int | None = None) -> str:
         """How a quantity is called, of one head where it has one for each: number 1 is head 0. By its own name where it
         has no symbol."""
-        number, names = "" if head is None else str(head + 1), self.names.get(quantity, quantity).split("|")
+        number = "" if head is None or not self.has_heads else str(head + 1)
+        names = self.names.get(quantity, quantity).split("|")
         sub, sup = number.translate(_SUBSCRIPTS), f"⁽{number.translate(_SUPERSCRIPTS)}⁾" if number else ""
         return names[-1 if number else 0].format(sub=sub, sup=sup)
 
