@@ -41,24 +41,12 @@ def worked(name: NotationName, n: int, i: int, size: int, base: float) -> str:
 
 def slips(size: int, base: float, name: NotationName) -> tuple[str, ...]:
     """What a lecture prints otherwise or leaves open, and what all do, with what follows from it at this size."""
-    undefined = undefined_dimensions(size)
+    undefined, told = undefined_dimensions(size), lectures()["position_slips"]
     listed = ", ".join(map(str, undefined[:8])) + (", …" if len(undefined) > 8 else "")
     missing = f"Read literally, {len(undefined)} of {size} dimensions get no number ({listed}): " if undefined else ""
-    own = {
-        "inf721": "INF721 adds 'if i is even' and 'if i is odd' to formulas of the pair index i. "
-        f"{missing}2i and 2i + 1 say already which is sine and which is cosine.",
-        "bishop": "Bishop does not say where i begins. From 0 neighbours share a wavelength; from 1 the first cosine "
-        "and the last sine stand alone, and no linear map carries n to n + 1: the best one leaves "
-        f"{left_by_turn(size, base, 1):.2g} of |r_n+1|, and {left_by_turn(size, base):.0e} where i begins at 0.",
-        "udl": "UDL's formula adds Π to V, K and Q, after the projections; its sentence adds it to X, before them.",
-    }
-    odd = f": here dimension {size - 1}." if size % 2 else "."
-    return (
-        *[sentence for whose, sentence in own.items() if whose == name],
-        "Which letter is the position: n, t, and i in the encoder notes; i is the dimension in Bishop, the pair in "
-        "INF721 and the token in CS224n.",
-        f"None says that D is even. An odd one ends on a sine whose cosine is missing, and no rotation carries it{odd}",
-    )
+    left = [left_by_turn(size, base, first) for first in (0, 1) if name == "bishop"]
+    own = [told[name].format(missing=missing, left=left)] if name in told else []
+    return *own, told["letters"], told["odd"] + (f": here dimension {size - 1}." if size % 2 else ".")
 
 
 def undefined_dimensions(size: int) -> list[int]:
@@ -101,12 +89,15 @@ def explain_positions(
     or `length` rows."""
     n, tokens, vectors = notation(name), embedded.tokens, embedded.vectors
     size, rows = vectors.shape[1], len(tokens) if length is None else length
-    table, added = sinusoidal_encoding(rows, size, base), embedded.added
-    if added is None:
-        added = sinusoidal_encoding(len(tokens), size, base).to(vectors)
+    table, like_text = sinusoidal_encoding(rows, size, base), sinusoidal_encoding(len(tokens), size, base).to(vectors)
+    added, other = like_text if embedded.added is None else embedded.added, ""
+    if rows != len(tokens):
+        other = f" of {rows} positions"
+    elif not torch.allclose(added, like_text, atol=1e-5):
+        other = " by the formula"
     steps = (
         _wavelengths(n, size, base),
-        *_table(n, table, base, "" if rows == len(tokens) else f" of {rows} positions"),
+        *_table(n, table, base, other),
         _joined(n, tokens, vectors, added, embedded.remark),
         _concatenated(n, tokens, vectors, base),
         _into_queries_and_keys(n, vectors, added),

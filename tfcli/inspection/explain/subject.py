@@ -91,11 +91,11 @@ class Subject:
         """Refuse, by a `UsageError`, a layer whose sublayers read the same vectors, or have no residuals."""
         require_residuals(self.section)
         if self.section.parallel_residual:
-            raise UsageError(
+            problem = (
                 "With model.parallel_residual = true attention and feed-forward stand side by side, and this picture "
-                "has them one after the other",
-                "see `tfcli explain attention`, or name another run",
             )
+            problem += "has them one after the other"
+            raise UsageError(problem, "see `tfcli explain attention`, or name another run")
 
     @property
     def pairs(self) -> Axes:
@@ -126,12 +126,9 @@ class Subject:
         return replace(n, axes=axes, keys_of="memory" if self.is_cross else "input", has_heads=attention.num_heads > 1)
 
 
-EXAMPLE = "Lucas will travel"
-"""INF721's own, with d_model = 9 and three heads."""
+EXAMPLE = "Lucas will travel"  # INF721's own, with d_model = 9 and three heads
 MOST_WORDS = 64
 _SPREAD = 2.0  # of the weights, times √D: scores then differ enough for a softmax that prefers something
-
-
 TOY: Mapping[str, Any] = {
     "architecture": "encoder",
     "d_model": 9,
@@ -166,12 +163,10 @@ def toy(
         init_std=_SPREAD / model**0.5,
         **{_KEYS.get(name, name): value for name, value in sizes.items()},
     )
-    kind, own = (
-        "small whole numbers as" if integers else "random",
-        {"head_dim": section.head_dim, "value_dim": value_dim},
-    )
-    shape = [f"d_model {model}", f"heads {heads}", *(f"{name} {size}" for name, size in own.items() if size)]
-    label = f"a toy {section.architecture} with {kind} weights of seed {seed}: {', '.join(shape)}"
+    kind, own = "small whole numbers as" if integers else "random", {"d_model": model, "heads": heads}
+    own |= {"head_dim": section.head_dim, "value_dim": value_dim}
+    shape = ", ".join(f"{name} {size}" for name, size in own.items() if size)
+    label = f"a toy {section.architecture} with {kind} weights of seed {seed}: {shape}"
     return drawn(section, words, vocabulary, label, seed, value_dim=value_dim, integers=integers)
 
 
