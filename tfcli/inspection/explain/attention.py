@@ -196,7 +196,7 @@ def explain_scores(
     hidden = scaled.masked_fill(~mask, -torch.inf)
     steps = (
         Step("Scores", n.score("dot"), (matrix("raw", scores),)),
-        masking(n, scores, mask, tokens, quantity="masked_raw", formula=raw),
+        masking(n, scores, mask, tokens, raw, quantity="masked_raw"),
         Step("Scaled", scaled_formula, (matrix("masked", hidden),), note=f"{divided(n, d_k)} {notes['divided_mask']}"),
         Step("Weights", n.formulas["weights"].format(scores=logits), tuple(shares), tuple(measures), note),
     )

@@ -42,22 +42,14 @@ def transposed(n: Notation, quantity: str, module: nn.Linear, axes: Axes) -> Mat
 
 
 def of_heads(
-    subject: Subject,
-    n: Notation,
-    quantity: str,
-    values: Tensor,
-    heads: Sequence[int],
-    *,
-    axis: str = "",
-    **options: Any,
+    subject: Subject, n: Notation, quantity: str, values: Tensor, heads: Sequence[int], *, axis: str = "", **how: Any
 ) -> tuple[Matrix, ...]:
     """A matrix for every head, with its number where there are several: of queries and keys, (H, T, S), or vectors of
     queries along an `axis`, (H, T, Dh), whose dimensions are numbered through all heads."""
-    size, axes, matrices = values.shape[2], ("tokens", axis) if axis else subject.pairs, []
-    for head in heads:
-        columns = numbered(size, head * size) if axis else subject.key_tokens
-        matrices.append(n.matrix(quantity, values[head], subject.query_tokens, columns, axes, head=head, **options))
-    return tuple(matrices)
+    size, rows, axes = values.shape[2], subject.query_tokens, ("tokens", axis) if axis else subject.pairs
+    columns = [numbered(size, head * size) if axis else subject.key_tokens for head in heads]
+    of = zip(heads, columns, strict=True)
+    return tuple(n.matrix(quantity, values[head], rows, own, axes, head=head, **how) for head, own in of)
 
 
 def _shares(subject: Subject, n: Notation, head: int) -> list[str]:
@@ -81,9 +73,8 @@ def _note(subject: Subject, n: Notation, head: int) -> str:
         notes.append(f"A bias is added to every row: {biases}.")
     if not section.attention_bias and n.name == "udl":
         notes.append("Here every β is 0 (model.attention_bias = false; a toy draws some with --bias).")
-    if attention.num_kv_heads != attention.num_heads:
-        shared = f"{attention.num_heads} heads of queries share {attention.num_kv_heads} of keys and values"
-        notes.append(f"{shared}, repeated here.")
+    if (kv := attention.num_kv_heads) != attention.num_heads:
+        notes.append(f"{attention.num_heads} heads of queries share {kv} of keys and values, repeated here.")
     if section.query_key_norm:
         notes.append("Queries and keys are normalised a head at a time after the projection.")
     if subject.signal.rotation is not None:
@@ -113,20 +104,14 @@ def scoring(subject: Subject, n: Notation, head: int, heads: Sequence[int]) -> l
 
 
 def masking(
-    n: Notation,
-    scores: Tensor,
-    mask: Tensor,
-    tokens: Sequence[str],
-    *,
-    quantity: str = "masked",
-    formula: str,
-    head: int | None = None,
+    n: Notation, scores: Tensor, mask: Tensor, tokens: Sequence[str], formula: str, quantity: str = "masked", **of: Any
 ) -> Step:
-    """The mask as the lectures add it, 0 or −∞, and the scores with it, a `quantity`. Shape: scores, mask (T, T)."""
+    """The mask as the lectures add it, 0 or −∞, and the scores with it, a `quantity` `of` a head or of none. Shape:
+    scores, mask (T, T)."""
     added = torch.zeros(mask.shape).masked_fill(~mask.cpu(), -torch.inf)
     matrices = (
         n.matrix("mask", added, tokens, tokens, PAIRS, kind="mask"),
-        n.matrix(quantity, scores.cpu() + added, tokens, tokens, PAIRS, head=head),
+        n.matrix(quantity, scores.cpu() + added, tokens, tokens, PAIRS, **of),
     )
     hidden = "future" if torch.equal(mask, torch.ones_like(mask).tril()) else "window"
     return Step("Mask", formula, matrices, note=lectures()["notes"][hidden])
@@ -143,12 +128,11 @@ def _scores(subject: Subject, n: Notation, head: int) -> list[Step]:
         return [_additive(subject, n, head)]
     raw = dot_scores(passed.query, passed.key, 1.0)
     matrices = of_heads(subject, n, "raw_alone" if subject.is_plain else "raw", raw, [head])
-    formula = n.score("parameter_free" if subject.is_plain else "dot")
-    note = f"{'Row m, column n' if n.columns_are_tokens else 'Row n, column m'}: "
-    note += "how well the query of token n fits the key of token m."
+    place = "Row m, column n" if n.columns_are_tokens else "Row n, column m"
+    note = f"{place}: how well the query of token n fits the key of token m."
     if score == "dot":
         note += f"\nNot divided by {n.root}: these go into the softmax as they are."
-    first = Step("Scores", formula, matrices, note=note)
+    first = Step("Scores", n.score("parameter_free" if subject.is_plain else "dot"), matrices, note=note)
     words, notes = list[str](), _cap(subject)
     if score == "scaled_dot":
         size, total, model = passed.query.shape[2], subject.attention.num_heads, subject.section.d_model

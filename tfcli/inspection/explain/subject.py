@@ -39,11 +39,9 @@ from tfcli.recipe.model import ModelSection
 from tfcli.records.arrays import frozen
 from tfcli.runs.load import LoadedRun
 
-Axes = tuple[str, ...]
-"""By their names in `notations.toml`, or as they are written."""
+Axes = tuple[str, ...]  # by their names in `notations.toml`, or as they are written
 VECTORS: Axes = ("tokens", "model")
-PAIRS: Axes = ("tokens", "tokens")
-"""Of queries and keys of one text."""
+PAIRS: Axes = ("tokens", "tokens")  # of queries and keys of one text
 
 
 @dataclass(frozen=True)
@@ -305,13 +303,12 @@ class Notation:
 
     def projected(self, formula: str) -> str:
         """A formula with what queries, keys and values are projected from."""
-        x, m = self.symbol("input"), self.symbol(self.keys_of)
-        return self.formulas[formula].format(x=x, m=m, v=m)
+        return self.formulas[formula].format(x=self.symbol("input"), m=self.symbol(self.keys_of))
 
     def score(self, name: str) -> str:
         """The formula of a score."""
-        x, m = self.symbol("input"), self.symbol(self.keys_of)
-        written = self.scores["dot" if name == "scaled_dot" else name].format(x=x, m=m)
+        written = self.scores["dot" if name == "scaled_dot" else name]
+        written = written.format(x=self.symbol("input"), m=self.symbol(self.keys_of))
         return f"{written} / {self.root}" if name == "scaled_dot" else written
 
     def matrix(
