@@ -16,8 +16,7 @@ from tfcli.inspection.explain.subject import VECTORS, Axes, Notation, Subject, l
 from tfcli.layers.layer import Residual
 from tfcli.layers.norms import LayerNorm, RMSNorm
 
-_Value = tuple[str, Tensor]
-"""A quantity of the notation and its values."""
+_Value = tuple[str, Tensor]  # a quantity of the notation
 
 
 def norm_step(n: Notation, norm: nn.Module, tokens: tuple[str, ...], before: _Value, after: _Value) -> Step:
@@ -216,12 +215,11 @@ def _attention_tensors(subject: Subject, n: Notation, read: str) -> Iterator[Ten
     for quantity in QUANTITIES:
         values, axis = getattr(passed, quantity), "value" if quantity == "value" else "head"
         length = "tokens" if quantity == "query" else subject.pairs[1]
-        name = n.symbol(quantity)
+        name, moved = n.symbol(quantity), "reshape"
         if not n.columns_are_tokens:
-            apart, axes = values.transpose(0, 1), (length, "heads", axis)
-            yield _shape(n, f"reshape {name}", "the heads apart", apart, axes)
-        name = f"{'reshape' if n.columns_are_tokens else 'transpose'} {name}"
-        yield _shape(n, name, "the heads a batch axis", values, ("heads", length, axis))
+            yield _shape(n, f"reshape {name}", "the heads apart", values.transpose(0, 1), (length, "heads", axis))
+            moved = "transpose"
+        yield _shape(n, f"{moved} {name}", "the heads a batch axis", values, ("heads", length, axis))
     yield _shape(n, "scores", score_formula(subject, n), passed.scores, ("heads", *subject.pairs))
     yield _shape(n, "weights", "softmax of the scores", passed.weights, ("heads", *subject.pairs))
     yield _shape(n, "mixed", n.formulas["mix"], passed.mixed, _VALUES)
