@@ -34,8 +34,8 @@ def two_maps(subject: Subject, n: Notation, head: int) -> Step:
     return Step("Two linear maps in a row are one", formula, matrices, tuple(measures), note)
 
 
+# How often keys vary, by which share of their length, and how far a query lifts what it asks for above the rest.
 _DRAWS, _SPREAD, _SHARP = 5, 0.2, 10.0
-"""How often keys vary, by which share of their length, and how far a query lifts what it asks for above the rest."""
 
 
 def averaging(subject: Subject, n: Notation, head: int) -> list[Step]:

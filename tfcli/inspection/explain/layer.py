@@ -114,19 +114,17 @@ def _sublayers(subject: Subject, n: Notation) -> list[Step]:
     layer, passed, placement = subject.layer, subject.layer_pass, subject.section.norm_placement
     tokens, middle = subject.query_tokens, ("middle", passed.after_attention)
 
-    def taken(
-        title: str, formula: str, residual: Residual, values: Sequence[_Value], total: str, note: str = ""
-    ) -> list[Step]:
+    def taken(title: str, key: str, road: Residual, values: Sequence[_Value], total: str, note: str = "") -> list[Step]:
         """A sublayer with the road around it, by four values: what enters, what it reads where the norm comes first,
         what it gives, and what leaves. Where the norm comes behind, the sum is called `total`."""
         (x, normed, output, after), pre = values, placement == "pre"
-        between = [inside(subject, n)] if formula == "mlp" else []
+        between = [inside(subject, n)] if key == "mlp" else []
         added = after if pre else (total, x[1] + output[1])
         matrices = tuple(n.vectors(*value, tokens) for value in (x, output, added))
-        sums = Step(f"{title} and residual", n.formulas[f"{placement}_{formula}"], matrices, note=note)
+        sums = Step(f"{title} and residual", n.formulas[f"{placement}_{key}"], matrices, note=note)
         if pre:
-            return [norm_step(n, residual.norm, tokens, x, normed), *between, sums]
-        return [*between, sums, norm_step(n, residual.norm, tokens, added, after)]
+            return [norm_step(n, road.norm, tokens, x, normed), *between, sums]
+        return [*between, sums, norm_step(n, road.norm, tokens, added, after)]
 
     own, entered = passed.attention, ("input", passed.before)
     values = [entered, ("normed_input", own.value_source), ("attended", own.output), middle]
@@ -151,9 +149,8 @@ def trace_shapes(subject: Subject, name: NotationName = "cs224n") -> ShapeTrace:
     the sublayers are parallel."""
     subject.require_sublayers_in_turn()
     own = replace(subject, attention=subject.layer.attention, attention_pass=subject.layer_pass.attention)
-    n = own.notation(name)
     with torch.inference_mode():
-        tensors = tuple(_tensors(own, n))
+        tensors = tuple(_tensors(own, n := own.notation(name)))
     notes = ["A batch of texts adds an axis in front of every one of them but the weights."]
     if n.columns_are_tokens:
         notes.append("With tokens as columns, a head is a block of rows: a reshape alone, and nothing to transpose.")

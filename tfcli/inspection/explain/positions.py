@@ -77,8 +77,7 @@ class Embedded:
     remark: str = ""
 
 
-_SINE, _WORKED = "Sine in even dimensions, cosine in odd ones", 16
-"""Numbers up to which all are worked out."""
+_WORKED = 16  # numbers up to which all are worked out
 
 
 @torch.inference_mode()
@@ -108,10 +107,8 @@ def explain_positions(
 
 
 def _wavelengths(n: Notation, size: int, base: float) -> Step:
-    pairs = math.ceil(size / 2)
-    shown = range(pairs) if pairs <= 4 else (0, 1, 2, pairs - 1)
-    measures = []
-    for pair in shown:
+    pairs, measures = math.ceil(size / 2), []
+    for pair in range(pairs) if pairs <= 4 else (0, 1, 2, pairs - 1):
         step = base ** (-2 * pair / size)
         both = f"dimensions {2 * pair} and {2 * pair + 1}" if 2 * pair + 1 < size else f"dimension {2 * pair} alone"
         measures.append(Measure(f"pair {pair}", step, f"radians a position: {both}, {2 * math.pi / step:,.4g} a turn"))
@@ -121,16 +118,16 @@ def _wavelengths(n: Notation, size: int, base: float) -> Step:
 
 def _table(n: Notation, table: Tensor, base: float, other: str) -> tuple[Step, Step]:
     """The angles, and sine and cosine of each; `other` is what tells a table from that of the text."""
-    rows, size = table.shape
-    name, axes, even = n.symbol("positions") + other, (str(rows) if other else "tokens", "model"), torch.arange(size)
-    angles = torch.arange(rows)[:, None] / base ** ((even // 2 * 2).double() / size)
+    (rows, size), name = table.shape, n.symbol("positions") + other
+    angles = torch.arange(rows)[:, None] / base ** ((torch.arange(size) // 2 * 2).double() / size)
     shown = np.ndindex(rows, size) if rows * size <= _WORKED else ((min(1, rows - 1), i) for i in range(min(size, 4)))
     lines = "\n".join(worked(n.name, row, i, size, base) for row, i in shown)
-    both, matrices = "Both dimensions of a pair have the same angle.", {"angles": angles, name: table}
+    axes, matrices = (str(rows) if other else "tokens", "model"), {"angles": angles, name: table}
     first, second = (n.vectors(one, values, numbered(rows), axes) for one, values in matrices.items())
+    formula, same = f"{name}: the sine or the cosine of each angle", "Both dimensions of a pair have the same angle."
     return (
-        Step("Angles: position times speed", "n ω_j", (first,), note=both),
-        Step(_SINE, f"{name}: the sine or the cosine of each angle", (second,), note=lines),
+        Step("Angles: position times speed", "n ω_j", (first,), note=same),
+        Step("Sine in even dimensions, cosine in odd ones", formula, (second,), note=lines),
     )
 
 
