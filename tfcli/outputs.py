@@ -20,12 +20,9 @@ _PICTURES = {".svg", ".html", ".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf"}
 _asked: dict[Path, str] = {}
 _read: set[Path] = set()
 _named: set[str] = set()
-command_line: list[str] = []
-"""The words of the command line that is being run, behind `tfcli`."""
-written: dict[Path, int] = {}
-"""The files that this command has written, each with its bytes."""
-about: dict[str, str] = {}
-"""What pictures in files say of themselves: the `command` that was typed, its `run` and the `text` that it reads."""
+command_line: list[str] = []  # the words behind `tfcli`
+written: dict[Path, int] = {}  # the files that this command has written, each with its bytes
+about: dict[str, str] = {}  # what pictures say of themselves: the `command`, its `run`, and the `text` that it reads
 
 
 def begin_command(words: Iterable[str] = ()) -> None:
@@ -61,23 +58,22 @@ def reading_from(name: str) -> None:
 def require_output(path: Path, option: str) -> None:
     """Refuse, before any work, a path where no file can be written, or none should be: no plain file, a picture with
     the ending of another kind, the file of another option, or what a run, a prepared dataset or this command needs."""
-    form = f".{option[2:]}"
+    form, named = f".{option[2:]}", f"{option} {str(path)!r}"
     if form in _PICTURES and path.suffix.lower() in _PICTURES - {form}:
         problem = f"{option} {shortened(str(path))!r} would be {form[1:].upper()} under the name of another kind"
         raise UsageError(problem, f"name it {path.with_suffix(form).name}, which a browser shows, and prints as PDF")
     try:
         if path.is_dir():
-            raise UsageError(f"{option} {str(path)!r} is a folder", "name a file in it")
+            raise UsageError(f"{named} is a folder", "name a file in it")
         if path.exists() and not path.is_file():
-            problem = f"{option} {str(path)!r} is no plain file, and would be replaced by one"
-            raise UsageError(problem, "name another one")
+            raise UsageError(f"{named} is no plain file, and would be replaced by one", "name another one")
         require_writable(path.parent)
     except (OSError, ValueError) as error:  # the name is too long, leads in a circle, or holds a zero byte
         reason = getattr(error, "strerror", None) or error
         raise UsageError(f"{option} {shortened(str(path))!r}: {reason}", "name another file") from error
     for place in (_place(path), Path(os.path.realpath(path))):
         if owner := _owner(place):
-            raise UsageError(f"{option} {str(path)!r} is a file of {owner}", "name another file")
+            raise UsageError(f"{named} is a file of {owner}", "name another file")
     for other, other_option in _asked.items():
         if other_option != option and _place(other) == _place(path):
             raise UsageError(f"{other_option} and {option} are both {str(path)!r}", "name two files")
@@ -121,9 +117,8 @@ def _owner(place: Path) -> str | None:
     for above in place.parents:
         if above.name == "checkpoints" and _is_run(above.parent):
             return f"the run {above.parent}"
-    if (place.name in ("manifest.json", "tokenizer.json") or place.suffix == ".npy") and (
-        (folder / "manifest.json").is_file() and any(folder.glob("train-*.npy"))
-    ):
+    is_part = place.suffix == ".npy" or place.name in ("manifest.json", "tokenizer.json")
+    if is_part and (folder / "manifest.json").is_file() and any(folder.glob("train-*.npy")):
         return f"the prepared dataset {folder}"
     cache = Path(os.path.realpath(cache_folder()))
     kept = any(place.is_relative_to(cache / name) for name in ("datasets", "tokenizers"))

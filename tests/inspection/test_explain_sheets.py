@@ -73,20 +73,26 @@ def test_no_number_that_is_hidden_is_left_on_the_page(name: NotationName, hidden
 
 def test_what_is_not_hidden_stays() -> None:
     whole = explain_attention(toy(d_model=6, heads=2))
-    sheet = with_holes(whole, ["A₀"])
+    sheet = with_holes(whole, ["A₁"])
     holes = {one.name for step in sheet.steps for one in step.matrices if one.holes}
-    assert holes == {"A₀"}, "one head's alone"
+    assert holes == {"A₁"}, "one head's alone"
     shown = [one for step in sheet.steps for one in step.matrices if not one.holes]
-    there = [one for step in whole.steps for one in step.matrices if one.name != "A₀"]
+    there = [one for step in whole.steps for one in step.matrices if one.name != "A₁"]
     assert all(np.array_equal(one.values, two.values) for one, two in zip(shown, there, strict=True))
 
 
 def test_a_matrix_that_holds_hidden_numbers_is_hidden_too() -> None:
-    """Q of all heads holds that of one; masked scores are the scores."""
-    page = explain_attention(toy(d_model=6, heads=2))
-    assert {one.name for step in with_holes(page, ["Q₁"]).steps for one in step.matrices if one.holes} == {"Q", "Q₁"}
-    page = explain_masking(toy(architecture="decoder", d_model=6, heads=2))
-    assert {one.name for step in with_holes(page, ["L₀"]).steps for one in step.matrices if one.holes} == {"L₀", "L′₀"}
+    """H of all heads holds that of one; masked scores are the scores; two maps give Q again, but for rounding."""
+    toys = toy(d_model=6, heads=2), toy(architecture="decoder", d_model=6, heads=2)
+    for page, name, other in (
+        (explain_attention(toys[0]), "H₁", "H"),
+        (explain_masking(toys[1]), "L₁", "L′₁"),
+        (explain_attention(toy(d_model=4, heads=2, head_dim=4), "encoder"), "Q⁽¹⁾", "Q W_q⁽¹⁾"),
+    ):
+        assert {one.name for step in with_holes(page, [name]).steps for one in step.matrices if one.holes} == {
+            name,
+            other,
+        }
 
 
 def test_holes_are_as_wide_as_a_number_and_all_alike() -> None:
@@ -101,7 +107,7 @@ def test_holes_are_as_wide_as_a_number_and_all_alike() -> None:
 
 
 def test_what_is_not_on_the_page_cannot_be_hidden() -> None:
-    with pytest.raises(UsageError, match=r"'wieghts' names nothing on this page; choose from weights, scores,.*, A₀"):
+    with pytest.raises(UsageError, match=r"'wieghts' names nothing on this page; choose from weights, scores,.*, A₁"):
         with_holes(explain_attention(toy()), ["wieghts"])
 
 
@@ -199,6 +205,15 @@ def test_formulas_in_latex(written: str, latex: str) -> None:
     assert in_math(written) == latex
 
 
+def test_a_document_has_the_code_and_no_heading_without_anything() -> None:
+    subject = toy(d_model=4, heads=2)
+    page = explain_attention(subject)
+    steps = (*flow(subject, page, 0), *page.steps[:1], listing(subject))
+    document = explanation_latex(Explanation("", "", "bishop", steps))
+    assert re.findall(r"subsection\*\{(\d)", document) == ["3", "4"]
+    assert f"\n\\begin{{verbatim}}\n{steps[-1].lines}\n\\end{{verbatim}}\n" in document
+
+
 def test_sentences_in_latex() -> None:
     assert in_text("50 % of d_model, −∞") == r"50 $\%$ of d$\_$model, $-$$\infty $"
 
@@ -264,7 +279,7 @@ def test_the_code_is_the_lectures_algorithm_with_the_numbers_of_the_page() -> No
     names = ran(steps[-1]["lines"])
     shown = {one["name"]: one["values"] for step in steps for one in step["matrices"]}
     np.testing.assert_allclose(names["shown"], shown["Y"], atol=1e-5)
-    assert names["W_q"].tolist() == pytest.approx(np.array(shown["W⁽q⁾"])), "exactly the page's"
+    assert names["W_q"][:, :2].tolist() == pytest.approx(np.array(shown["W₁⁽q⁾"])), "exactly the page's"
     assert len(steps[-1]["lines"].split("# Algorithm 2")[1].splitlines()) <= 12, "short"
     assert max(map(len, steps[-1]["lines"].splitlines())) <= 80
 
@@ -281,17 +296,48 @@ def test_what_has_no_code(arguments: list[str], problem: str) -> None:
     assert (result.exit_code, result.stdout) == (2, "") and problem in " ".join(result.stderr.split())
 
 
+@pytest.mark.parametrize(("arguments", "last"), [([], "H"), (["--head", "1"], "H₂"), (["--wo", "wo.txt"], "Y")])
+def test_the_code_has_numbers_of_one_s_own(arguments: list[str], last: str, tmp_path: Path, monkeypatch: Any) -> None:
+    """With and without a W⁽o⁾, and of one head."""
+    monkeypatch.chdir(tmp_path)
+    draw = np.random.default_rng(0)
+    for name, shape in {"x": (3, 5), "wq": (5, 4), "wk": (5, 4), "wv": (5, 2), "wo": (2, 5)}.items():
+        np.savetxt(f"{name}.txt", draw.normal(size=shape).round(2))
+    own = [word for name in ("x", "wq", "wk", "wv") for word in (f"--{name}", f"{name}.txt")]
+    shown = tfcli("explain", "attention", *own, "--heads", "2", "--code", "--json", *arguments)
+    steps = json.loads(shown.stdout)["steps"]
+    matrices = {one["name"]: one["values"] for step in steps for one in step["matrices"]}
+    assert ran(steps[-1]["lines"])["X"].tolist() == pytest.approx(np.loadtxt("x.txt"))
+    np.testing.assert_allclose(ran(steps[-1]["lines"])["shown"], matrices[last], atol=1e-5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("heads", [1, 2])
+def test_a_symbol_has_one_value_on_a_page(name: NotationName, heads: int) -> None:
+    """Of another length than the text's, the table of positions is called otherwise; statistics are no symbols."""
+    embeddings = toy_embeddings("Lucas will travel", 4)
+    pages = [explain_positions(embeddings, name, length=length).explanation for length in (None, 2, 7)]
+    pages.append(explain_attention(toy(d_model=6, heads=heads, value_dim=3), name, with_cosines=True))
+    pages += [explain_layer(toy(d_model=6, heads=heads), name), explain_masking(toy(architecture="decoder"), name)]
+    for page in pages:
+        sizes, values = dict[str, int](), dict[str, Any]()
+        for one in (one for step in page.steps for one in step.matrices):
+            for axis, size in zip(one.axes, one.values.shape, strict=True):
+                assert sizes.setdefault(axis, size) == size, axis
+            np.testing.assert_allclose(one.values, values.setdefault(one.name, one.values), atol=1e-4, err_msg=one.name)
+
+
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("heads", [1, 2, 3, 6])
 def test_the_diagrams_have_the_shapes_of_the_matrices(name: NotationName, heads: int) -> None:
     subject = toy("a b c d", d_model=6, heads=heads)
     page = explain_attention(subject, name)
-    one, every = (step.lines for step in flow(subject, page, range(heads)))
+    one, every = (step.lines for step in flow(subject, page, 0))
     for step in page.steps:
         for matrix in step.matrices:
             size = " × ".join(map(str, matrix.values.shape))
-            if matrix.name.startswith(("A", "H₀", "Softmax₀", "softmax₀", "α⁽⁰⁾")):
-                assert f"{matrix.name}  {size}" in one or not matrix.name.endswith(("₀", "⁽⁰⁾"))
+            if matrix.name.startswith(("A", "H₁", "Softmax₁", "softmax₁", "α⁽¹⁾")):
+                assert f"{matrix.name}  {size}" in one or not matrix.name.endswith(("₁", "⁽¹⁾"))
             if step.title == "Concatenate, and recombine":
                 assert f"{matrix.name}  {size}" in every
     assert max(map(len, (one + "\n" + every).splitlines())) <= 60

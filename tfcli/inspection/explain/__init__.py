@@ -12,11 +12,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-HOLE = "____"
-"""What stands for a number that is left out."""
+HOLE = "____"  # stands for a number that is left out
 NotationName = Literal["bishop", "udl", "cs224n", "inf721", "encoder"]
-MatrixKind = Literal["signed", "weights", "mask"]
-"""Numbers around 0; shares of 1; what may be attended to (0) and what not (−∞)."""
+MatrixKind = Literal["signed", "weights", "mask"]  # around 0; shares of 1; what may be attended to (0), or not (−∞)
 
 
 @dataclass(frozen=True)
@@ -96,12 +94,10 @@ class Spelling:
     """How one lecture writes a positional encoding."""
 
     lecture: str
-    notation: NotationName | None
-    """The name under which it can be chosen; None: of another's."""
+    notation: NotationName | None  # the name under which it can be chosen; None: of another's
     formulas: tuple[str, ...]
     joins: str
-    letters: str
-    """What stands for position, dimension and size."""
+    letters: str  # what stands for position, dimension and size
 
 
 @dataclass(frozen=True)
@@ -120,8 +116,7 @@ class DecodingCandidate:
     `scaled` is (z′ − max z′) / τ, None where the temperature is 0. Probabilities: `probability` of the model itself,
     then what is left after each stage, renormalised, 0 where it is ruled out: `tempered`, and `after` each filter, by
     "after_top_k", "after_top_p", "after_min_p" and whatever filter else there is. `chance` is that of the draw, which
-    takes the token where its random number u lies from `begin` up to `end`: the chances of all tokens
-    stand one after the other, by id.
+    takes the token where its random number u lies from `begin` up to `end`: all chances stand in a row, by id.
     """
 
     token: str

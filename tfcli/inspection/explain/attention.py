@@ -1,15 +1,15 @@
 """Scaled dot-product attention and its masks, step by step."""
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tfcli.errors import UsageError
-from tfcli.inspection.explain import Explanation, Matrix, Measure, NotationName, Step
+from tfcli.inspection.explain import Explanation, Measure, NotationName, Step
 from tfcli.inspection.explain.heads import averaging, two_maps
 from tfcli.inspection.explain.positions import entrance
 from tfcli.inspection.explain.scoring import divided, masking, of_heads, projections, score_formula, scoring, transposed
@@ -22,12 +22,11 @@ _MOST_SUMMANDS = 4
 
 def mixing(subject: Subject, n: Notation, head: int, heads: Sequence[int]) -> Step:
     """Weights times values, with the last mixture of a head written out where it is short."""
-    passed, note = subject.attention_pass, ""
-    letter = "x" if subject.is_plain else "v"
+    passed, note, letter = subject.attention_pass, "", "x" if subject.is_plain else "v"
     if len(subject.key_tokens) <= _MOST_SUMMANDS:
         summands = zip(passed.weights[head, -1].tolist(), subject.key_tokens, strict=True)
-        written = " + ".join(f"{weight:.3f} {letter}({token})" for weight, token in summands)
-        note = f"head {head + 1}, {subject.query_tokens[-1]}: {written}"
+        note = f"head {head + 1}, {subject.query_tokens[-1]}: "
+        note += " + ".join(f"{weight:.3f} {letter}({token})" for weight, token in summands)
     if subject.is_plain:
         matrix = n.vectors("mixed_alone", passed.mixed[0], subject.query_tokens)
         return Step("Weights times the input", n.formulas["mix_alone"], (matrix,), note=note)
@@ -55,9 +54,9 @@ def cosines(subject: Subject, n: Notation, head: int) -> Step:
     opposite; in UDL's notation with θ in degrees."""
     passed, found = subject.attention_pass, []
     raw = dot_scores(passed.query, passed.key, 1.0)
-    between = F.normalize(passed.query, dim=-1) @ F.normalize(passed.key, dim=-1).transpose(-2, -1)
-    matrices = of_heads(subject, n, "cosine", between, [head]) + of_heads(subject, n, "raw", raw, [head])
-    between = between[head].clamp(-1, 1)
+    cosine = F.normalize(passed.query, dim=-1) @ F.normalize(passed.key, dim=-1).transpose(-2, -1)
+    matrices = of_heads(subject, n, "cosine", cosine, [head]) + of_heads(subject, n, "raw", raw, [head])
+    between = cosine[head].clamp(-1, 1)
     degrees = between.acos().rad2deg()
     if n.name == "udl":
         matrices += (n.matrix("θ in degrees", degrees, subject.query_tokens, subject.key_tokens, subject.pairs),)
@@ -119,7 +118,7 @@ def explain_attention(
         steps = [entrance(subject, n)]
         if not subject.is_plain:
             steps.append(projections(subject, n, head))
-        if name == "encoder" and subject.has_projections:
+        if name == "encoder" and subject.has_projections and subject.attention.num_heads > 1:
             steps.append(two_maps(subject, n, head))
         steps += scoring(subject, n, head, heads)
         if with_cosines:
@@ -133,10 +132,9 @@ def explain_attention(
         if name == "cs224n" and subject.has_projections:
             steps += averaging(subject, n, head)
     kind = "Causal self-attention" if subject.attention.causal else "Self-attention"
-    kind = "Cross-attention" if subject.is_cross else kind
-    if not subject.has_projections:
-        return Explanation(f"{kind} without parameters, step by step", _subtitle(subject), name, tuple(steps))
-    return Explanation(f"{kind}, step by step", _subtitle(subject), name, tuple(steps), tuple(n.slips["attention"]))
+    title = ("Cross-attention" if subject.is_cross else kind) + " without parameters" * (not subject.has_projections)
+    slips = tuple(n.slips["attention"]) if subject.has_projections else ()
+    return Explanation(f"{title}, step by step", _subtitle(subject), name, tuple(steps), slips)
 
 
 def _subtitle(subject: Subject) -> str:
@@ -144,8 +142,7 @@ def _subtitle(subject: Subject) -> str:
     return f"{subject.label}; {several if subject.attention.num_heads > 1 else 'dimensions count from 0'}"
 
 
-_MOST_PREFIXES = 8
-"""Passes that are compared with the whole one, spread over a long text."""
+_MOST_PREFIXES = 8  # passes that are compared with the whole one, spread over a long text
 
 
 def in_parallel(subject: Subject, n: Notation) -> list[Step]:
@@ -177,21 +174,16 @@ def in_parallel(subject: Subject, n: Notation) -> list[Step]:
     return [Step("All rows at once", formula, (matrix,), measures, note)]
 
 
-_TITLE = "Causal masking, step by step"
-
-
 def explain_scores(
     scores: Tensor, d_k: int, tokens: Sequence[str], name: NotationName = "inf721", printed: Tensor | None = None
 ) -> Explanation:
     """Scores of one's own, Q Kᵀ, worked through with the project's own attention; `printed` are the weights that a
     lecture has behind them. Shape: scores and printed (T, T)."""
     n, mask = notation(name), causal_mask(len(tokens), len(tokens))
+    matrix = partial(n.matrix, rows=tokens, columns=tokens, axes=PAIRS)
     with torch.inference_mode():
         scaled = scores / d_k**0.5
         _, weights = explicit_attention(scaled[None, None], torch.eye(len(tokens))[None, None], mask)
-
-    def matrix(quantity: str, values: Tensor, **options: Any) -> Matrix:
-        return n.matrix(quantity, values, tokens, tokens, PAIRS, **options)
 
     logits, raw = f"{n.score('scaled_dot')} + {n.symbol('mask')}", f"{n.score('dot')} + {n.symbol('mask')}"
     shares, measures = [matrix("weights", weights[0, 0], kind="weights", sums=True)], list[Measure]()
@@ -204,24 +196,22 @@ def explain_scores(
     hidden = scaled.masked_fill(~mask, -torch.inf)
     steps = (
         Step("Scores", n.score("dot"), (matrix("raw", scores),)),
-        masking(n, scores, mask, tokens, quantity="masked_raw", formula=raw),
+        masking(n, scores, mask, tokens, raw, quantity="masked_raw"),
         Step("Scaled", scaled_formula, (matrix("masked", hidden),), note=f"{divided(n, d_k)} {notes['divided_mask']}"),
         Step("Weights", n.formulas["weights"].format(scores=logits), tuple(shares), tuple(measures), note),
     )
     whose = "INF721's scores" if printed is not None else "scores as they are given"
     slips = () if printed is None else tuple(n.slips["masking"])
-    return Explanation(_TITLE, f"{whose}, {n.axes['head']} = {d_k}", name, steps, slips)
+    return Explanation("Causal masking, step by step", f"{whose}, {n.axes['head']} = {d_k}", name, steps, slips)
 
 
 def explain_masking(subject: Subject, name: NotationName = "bishop", *, head: int | None = None) -> Explanation:
     """The masked scores and weights of a model, and what each of its rows predicts. A UsageError where this attention
     has no mask over the future, or no such head."""
     if not subject.attention.causal:
-        raise UsageError(
-            f"There is no causal mask in {subject.label}: every token sees the whole text",
-            "name a decoder or an encoder-decoder",
-        )
+        problem = f"There is no causal mask in {subject.label}: every token sees the whole text"
+        raise UsageError(problem, "name a decoder or an encoder-decoder")
     n, (head, heads) = subject.notation(name), subject.heads(head)
     with torch.inference_mode():
         steps = [*scoring(subject, n, head, heads), *in_parallel(subject, n)]
-    return Explanation(_TITLE, _subtitle(subject), name, tuple(steps))
+    return Explanation("Causal masking, step by step", _subtitle(subject), name, tuple(steps))

@@ -18,6 +18,7 @@ from tfcli.generation.decoding import Continuation, DecodingStages, DecodingStat
 from tfcli.generation.generate import Labels, PromptBatch, beam_tree, settled
 from tfcli.generation.sampling import FILTERS
 from tfcli.inspection.explain import DecodedPath, DecodingCandidate, DecodingRecord, DecodingStep
+from tfcli.inspection.explain.subject import lectures
 from tfcli.inspection.passes import Inputs, require_room
 from tfcli.models.head import require_head
 from tfcli.models.transformer import Decoder, EncoderDecoder
@@ -31,14 +32,6 @@ ROLES = TokenRoles(pad=0, bos=1, eos=2)
 TOKENS = ("<pad>", "<s>", "</s>", *(" travel", " stay", " work", " rest", " far", " soon", " alone", " again", " home"))
 PROMPT = "Lucas will"
 
-_SIXTEENTHS: Mapping[str, Mapping[str, int]] = {
-    "<s>": {" travel": 8, " stay": 4, " work": 2, " rest": 1, "</s>": 1},
-    " travel": {" far": 4, " soon": 4, " alone": 3, " again": 3, "</s>": 2},
-    " stay": {" home": 14, " soon": 1, "</s>": 1},
-    " work": {" soon": 8, " again": 4, " alone": 2, "</s>": 2},
-    " rest": {" home": 8, " soon": 4, "</s>": 4},
-}
-
 
 class ToyState:
     """Stands for a `DecodingState` at the beginning of a text of `longest` tokens at most: logits are ln of the
@@ -47,7 +40,7 @@ class ToyState:
     model = None
 
     def __init__(self, longest: int) -> None:
-        shares = [_SIXTEENTHS.get(token, {"</s>": 16}) for token in TOKENS]
+        shares = [lectures()["sixteenths"].get(token, {"</s>": 16}) for token in TOKENS]
         self._table = torch.tensor([[float(row.get(other, 0)) for other in TOKENS] for row in shares]).log()
         self.logits = self._table[ROLES.bos][None]
         self.limits = [longest]
@@ -92,7 +85,6 @@ def explain_decoding(run: LoadedRun, prompt: str, settings: GenerateSection) -> 
     batch, roles = PromptBatch(run.model, run.tokenizer, [prompt], settings, run.recipe.objective), run.config.roles
     if settings.beyond_context == "stop" and isinstance(run.model, Decoder):
         require_room(run, Inputs(decoder=tuple(batch.ids[0])))
-
     about = {"source": str(run.directory.path), "prompt": prompt, "vocabulary": run.tokenizer.vocab_size}
 
     def read(rows: int) -> DecodingState:
@@ -147,27 +139,25 @@ def _path(name: str, text: Continuation, labels: Labels) -> DecodedPath:
 def _step(stages: DecodingStages, labels: Labels, before: tuple[str, ...]) -> DecodingStep:
     """What the step of one text says of its likeliest tokens; `before` are the labels of the new ones before it."""
     logits, allowed, chosen = stages.logits[0], stages.processed[0], int(stages.token_ids[0])
-    drawn = stages.probabilities[0].cpu()
-    ends = drawn.double().cumsum(-1)
-    possible = int((allowed > -torch.inf).sum())
+    drawn, possible = stages.probabilities[0].cpu(), int((allowed > -torch.inf).sum())
+    ends, uniforms = drawn.double().cumsum(-1), stages.uniforms
     shown = allowed.sort(descending=True, stable=True).indices[: min(CANDIDATES, possible)].tolist()
     if chosen not in shown:
         shown[-1] = chosen
     # Where nothing is drawn, no filter has taken anything away.
     filtered = {name: stages.filtered[name][0] if stages.filtered else allowed for name in FILTERS}
     after = {name: after_it.softmax(-1).tolist() for name, after_it in filtered.items()}
-    kept = {f"kept_{name}": int((filtered[name] > -torch.inf).sum()) for name in FILTERS if name != "temperature"}
-    own = logits.softmax(-1).tolist()
+    own, filters = logits.softmax(-1).tolist(), [name for name in FILTERS if name != "temperature"]
     candidates = tuple(
         DecodingCandidate(
             token=label,
             token_id=token,
             logit=float(logits[token]),
             adjusted=float(allowed[token]),
-            scaled=None if stages.uniforms is None else float(filtered["temperature"][token]),
+            scaled=None if uniforms is None else float(filtered["temperature"][token]),
             probability=own[token],
             tempered=after["temperature"][token],
-            after={f"after_{name}": values[token] for name, values in after.items() if name != "temperature"},
+            after={f"after_{name}": after[name][token] for name in filters},
             chance=float(drawn[token]),
             begin=float(ends[token] - drawn[token].double()) / float(ends[-1]),
             end=float(ends[token] / ends[-1]),
@@ -179,8 +169,8 @@ def _step(stages: DecodingStages, labels: Labels, before: tuple[str, ...]) -> De
         candidates=candidates,
         others=possible - len(candidates),
         rest=max(0.0, 1.0 - sum(one.probability for one in candidates)),
-        kept=kept,
-        uniform=None if stages.uniforms is None else float(stages.uniforms[0]),
+        kept={f"kept_{name}": int((filtered[name] > -torch.inf).sum()) for name in filters},
+        uniform=None if uniforms is None else float(uniforms[0]),
         token=labels([chosen])[0],
         token_id=chosen,
     )

@@ -21,8 +21,7 @@ from tfcli.generation.view import BeamTreeView
 from tfcli.inspection.explain import DecodingRecord, DecodingStep
 
 _PAPERS = ("#1f4e79", "#5b3a72", "#2f5d46", "#7a4a12")
-_ROOMY, _WIDE = 76, 100
-"""Columns of a terminal from which on numbers stand apart, and a candidate has a bar."""
+_ROOMY, _WIDE = 76, 100  # columns of a terminal from which on numbers stand apart, and a candidate has a bar
 _LONGEST_LABEL, _BAR = 14, 16
 
 _Value = TypeVar("_Value", int, float)
@@ -73,18 +72,15 @@ def _formula(record: DecodingRecord) -> str:
         return f"τ = 0: greedy. The token with the largest logit {z} is taken; nothing is drawn{_against(record)}"
     top_k = f"the {record.top_k} best stay" if record.top_k else "all stay"
     min_p = f" · min-p: what is {record.min_p:g} times as likely as the best stays" if record.min_p else ""
-    return (
-        f"p = softmax({z} / τ), τ = {record.temperature:g} · top-k: {top_k} · top-p: the fewest best whose sum reaches "
-        f"{record.top_p:g} stay{min_p} · each time renormalised · drawn with u, uniform from 0 to 1 "
-        f"(seed {record.seed}){_against(record)}"
-    )
+    stages = f"top-k: {top_k} · top-p: the fewest best whose sum reaches {record.top_p:g} stay{min_p}"
+    drawn = f"drawn with u, uniform from 0 to 1 (seed {record.seed}){_against(record)}"
+    return f"p = softmax({z} / τ), τ = {record.temperature:g} · {stages} · each time renormalised · {drawn}"
 
 
 def _against(record: DecodingRecord) -> str:
     """What z′ is, where it is not z."""
-    rules = []
+    rules, theta = [], f"{record.repetition_penalty:g}"
     if record.repetition_penalty != 1:
-        theta = f"{record.repetition_penalty:g}"
         rules.append(f"of tokens that the text holds, z / {theta} where z > 0, and z × {theta} elsewhere")
     if record.no_repeat_ngram:
         rules.append(f"−∞ for what would end {plural(record.no_repeat_ngram, 'token')} that the text holds already")
@@ -102,12 +98,10 @@ def _candidates(record: DecodingRecord, step: DecodingStep, width: int, *, ascii
     filters = _filters(record, step.kept, "kept_")
     label = min(_LONGEST_LABEL, max(5, widest(tuple(token_label(one.token) for one in step.candidates))))
     with_scaled = draws and (width >= _ROOMY or not (adjusted or len(filters) > 2))
-    with_bars = draws and width >= _WIDE
-    z = "z′" if adjusted else "z"
+    with_bars, z = draws and width >= _WIDE, "z′" if adjusted else "z"
     heads = ["", "token", "z", *["z′"] * adjusted, *[f"({z}−max)/τ"] * with_scaled]
     heads += ["p(z)", f"p({z}/τ)", *filters] if draws else ["softmax z"]
-    sides = "ll" + "r" * (len(heads) - 2) + "l" * with_bars
-    table = columns(sides, *heads, gap=1 if width < _ROOMY else 2)
+    table = columns("ll" + "r" * (len(heads) - 2) + "l" * with_bars, *heads, gap=1 if width < _ROOMY else 2)
     for one in step.candidates:
         chosen = one.token_id == step.token_id
         cells = [Text("▸" if chosen else " "), Text(fit(token_label(one.token), label), "bold" if chosen else "")]
@@ -117,7 +111,7 @@ def _candidates(record: DecodingRecord, step: DecodingStep, width: int, *, ascii
             cells.append(Text("" if one.scaled is None else f"{one.scaled:{digits}}"))
         cells.append(Text(_share(one.probability)))
         if draws:
-            stages = [one.tempered, *_filters(record, one.after, "after_").values()]
+            stages = one.tempered, *_filters(record, one.after, "after_").values()
             cells += [Text(_share(p), "" if p else "dim") for p in stages]
         if with_bars:
             cells.append(Text(bar(one.chance, _BAR, ascii_only=ascii_only).ljust(_BAR), "cyan"))
@@ -167,10 +161,8 @@ def _searches(record: DecodingRecord) -> Iterator[Text]:
     if record.greedy.tokens == record.beam.tokens:
         said = "The beam has found the same text: here the likeliest next token was right every time."
     elif gain > 0:
-        said = (
-            f"The beam's text is {math.exp(gain):.3g} times as likely. Greedy decoding takes the best next token, not "
-            "the best text: what it passes over at one step, it never sees again."
-        )
+        said = f"The beam's text is {math.exp(gain):.3g} times as likely. Greedy decoding takes the best next token, "
+        said += "not the best text: what it passes over at one step, it never sees again."
     yield Text(said, "dim")
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from tfcli.errors import UsageError
 from tfcli.files import packaged
@@ -22,15 +23,14 @@ _DECIMALS = re.compile(r"\d*\.(\d{2,})")
 
 def flow(subject: Subject, explanation: Explanation, head: int) -> tuple[Step, ...]:
     """How the numbers of one head flow, and those of all, with the names and sizes of an explanation's matrices."""
-    n, flows, about = subject.notation(explanation.notation or "bishop"), _PIECES["flow"], dict[str, str]()
+    n, flows, total = subject.notation(explanation.notation or "bishop"), _PIECES["flow"], subject.attention.num_heads
     sizes = {one.name: " × ".join(map(str, one.values.shape)) for step in explanation.steps for one in step.matrices}
+    about = {"head": str(head + 1), "last": str(total)}
     for quantity in n.names:
         source = _PIECES["plain"].get(quantity, quantity) if subject.is_plain else quantity
         for name in (n.symbol(source), n.symbol(source, head)):
             if size := sizes.get(name):
                 about |= {quantity: name, f"{quantity}_size": size, f"{quantity}_sized": f"{name}  {size}"}
-    total = subject.attention.num_heads
-    about |= {"head": str(head + 1), "last": str(total)}
     lines = [about.get("raw_sized", n.scores["additive"])]
     lines += [f"÷ {n.root}"] * (subject.section.attention_score == "scaled_dot")
     lines += [f"+ {about[one]}" for one in ("bias", "mask") if one in about]
@@ -53,9 +53,10 @@ def listing(subject: Subject, head: int | None = None) -> Step:
     if (additive := section.attention_score == "additive") or subject.vocabulary is None:
         what = f"{subject.label} has {'additive scores' if additive else 'the numbers of a run'}"
         raise UsageError(f"--code writes Bishop's Algorithms 1 and 2 out for a toy, and {what}", "leave --code out")
-    kind, numbers = "plain" if subject.is_plain else "many" if head is None else "one", {"X": subject.attention_pass.x}
+    recombined, numbers = head is None and isinstance(module.output, nn.Linear), {"X": subject.attention_pass.x}
+    parts = ["many" if head is None else "one", "recombine" if recombined else "shown"]
     added = dict.fromkeys(("b_q", "b_k", "b_v", "b_o"), "")
-    for quantity in () if subject.is_plain else (*QUANTITIES, *["output"] * (head is None)):
+    for quantity in () if subject.is_plain else (*QUANTITIES, *["output"] * recombined):
         map_, name = getattr(module, quantity), f"b_{quantity[0]}"
         size = len(map_.weight) // module.num_heads
         columns = slice(None) if head is None else slice(head * size, (head + 1) * size)
@@ -71,10 +72,10 @@ def listing(subject: Subject, head: int | None = None) -> Step:
         digits = np.array2string(values.detach().numpy(), 76, separator=", ", threshold=count + 1, floatmode="unique")
         printed += f"{name} = torch.tensor(\n{digits})\n"
     score, mask = code[section.attention_score], code["masked"] if section.architecture == "decoder" else ""
-    lines = (code["attention"] + code[kind]).format(
-        score=score, mask=mask, numbers=printed, heads=module.num_heads, **added
-    )
-    return Step(f"In PyTorch: Bishop's Algorithm {2 if kind == 'many' else 1}", "", lines=lines.rstrip())
+    text = "".join(code[part] for part in ("attention", *(["plain"] if subject.is_plain else parts)))
+    lines = text.format(score=score, mask=mask, numbers=printed, heads=module.num_heads, **added)
+    which = "1" if subject.is_plain else "2" if head is None else f"1, head {head + 1}"
+    return Step(f"In PyTorch: Bishop's Algorithm {which}", "", lines=lines.rstrip())
 
 
 def with_holes(explanation: Explanation, names: Sequence[str]) -> Explanation:
@@ -114,6 +115,6 @@ def with_holes(explanation: Explanation, names: Sequence[str]) -> Explanation:
 
 
 def _telling(matrices: Iterable[Matrix]) -> NDArray[np.float32]:
-    """The numbers by which matrices are known: whole ones stand in many. Shape: (n,)."""
-    values = np.concatenate([one.values[np.isfinite(one.values)] for one in matrices])
+    """The numbers by which matrices are known, but for rounding: whole ones stand in many. Shape: (n,)."""
+    values = np.concatenate([one.values[np.isfinite(one.values)] for one in matrices]).round(6)
     return values[values % 1 != 0]

@@ -12,37 +12,30 @@ def two_maps(subject: Subject, n: Notation, head: int) -> Step:
     its own W_q⁽ⁱ⁾ (d_k, d_k), which is fitted to what the head has."""
     module, size, x = subject.attention.query, subject.attention.head_dim, subject.attention_pass.x.double().cpu()
     assert isinstance(module, nn.Linear)
-    whole, columns, tokens = (
-        module.weight[head * size : (head + 1) * size].T.double().cpu(),
-        numbered(size),
-        ("tokens", "head"),
-    )
+    whole, columns, tokens = module.weight.double().cpu().split(size)[head].T, numbered(size), ("tokens", "head")
     common = nn.init.orthogonal_(torch.empty_like(whole), generator=torch.Generator().manual_seed(0))
     own = torch.linalg.pinv(common) @ whole
     name, in_turn, is_full = n.symbol("w_query"), x @ common @ own, size >= len(whole)
+    own_name = n.symbol("w_query", head).removeprefix(f"{name} ")
     matrices = (
         n.matrix(name, common, numbered(len(whole)), columns, ("model", "head")),
         n.vectors("query", x @ common, subject.query_tokens, tokens),
-        n.matrix(n.symbol("w_query", head).removeprefix(f"{name} "), own, columns, columns, ("head", "head")),
-        n.matrix("query", in_turn, subject.query_tokens, columns, tokens, head=head),
+        n.matrix(own_name, own, columns, columns, ("head", "head")),
+        n.matrix(f"{n.symbol('query')} {own_name}", in_turn, subject.query_tokens, columns, tokens),
     )
-    apart, missed = (float((one - in_turn).abs().max()) for one in (x @ (common @ own), x @ whole))
-    measures = (
-        Measure("two maps, or their product", apart, "largest deviation: rounding alone"),
-        Measure(
-            "two maps, or the head above",
-            missed,
-            f"largest deviation: {'rounding alone' if is_full else 'lost in W_q'}",
-        ),
-    )
+    measures, exact = list[Measure](), "rounding alone"
+    lost = exact if is_full else "lost in W_q"
+    for other, product, why in (("their product", x @ (common @ own), exact), ("the head above", x @ whole, lost)):
+        apart = float((product - in_turn).abs().max())
+        measures.append(Measure(f"two maps, or {other}", apart, f"largest deviation: {why}"))
     notes = lectures()["notes"]
     note = notes["two_maps"] + notes["full" if is_full else "narrow"].format(size=size, model=len(whole))
     formula = "Q⁽ⁱ⁾ = Q W_q⁽ⁱ⁾ = (X W_q) W_q⁽ⁱ⁾ = X (W_q W_q⁽ⁱ⁾)"
-    return Step("Two linear maps in a row are one", formula, matrices, measures, note)
+    return Step("Two linear maps in a row are one", formula, matrices, tuple(measures), note)
 
 
+# How often keys vary, by which share of their length, and how far a query lifts what it asks for above the rest.
 _DRAWS, _SPREAD, _SHARP = 5, 0.2, 10.0
-"""How often keys vary, by which share of their length, and how far a query lifts what it asks for above the rest."""
 
 
 def averaging(subject: Subject, n: Notation, head: int) -> list[Step]:

@@ -16,37 +16,34 @@ from tfcli.inspection.explain.subject import VECTORS, Axes, Notation, Subject, l
 from tfcli.layers.layer import Residual
 from tfcli.layers.norms import LayerNorm, RMSNorm
 
-_Value = tuple[str, Tensor]
-"""A quantity of the notation and its values."""
+_Value = tuple[str, Tensor]  # a quantity of the notation
 
 
 def norm_step(n: Notation, norm: nn.Module, tokens: tuple[str, ...], before: _Value, after: _Value) -> Step:
     """One norm: the statistics of every token, the vectors behind it, and what their statistics are; `before` and
     `after` (T, D) are as the model has computed them."""
     assert isinstance(norm, LayerNorm | RMSNorm)
-    (quantity, x), centred = before, isinstance(norm, LayerNorm)
-
-    def statistics(name: str, values: Tensor, *labels: str) -> Matrix:
-        return n.matrix(name, values, tokens, labels, ("tokens", str(len(labels))))
-
+    (quantity, x), centred, notes = before, isinstance(norm, LayerNorm), lectures()["notes"]
     plain = (F.layer_norm if centred else F.rms_norm)(x, (norm.size,), eps=norm.eps)  # no gain, no bias
-    labels = ("mean", "variance", "√(σ²+ε)") if centred else ("square", "√(…+ε)")
     result = _moments(plain, 0.0, centred=centred)[:, [0, 2] if centred else [1]]
-    word = "std" if centred else "root"
+    labels, word = (("mean", "variance", "√(σ²+ε)"), "std") if centred else (("square", "√(…+ε)"), "root")
     measures = [Measure(f"largest distance of a {word} from 1", float((result[:, -1] - 1).abs().max()), "up to ε")]
     if centred:
         measures.insert(0, Measure("largest distance of a mean from 0", float(result[:, 0].abs().max()), "rounding"))
-    return Step(
-        f"{type(norm).__name__} of every token",
-        n.formulas["norm" if centred else "rms"],
-        (
-            statistics(f"of {n.symbol(quantity)}", _moments(x, norm.eps, centred=centred), *labels),
-            n.vectors(*after, tokens),
-            statistics("behind the norm", result, *(("mean", "std") if centred else ("root",))),
-        ),
-        tuple(measures),
-        _note(norm),
+
+    def statistics(name: str, values: Tensor, labels: Sequence[str]) -> Matrix:
+        return n.matrix(name, values, tokens, labels, ("tokens", str(len(labels))))
+
+    matrices = (
+        statistics(f"of {n.symbol(quantity)}", _moments(x, norm.eps, centred=centred), labels),
+        n.vectors(*after, tokens),
+        statistics("behind the norm", result, ("mean", word) if centred else (word,)),
     )
+    note = notes["layer_norm" if centred else "rms_norm"].format(size=norm.size, eps=norm.eps)
+    if norm.weight is not None and not bool((norm.weight == 1).all()):
+        note += notes["gain"]
+    formula = n.formulas["norm" if centred else "rms"]
+    return Step(f"{type(norm).__name__} of every token", formula, matrices, tuple(measures), note)
 
 
 def _moments(x: Tensor, eps: float, *, centred: bool) -> Tensor:
@@ -58,36 +55,18 @@ def _moments(x: Tensor, eps: float, *, centred: bool) -> Tensor:
     return torch.stack((mean, variance, (variance + eps).sqrt()), dim=1)
 
 
-def _note(norm: LayerNorm | RMSNorm) -> str:
-    size = norm.size
-    note = (
-        f"Over the {size} numbers of one token, never across tokens; the variance is the biased one, divided by {size}"
-    )
-    if isinstance(norm, RMSNorm):
-        note = f"It stands where formulas write LayerNorm: the mean square of the {size} numbers of one token"
-    note += f"; ε = {norm.eps:g}."
-    if norm.weight is not None and not bool((norm.weight == 1).all()):
-        note += "\nThen every dimension gets its learned gain (and bias): "
-        note += "statistics behind the norm are those before it."
-    return note
-
-
 def leak(x: Tensor, eps: float) -> Step:
     """What statistics across tokens would do: let a token see those behind it. Shape: x (T, D), with T > 1."""
-    other = x.clone()
+    other, size = x.clone(), (x.shape[1],)
     other[-1] = 2.0 * x[-1] + 1.0
-    size = (x.shape[1],)
     per_token = (F.layer_norm(other, size, eps=eps) - F.layer_norm(x, size, eps=eps))[:-1].abs().max()
     across = (across_tokens(other, eps) - across_tokens(x, eps))[:-1].abs().max()
-    return Step(
-        "Statistics across tokens",
-        "change the last token alone: how far do the others move?",
-        measures=(
-            Measure("statistics of each token", float(per_token), "nothing moves: no leak"),
-            Measure("statistics across tokens", float(across), "the others move: they would see their future"),
-        ),
-        note=lectures()["notes"]["across_tokens"],
+    measures = (
+        Measure("statistics of each token", float(per_token), "nothing moves: no leak"),
+        Measure("statistics across tokens", float(across), "the others move: they would see their future"),
     )
+    formula, note = "change the last token alone: how far do the others move?", lectures()["notes"]["across_tokens"]
+    return Step("Statistics across tokens", formula, measures=measures, note=note)
 
 
 _NAMES = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu", "gelu_tanh": "gelu"}
@@ -96,8 +75,7 @@ _NAMES = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu", "gelu_tanh": 
 def inside(subject: Subject, n: Notation) -> Step:
     """The matrices of the feed-forward, and its numbers between them."""
     section, module, passed = subject.section, subject.layer.feed_forward, subject.layer_pass
-    act = _NAMES.get(section.activation, section.activation)
-    tokens = subject.query_tokens
+    act, tokens = _NAMES.get(section.activation, section.activation), subject.query_tokens
     matrices = (
         *([] if module.gate is None else [transposed(n, "w_gate", module.gate, ("model", "inner"))]),
         transposed(n, "w_up", module.up, ("model", "inner")),
@@ -106,9 +84,7 @@ def inside(subject: Subject, n: Notation) -> Step:
         n.vectors("mlp", passed.feed_forward, tokens),
     )
     zeros = Measure("share of inner numbers at 0", float((passed.inner == 0).float().mean()), "switched off by relu")
-    note = (
-        f"inner is {act} of what the first matrix gives, {section.inner_size} numbers a token; no token sees another."
-    )
+    note = lectures()["notes"]["inside"].format(act=act, size=section.inner_size)
     if section.feed_forward_bias:
         note += "\nIts biases are added, too, and not shown."
     elif n.name == "udl":
@@ -130,44 +106,35 @@ def explain_layer(subject: Subject, name: NotationName = "bishop") -> Explanatio
         steps += _sublayers(subject, n)
         if len(tokens) > 1 and name == "udl":
             steps.append(leak(before.float(), subject.section.norm_eps))
-    return Explanation(
-        f"A transformer layer, {subject.section.norm_placement}-norm, step by step",
-        f"{subject.label}; dimensions count from 0",
-        name,
-        tuple(steps),
-        tuple(n.slips["layer"]),
-    )
+    title = f"A transformer layer, {subject.section.norm_placement}-norm, step by step"
+    return Explanation(title, f"{subject.label}; dimensions count from 0", name, tuple(steps), tuple(n.slips["layer"]))
 
 
 def _sublayers(subject: Subject, n: Notation) -> list[Step]:
     layer, passed, placement = subject.layer, subject.layer_pass, subject.section.norm_placement
     tokens, middle = subject.query_tokens, ("middle", passed.after_attention)
 
-    def taken(
-        title: str, formula: str, residual: Residual, values: Sequence[_Value], total: str, note: str = ""
-    ) -> list[Step]:
+    def taken(title: str, key: str, road: Residual, values: Sequence[_Value], total: str, note: str = "") -> list[Step]:
         """A sublayer with the road around it, by four values: what enters, what it reads where the norm comes first,
         what it gives, and what leaves. Where the norm comes behind, the sum is called `total`."""
         (x, normed, output, after), pre = values, placement == "pre"
-        between = [inside(subject, n)] if formula == "mlp" else []
+        between = [inside(subject, n)] if key == "mlp" else []
         added = after if pre else (total, x[1] + output[1])
         matrices = tuple(n.vectors(*value, tokens) for value in (x, output, added))
-        sums = Step(f"{title} and residual", n.formulas[f"{placement}_{formula}"], matrices, note=note)
+        sums = Step(f"{title} and residual", n.formulas[f"{placement}_{key}"], matrices, note=note)
         if pre:
-            return [norm_step(n, residual.norm, tokens, x, normed), *between, sums]
-        return [*between, sums, norm_step(n, residual.norm, tokens, added, after)]
+            return [norm_step(n, road.norm, tokens, x, normed), *between, sums]
+        return [*between, sums, norm_step(n, road.norm, tokens, added, after)]
 
     own, entered = passed.attention, ("input", passed.before)
     values = [entered, ("normed_input", own.value_source), ("attended", own.output), middle]
     note = "What happens inside the attention is shown by `tfcli explain attention`."
     steps = taken("Attention", "attention", layer.attention_residual, values, total="first_sum", note=note)
-    if passed.cross is not None and passed.after_cross is not None and layer.cross_attention_residual is not None:
+    if passed.cross is not None and passed.after_cross is not None and (road := layer.cross_attention_residual):
         cross, crossed = passed.cross, ("crossed", passed.after_cross)
         values = [middle, ("normed_crossing", cross.x), ("attended_across", cross.output), crossed]
         note = "Queries come from here, keys and values from the encoder's output."
-        steps += taken(
-            "Cross-attention", "cross", layer.cross_attention_residual, values, total="crossed_sum", note=note
-        )
+        steps += taken("Cross-attention", "cross", road, values, total="crossed_sum", note=note)
         middle = crossed
     given, left = ("mlp", passed.feed_forward), ("out", passed.after)
     values = [middle, ("normed_middle", passed.feed_forward_input), given, left]
@@ -182,9 +149,8 @@ def trace_shapes(subject: Subject, name: NotationName = "cs224n") -> ShapeTrace:
     the sublayers are parallel."""
     subject.require_sublayers_in_turn()
     own = replace(subject, attention=subject.layer.attention, attention_pass=subject.layer_pass.attention)
-    n = own.notation(name)
     with torch.inference_mode():
-        tensors = tuple(_tensors(own, n))
+        tensors = tuple(_tensors(own, n := own.notation(name)))
     notes = ["A batch of texts adds an axis in front of every one of them but the weights."]
     if n.columns_are_tokens:
         notes.append("With tokens as columns, a head is a block of rows: a reshape alone, and nothing to transpose.")
@@ -246,12 +212,11 @@ def _attention_tensors(subject: Subject, n: Notation, read: str) -> Iterator[Ten
     for quantity in QUANTITIES:
         values, axis = getattr(passed, quantity), "value" if quantity == "value" else "head"
         length = "tokens" if quantity == "query" else subject.pairs[1]
-        name = n.symbol(quantity)
+        name, moved = n.symbol(quantity), "reshape"
         if not n.columns_are_tokens:
-            apart, axes = values.transpose(0, 1), (length, "heads", axis)
-            yield _shape(n, f"reshape {name}", "the heads apart", apart, axes)
-        name = f"{'reshape' if n.columns_are_tokens else 'transpose'} {name}"
-        yield _shape(n, name, "the heads a batch axis", values, ("heads", length, axis))
+            yield _shape(n, f"reshape {name}", "the heads apart", values.transpose(0, 1), (length, "heads", axis))
+            moved = "transpose"
+        yield _shape(n, f"{moved} {name}", "the heads a batch axis", values, ("heads", length, axis))
     yield _shape(n, "scores", score_formula(subject, n), passed.scores, ("heads", *subject.pairs))
     yield _shape(n, "weights", "softmax of the scores", passed.weights, ("heads", *subject.pairs))
     yield _shape(n, "mixed", n.formulas["mix"], passed.mixed, _VALUES)

@@ -30,8 +30,8 @@ def typed_matrix(text: str, named: str, rows: str = ";") -> Tensor:
     for row, line in enumerate(lines, 1):
         for column, cell in enumerate(line, 1):
             if not (_NUMBER.fullmatch(cell) and abs(float(cell)) <= _LARGEST):
-                problem = f"Row {row}, column {column} of {named} is {shortened(cell)!r}: no number"
-                raise UsageError(f"{problem} within ±{_LARGEST:,.0f}", "write one such as -1.5")
+                what = f"{shortened(cell)!r}: no number within ±{_LARGEST:,.0f}"
+                raise UsageError(f"Row {row}, column {column} of {named} is {what}", "write one such as -1.5")
         if len(line) != len(lines[0]):
             problem = f"Row {row} of {named} has another length ({len(line)}) than row 1 ({len(lines[0])})"
             raise UsageError(problem, "give every row as many")

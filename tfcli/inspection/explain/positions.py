@@ -41,24 +41,12 @@ def worked(name: NotationName, n: int, i: int, size: int, base: float) -> str:
 
 def slips(size: int, base: float, name: NotationName) -> tuple[str, ...]:
     """What a lecture prints otherwise or leaves open, and what all do, with what follows from it at this size."""
-    undefined = undefined_dimensions(size)
+    undefined, told = undefined_dimensions(size), lectures()["position_slips"]
     listed = ", ".join(map(str, undefined[:8])) + (", …" if len(undefined) > 8 else "")
     missing = f"Read literally, {len(undefined)} of {size} dimensions get no number ({listed}): " if undefined else ""
-    own = {
-        "inf721": "INF721 adds 'if i is even' and 'if i is odd' to formulas of the pair index i. "
-        f"{missing}2i and 2i + 1 say already which is sine and which is cosine.",
-        "bishop": "Bishop does not say where i begins. From 0 neighbours share a wavelength; from 1 the first cosine "
-        "and the last sine stand alone, and no linear map carries n to n + 1: the best one leaves "
-        f"{left_by_turn(size, base, 1):.2g} of |r_n+1|, and {left_by_turn(size, base):.0e} where i begins at 0.",
-        "udl": "UDL's formula adds Π to V, K and Q, after the projections; its sentence adds it to X, before them.",
-    }
-    odd = f": here dimension {size - 1}." if size % 2 else "."
-    return (
-        *[sentence for whose, sentence in own.items() if whose == name],
-        "Which letter is the position: n, t, and i in the encoder notes; i is the dimension in Bishop, the pair in "
-        "INF721 and the token in CS224n.",
-        f"None says that D is even. An odd one ends on a sine whose cosine is missing, and no rotation carries it{odd}",
-    )
+    left = [left_by_turn(size, base, first) for first in (0, 1) if name == "bishop"]
+    own = [told[name].format(missing=missing, left=left)] if name in told else []
+    return *own, told["letters"], told["odd"] + (f": here dimension {size - 1}." if size % 2 else ".")
 
 
 def undefined_dimensions(size: int) -> list[int]:
@@ -89,8 +77,7 @@ class Embedded:
     remark: str = ""
 
 
-_WORKED = 16
-"""Numbers up to which all are worked out."""
+_WORKED = 16  # numbers up to which all are worked out
 
 
 @torch.inference_mode()
@@ -101,13 +88,15 @@ def explain_positions(
     or `length` rows."""
     n, tokens, vectors = notation(name), embedded.tokens, embedded.vectors
     size, rows = vectors.shape[1], len(tokens) if length is None else length
-    table, added = sinusoidal_encoding(rows, size, base), embedded.added
-    if added is None:
-        added = sinusoidal_encoding(len(tokens), size, base).to(vectors)
+    table, like_text = sinusoidal_encoding(rows, size, base), sinusoidal_encoding(len(tokens), size, base).to(vectors)
+    added, other = like_text if embedded.added is None else embedded.added, ""
+    if rows != len(tokens):
+        other = f" of {rows} positions"
+    elif not torch.allclose(added, like_text, atol=1e-5):
+        other = " by the formula"
     steps = (
         _wavelengths(n, size, base),
-        _angles(n, rows, size, base),
-        _table(n, name, table, base),
+        *_table(n, table, base, other),
         _joined(n, tokens, vectors, added, embedded.remark),
         _concatenated(n, tokens, vectors, base),
         _into_queries_and_keys(n, vectors, added),
@@ -118,49 +107,36 @@ def explain_positions(
 
 
 def _wavelengths(n: Notation, size: int, base: float) -> Step:
-    pairs = math.ceil(size / 2)
-    shown = range(pairs) if pairs <= 4 else (0, 1, 2, pairs - 1)
-    measures = []
-    for pair in shown:
+    pairs, measures = math.ceil(size / 2), []
+    for pair in range(pairs) if pairs <= 4 else (0, 1, 2, pairs - 1):
         step = base ** (-2 * pair / size)
         both = f"dimensions {2 * pair} and {2 * pair + 1}" if 2 * pair + 1 < size else f"dimension {2 * pair} alone"
         measures.append(Measure(f"pair {pair}", step, f"radians a position: {both}, {2 * math.pi / step:,.4g} a turn"))
-    return Step(
-        "Every pair of dimensions turns at its own speed",
-        f"ω_j = 1 / L^(2j/{n.axes['model']}), pair j",
-        (),
-        tuple(measures),
-    )
+    formula = f"ω_j = 1 / L^(2j/{n.axes['model']}), pair j"
+    return Step("Every pair of dimensions turns at its own speed", formula, measures=tuple(measures))
 
 
-def _angles(n: Notation, rows: int, size: int, base: float) -> Step:
-    even = torch.arange(size) // 2 * 2
-    matrix = n.vectors("angles", torch.arange(rows)[:, None] / base ** (even.double() / size), numbered(rows))
-    note = "Both dimensions of a pair have the same angle."
-    return Step("Angles: position times speed", "n ω_j", (matrix,), note=note)
-
-
-def _table(n: Notation, name: NotationName, table: Tensor, base: float) -> Step:
-    rows, size = table.shape
+def _table(n: Notation, table: Tensor, base: float, other: str) -> tuple[Step, Step]:
+    """The angles, and sine and cosine of each; `other` is what tells a table from that of the text."""
+    (rows, size), name = table.shape, n.symbol("positions") + other
+    angles = torch.arange(rows)[:, None] / base ** ((torch.arange(size) // 2 * 2).double() / size)
     shown = np.ndindex(rows, size) if rows * size <= _WORKED else ((min(1, rows - 1), i) for i in range(min(size, 4)))
-    lines = "\n".join(worked(name, row, i, size, base) for row, i in shown)
-    return Step(
-        "Sine in even dimensions, cosine in odd ones",
-        f"{n.symbol('positions')}: the sine or the cosine of each angle",
-        (n.vectors("positions", table, numbered(rows)),),
-        note=lines,
+    lines = "\n".join(worked(n.name, row, i, size, base) for row, i in shown)
+    axes, matrices = (str(rows) if other else "tokens", "model"), {"angles": angles, name: table}
+    first, second = (n.vectors(one, values, numbered(rows), axes) for one, values in matrices.items())
+    formula, same = f"{name}: the sine or the cosine of each angle", "Both dimensions of a pair have the same angle."
+    return (
+        Step("Angles: position times speed", "n ω_j", (first,), note=same),
+        Step("Sine in even dimensions, cosine in odd ones", formula, (second,), note=lines),
     )
 
 
 def _joined(n: Notation, tokens: Sequence[str], embedded: Tensor, added: Tensor, remark: str) -> Step:
     sums = {"embedded": embedded, "positions": added, "input": embedded + added}
-    return Step(
-        "Added to the embeddings",
-        f"{n.symbol('input')} = {n.symbol('embedded')} + {n.symbol('positions')}",
-        tuple(n.vectors(name, values, tokens) for name, values in sums.items()),
-        note=remark
-        or f"{n.symbol('embedded')}: each word's vector, a row of {n.symbol('table')}, here drawn at random.",
-    )
+    x, p, table = map(n.symbol, ("embedded", "positions", "table"))
+    note = remark or f"{x}: each word's vector, a row of {table}, here drawn at random."
+    matrices = tuple(n.vectors(name, values, tokens) for name, values in sums.items())
+    return Step("Added to the embeddings", f"{n.symbol('input')} = {x} + {p}", matrices, note=note)
 
 
 def _concatenated(n: Notation, tokens: Sequence[str], embedded: Tensor, base: float) -> Step:
@@ -168,13 +144,10 @@ def _concatenated(n: Notation, tokens: Sequence[str], embedded: Tensor, base: fl
     part, x, p, own = max(2, size // 4), n.symbol("embedded"), f"{n.symbol('positions')}′", f"{model}′"
     positions = sinusoidal_encoding(len(tokens), part, base).to(embedded)
     both = n.vectors(f"[{x} ; {p}]", torch.cat((embedded, positions), dim=1), tokens, ("tokens", f"({model} + {own})"))
-    return Step(
-        "Or concatenated",
-        f"[{x} ; {p}]: {p} is the same function for {own} = {part} dimensions of its own, beside {model} = {size}",
-        (n.vectors(p, positions, tokens, ("tokens", own)), both),
-        note=f"No number holds both a token and a position; a matrix behind it meets {model} + {own} numbers.\n"
-        f"model.position_merge = 'concat' takes {own} from d_model, so that later matrices keep their size.",
-    )
+    matrices = n.vectors(p, positions, tokens, ("tokens", own)), both
+    told = f"{p} is the same function for {own} = {part} dimensions of its own, beside {model} = {size}"
+    note = lectures()["notes"]["concatenated"].format(model=model, own=own)
+    return Step("Or concatenated", f"[{x} ; {p}]: {told}", matrices, note=note)
 
 
 def _into_queries_and_keys(n: Notation, embedded: Tensor, added: Tensor) -> Step:
@@ -189,26 +162,21 @@ def _into_queries_and_keys(n: Notation, embedded: Tensor, added: Tensor) -> Step
 
     x, p, query, key, values = (n.symbol(name) for name in ("embedded", "positions", "query", "key", "value"))
     shape = " × ".join(str(size) for size in embedded.shape[:: -1 if n.columns_are_tokens else 1])
-    note = "What is mixed is then free of positions; which tokens are mixed is not "
-    note += "(model.position_merge = 'query_key')."
+    notes = lectures()["notes"]
     moved, both = added.roll(1, dims=0), value(embedded + added)  # every token takes the place of the one before it
     told = f"change of {values} when the positions of the tokens change"
     apart = f"the same: {values} is projected from {x}, without {p}"
     behind = f"difference in {values} of adding {p} there and before it"
-    measures = [
-        _largest("added to all", value(embedded + moved) - both, told),
-        _largest("queries and keys alone", value(embedded, moved) - value(embedded, added), apart),
-        _largest("after the projection", value(embedded) + added - both, behind),
-    ]
-    if len(embedded) < 2:
-        measures = measures[2:]
-        note += f"\nChanges of {values} with the places of tokens take two tokens at least: this text has one."
+    differences = (
+        ("added to all", value(embedded + moved) - both, told),
+        ("queries and keys alone", value(embedded, moved) - value(embedded, added), apart),
+        ("after the projection", value(embedded) + added - both, behind),
+    )
+    measures = tuple(Measure(name, float(change.abs().max()), about) for name, change, about in differences)
+    note, is_one = notes["in_queries"], len(embedded) < 2
+    note += notes["one_token"].format(v=values) if is_one else ""
     formula = f"{query} and {key} from {x} + {p}, {values} from {x}, in every layer; each {shape}"
-    return Step("Or into queries and keys alone", formula, measures=tuple(measures), note=note)
-
-
-def _largest(name: str, x: Tensor, about: str) -> Measure:
-    return Measure(name, float(x.abs().max()), about)
+    return Step("Or into queries and keys alone", formula, measures=measures[2 * is_one :], note=note)
 
 
 def _weights(rows: int, columns: int) -> Tensor:
@@ -238,10 +206,8 @@ def entrance(subject: Subject, n: Notation) -> Step:
             n.vectors("input", subject.passed.last.embedded, tokens),
         )
         holds = "a drawn vector for each" if subject.section.positions == "learned" else "sines and cosines of the"
-        note = (
-            f"A one-hot vector picks its word's vector from {n.symbol('table')}; "
-            f"{n.symbol('positions')} holds {holds} position."
-        )
+        note = f"A one-hot vector picks its word's vector from {n.symbol('table')}; "
+        note += f"{n.symbol('positions')} holds {holds} position."
         return Step("Words and positions", n.formulas["embed"], matrices, note=note)
     read, notes = [n.vectors("input", passed.x, tokens)], []
     if subject.is_cross:

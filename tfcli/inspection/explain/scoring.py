@@ -16,7 +16,6 @@ QUANTITIES = ("query", "key", "value")
 def projections(subject: Subject, n: Notation, head: int) -> Step:
     """Q, K and V of one head, and the matrices that they are projected with; cut out of X where there are none."""
     attention, learned, made = subject.attention, list[Matrix](), list[Matrix]()
-    number = head if attention.num_heads > 1 else None
     for quantity in QUANTITIES:
         values, module = getattr(subject.attention_pass, quantity)[head], getattr(attention, quantity)
         axis, size, shared = "value" if quantity == "value" else "head", values.shape[1], quantity != "query"
@@ -24,12 +23,12 @@ def projections(subject: Subject, n: Notation, head: int) -> Step:
         columns = numbered(size, first)
         if subject.has_projections:
             weight, rows = module.weight[first : first + size].T, numbered(module.in_features)
-            learned.append(n.matrix(f"w_{quantity}", weight, rows, columns, ("model", axis), head=number))
+            learned.append(n.matrix(f"w_{quantity}", weight, rows, columns, ("model", axis), head=head))
             if module.bias is not None:
                 bias = module.bias[None, first : first + size]
-                learned.append(n.matrix(f"b_{quantity}", bias, ("1",), columns, ("one", axis), head=number))
+                learned.append(n.matrix(f"b_{quantity}", bias, ("1",), columns, ("one", axis), head=head))
         tokens, length = (subject.key_tokens, subject.pairs[1]) if shared else (subject.query_tokens, "tokens")
-        made.append(n.matrix(quantity, values, tokens, columns, (length, axis), head=number))
+        made.append(n.matrix(quantity, values, tokens, columns, (length, axis), head=head))
     if not subject.has_projections:
         formula = f"no projections: Q, K and V are cut out of {n.symbol('input')} itself"
         return Step("Heads", formula, tuple(made), note="\n".join(_shares(subject, n, head)))
@@ -43,23 +42,14 @@ def transposed(n: Notation, quantity: str, module: nn.Linear, axes: Axes) -> Mat
 
 
 def of_heads(
-    subject: Subject,
-    n: Notation,
-    quantity: str,
-    values: Tensor,
-    heads: Sequence[int],
-    *,
-    axis: str = "",
-    **options: Any,
+    subject: Subject, n: Notation, quantity: str, values: Tensor, heads: Sequence[int], *, axis: str = "", **how: Any
 ) -> tuple[Matrix, ...]:
     """A matrix for every head, with its number where there are several: of queries and keys, (H, T, S), or vectors of
     queries along an `axis`, (H, T, Dh), whose dimensions are numbered through all heads."""
-    size, axes, matrices = values.shape[2], ("tokens", axis) if axis else subject.pairs, []
-    for head in heads:
-        columns = numbered(size, head * size) if axis else subject.key_tokens
-        number = head if subject.attention.num_heads > 1 else None
-        matrices.append(n.matrix(quantity, values[head], subject.query_tokens, columns, axes, head=number, **options))
-    return tuple(matrices)
+    size, rows, axes = values.shape[2], subject.query_tokens, ("tokens", axis) if axis else subject.pairs
+    columns = [numbered(size, head * size) if axis else subject.key_tokens for head in heads]
+    of = zip(heads, columns, strict=True)
+    return tuple(n.matrix(quantity, values[head], rows, own, axes, head=head, **how) for head, own in of)
 
 
 def _shares(subject: Subject, n: Notation, head: int) -> list[str]:
@@ -78,15 +68,13 @@ def _shares(subject: Subject, n: Notation, head: int) -> list[str]:
 
 def _note(subject: Subject, n: Notation, head: int) -> str:
     section, attention, notes = subject.section, subject.attention, _shares(subject, n, head)
-    number = head if attention.num_heads > 1 else None
     if section.attention_bias and n.name != "udl":
-        biases = ", ".join(n.symbol(f"b_{one}", number) for one in QUANTITIES)
+        biases = ", ".join(n.symbol(f"b_{one}", head) for one in QUANTITIES)
         notes.append(f"A bias is added to every row: {biases}.")
     if not section.attention_bias and n.name == "udl":
         notes.append("Here every β is 0 (model.attention_bias = false; a toy draws some with --bias).")
-    if attention.num_kv_heads != attention.num_heads:
-        shared = f"{attention.num_heads} heads of queries share {attention.num_kv_heads} of keys and values"
-        notes.append(f"{shared}, repeated here.")
+    if (kv := attention.num_kv_heads) != attention.num_heads:
+        notes.append(f"{attention.num_heads} heads of queries share {kv} of keys and values, repeated here.")
     if section.query_key_norm:
         notes.append("Queries and keys are normalised a head at a time after the projection.")
     if subject.signal.rotation is not None:
@@ -105,9 +93,8 @@ def scoring(subject: Subject, n: Notation, head: int, heads: Sequence[int]) -> l
         steps.append(Step("Positions", n.formulas["scaled"].format(scores=logits), matrices, note=note))
     if not passed.mask.all():
         logits += f" + {n.symbol('mask')}"
-        formula, number = n.formulas["masked"].format(scores=logits), head if subject.attention.num_heads > 1 else None
-        tokens = subject.query_tokens
-        steps.append(masking(n, passed.scores[head], passed.mask, tokens, formula=formula, head=number))
+        formula, tokens = n.formulas["masked"].format(scores=logits), subject.query_tokens
+        steps.append(masking(n, passed.scores[head], passed.mask, tokens, formula=formula, head=head))
     weights = of_heads(subject, n, "weights", passed.weights, heads, kind="weights", sums=True)
     formula = n.formulas["weights_alone" if subject.is_plain else "weights"].format(scores=logits)
     over = "column" if n.columns_are_tokens else "row"
@@ -117,20 +104,14 @@ def scoring(subject: Subject, n: Notation, head: int, heads: Sequence[int]) -> l
 
 
 def masking(
-    n: Notation,
-    scores: Tensor,
-    mask: Tensor,
-    tokens: Sequence[str],
-    *,
-    quantity: str = "masked",
-    formula: str,
-    head: int | None = None,
+    n: Notation, scores: Tensor, mask: Tensor, tokens: Sequence[str], formula: str, quantity: str = "masked", **of: Any
 ) -> Step:
-    """The mask as the lectures add it, 0 or −∞, and the scores with it, a `quantity`. Shape: scores, mask (T, T)."""
+    """The mask as the lectures add it, 0 or −∞, and the scores with it, a `quantity` `of` a head or of none. Shape:
+    scores, mask (T, T)."""
     added = torch.zeros(mask.shape).masked_fill(~mask.cpu(), -torch.inf)
     matrices = (
         n.matrix("mask", added, tokens, tokens, PAIRS, kind="mask"),
-        n.matrix(quantity, scores.cpu() + added, tokens, tokens, PAIRS, head=head),
+        n.matrix(quantity, scores.cpu() + added, tokens, tokens, PAIRS, **of),
     )
     hidden = "future" if torch.equal(mask, torch.ones_like(mask).tril()) else "window"
     return Step("Mask", formula, matrices, note=lectures()["notes"][hidden])
@@ -147,12 +128,11 @@ def _scores(subject: Subject, n: Notation, head: int) -> list[Step]:
         return [_additive(subject, n, head)]
     raw = dot_scores(passed.query, passed.key, 1.0)
     matrices = of_heads(subject, n, "raw_alone" if subject.is_plain else "raw", raw, [head])
-    formula = n.score("parameter_free" if subject.is_plain else "dot")
-    note = f"{'Row m, column n' if n.columns_are_tokens else 'Row n, column m'}: "
-    note += "how well the query of token n fits the key of token m."
+    place = "Row m, column n" if n.columns_are_tokens else "Row n, column m"
+    note = f"{place}: how well the query of token n fits the key of token m."
     if score == "dot":
         note += f"\nNot divided by {n.root}: these go into the softmax as they are."
-    first = Step("Scores", formula, matrices, note=note)
+    first = Step("Scores", n.score("parameter_free" if subject.is_plain else "dot"), matrices, note=note)
     words, notes = list[str](), _cap(subject)
     if score == "scaled_dot":
         size, total, model = passed.query.shape[2], subject.attention.num_heads, subject.section.d_model
@@ -178,9 +158,8 @@ def _additive(subject: Subject, n: Notation, head: int) -> Step:
     """Bahdanau's score: a learned vector on what query and key come to together."""
     passed, weight = subject.attention_pass, subject.attention.score.weight
     assert weight is not None
-    number = head if subject.attention.num_heads > 1 else None
-    columns = numbered(weight.shape[1])
-    vector = n.matrix("score_vector", weight[head][None], ("1",), columns, ("one", "head"), head=number)
+    axes = ("one", "head")
+    vector = n.matrix("score_vector", weight[head][None], ("1",), numbered(weight.shape[1]), axes, head=head)
     scores = subject.attention.score(passed.query[None], passed.key[None])[0]
     formula = n.formulas["scaled"].format(scores=score_formula(subject, n))
     note = f"{vector.name} is learned, one vector a head. Nothing to divide by: |tanh| stays below 1."

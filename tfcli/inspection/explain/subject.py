@@ -38,11 +38,9 @@ from tfcli.recipe.model import ModelSection
 from tfcli.records.arrays import frozen
 from tfcli.runs.load import LoadedRun
 
-Axes = tuple[str, ...]
-"""By their names in `notations.toml`, or as they are written."""
+Axes = tuple[str, ...]  # by their names in `notations.toml`, or as they are written
 VECTORS: Axes = ("tokens", "model")
-PAIRS: Axes = ("tokens", "tokens")
-"""Of queries and keys of one text."""
+PAIRS: Axes = ("tokens", "tokens")  # of queries and keys of one text
 
 
 @dataclass(frozen=True)
@@ -90,11 +88,11 @@ class Subject:
         """Refuse, by a `UsageError`, a layer whose sublayers read the same vectors, or have no residuals."""
         require_residuals(self.section)
         if self.section.parallel_residual:
-            raise UsageError(
+            problem = (
                 "With model.parallel_residual = true attention and feed-forward stand side by side, and this picture "
-                "has them one after the other",
-                "see `tfcli explain attention`, or name another run",
             )
+            problem += "has them one after the other"
+            raise UsageError(problem, "see `tfcli explain attention`, or name another run")
 
     @property
     def pairs(self) -> Axes:
@@ -122,15 +120,12 @@ class Subject:
         for quantity, count, axis in (("query", heads, "head"), ("key", of_keys, "head"), ("value", of_keys, "value")):
             axes[f"joined_{quantity}"] = f"{count}·{bracketed(axes[axis])}"
         axes["joined"] = f"{heads}·{bracketed(axes['value'])}"
-        return replace(n, axes=axes, keys_of="memory" if self.is_cross else "input")
+        return replace(n, axes=axes, keys_of="memory" if self.is_cross else "input", has_heads=attention.num_heads > 1)
 
 
-EXAMPLE = "Lucas will travel"
-"""INF721's own, with d_model = 9 and three heads."""
+EXAMPLE = "Lucas will travel"  # INF721's own, with d_model = 9 and three heads
 MOST_WORDS = 64
 _SPREAD = 2.0  # of the weights, times √D: scores then differ enough for a softmax that prefers something
-
-
 TOY: Mapping[str, Any] = {
     "architecture": "encoder",
     "d_model": 9,
@@ -165,12 +160,10 @@ def toy(
         init_std=_SPREAD / model**0.5,
         **{_KEYS.get(name, name): value for name, value in sizes.items()},
     )
-    kind, own = (
-        "small whole numbers as" if integers else "random",
-        {"head_dim": section.head_dim, "value_dim": value_dim},
-    )
-    shape = [f"d_model {model}", f"heads {heads}", *(f"{name} {size}" for name, size in own.items() if size)]
-    label = f"a toy {section.architecture} with {kind} weights of seed {seed}: {', '.join(shape)}"
+    kind, own = "small whole numbers as" if integers else "random", {"d_model": model, "heads": heads}
+    own |= {"head_dim": section.head_dim, "value_dim": value_dim}
+    shape = ", ".join(f"{name} {size}" for name, size in own.items() if size)
+    label = f"a toy {section.architecture} with {kind} weights of seed {seed}: {shape}"
     return drawn(section, words, vocabulary, label, seed, value_dim=value_dim, integers=integers)
 
 
@@ -280,7 +273,8 @@ _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 @dataclass(frozen=True)
 class Notation:
     """One lecture's way of writing, from the tables of `notations.toml`; `turned` are the quantities that stand
-    transposed, all of them where columns are tokens, and `keys_of` is what keys and values are projected from."""
+    transposed, all of them where columns are tokens, `keys_of` is what keys and values are projected from, and heads
+    have numbers where there are several."""
 
     name: NotationName
     axes: Mapping[str, str]
@@ -291,11 +285,13 @@ class Notation:
     columns_are_tokens: bool
     turned: frozenset[str]
     keys_of: str = "input"
+    has_heads: bool = True
 
     def symbol(self, quantity: str, head: int | None = None) -> str:
         """How a quantity is called, of one head where it has one for each: number 1 is head 0. By its own name where it
         has no symbol."""
-        number, names = "" if head is None else str(head + 1), self.names.get(quantity, quantity).split("|")
+        number = "" if head is None or not self.has_heads else str(head + 1)
+        names = self.names.get(quantity, quantity).split("|")
         sub, sup = number.translate(_SUBSCRIPTS), f"⁽{number.translate(_SUPERSCRIPTS)}⁾" if number else ""
         return names[-1 if number else 0].format(sub=sub, sup=sup)
 
@@ -306,13 +302,12 @@ class Notation:
 
     def projected(self, formula: str) -> str:
         """A formula with what queries, keys and values are projected from."""
-        x, m = self.symbol("input"), self.symbol(self.keys_of)
-        return self.formulas[formula].format(x=x, m=m, v=m)
+        return self.formulas[formula].format(x=self.symbol("input"), m=self.symbol(self.keys_of))
 
     def score(self, name: str) -> str:
         """The formula of a score."""
-        x, m = self.symbol("input"), self.symbol(self.keys_of)
-        written = self.scores["dot" if name == "scaled_dot" else name].format(x=x, m=m)
+        written = self.scores["dot" if name == "scaled_dot" else name]
+        written = written.format(x=self.symbol("input"), m=self.symbol(self.keys_of))
         return f"{written} / {self.root}" if name == "scaled_dot" else written
 
     def matrix(

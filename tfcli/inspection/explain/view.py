@@ -5,6 +5,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from itertools import accumulate, groupby, product
 from typing import Any
@@ -25,9 +26,8 @@ from tfcli.draw.safe import fit, printable, shortened, token_label, widest
 from tfcli.draw.tables import CsvTable, columns, dim, heading
 from tfcli.inspection.explain import HOLE, Explanation, Matrix, MatrixKind, PositionExplanation, ShapeTrace, Step
 
-Kept = list[int | None]
-"""Indices in their order; None: a gap."""
-_GAP = 2  # cells of the "…" that stands for columns left out
+Kept = list[int | None]  # indices in their order; None: a gap
+_GAP, HIDDEN = 2, "−∞"  # cells of the "…" that stands for columns left out; what a mask hides
 
 
 def kept_columns(widths: Sequence[int], room: int) -> Kept:
@@ -42,20 +42,16 @@ def kept_columns(widths: Sequence[int], room: int) -> Kept:
     return [*range(max(1, first)), None, len(widths) - 1]
 
 
-HIDDEN = "−∞"
-
-
 def formatter(values: NDArray[np.float32], kind: MatrixKind) -> Callable[[float], str]:
     """How a matrix writes its numbers: whole ones without decimals, shares of 1 without the leading 0 and "·" where
     they are exactly 0, others with two decimals, or with more where all of them are small."""
     finite = values[np.isfinite(values)]
     if kind == "weights":
-        digits = 4 if finite.min(initial=1.0, where=finite > 0) < 0.0005 else 3
-        return lambda value: _share(value, digits)
+        return partial(_share, digits=4 if finite.min(initial=1.0, where=finite > 0) < 0.0005 else 3)
     digits = 0
     if (finite % 1).any():  # two, or so many more that the largest number has two digits, up to five
         digits = min(5, max(2, 1 - math.floor(math.log10(np.abs(finite).max()))))
-    return lambda value: _signed(value, digits)
+    return partial(_signed, digits=digits)
 
 
 def _share(value: float, digits: int) -> str:
@@ -72,10 +68,8 @@ def _signed(value: float, digits: int) -> str:
     return text.removeprefix("-") if not text.strip("-0.") else text  # no "-0.00"
 
 
-_LONGEST_LABEL = 12
+_LONGEST_LABEL, _SUM, _LEAST_COLUMN = 12, 6, 2  # cells; the last: a digit and a space
 _MOST_ROWS, _SHOWN_ROWS = 12, 6  # lines of a matrix that is shown whole, and of one with more
-_SUM = 6
-_LEAST_COLUMN = 2  # cells: a digit and a space
 _BOLD, _DIM = Style(bold=True), Style(dim=True)
 
 
@@ -117,13 +111,12 @@ def _drawn(matrix: Matrix, brush: Brush, furthest: float, room: int, *, labelled
         return [Segment(lead(label) + "".join(cells) + total, _DIM)]
 
     name, shape = _caption(matrix)
-    head = beside("", heads, "sum".rjust(_SUM) if sums_right else "")
+    head, gap = beside("", heads, "sum".rjust(_SUM) if sums_right else ""), ("…", NO_VALUE, _GAP)
     lines: list[Line] = [[Segment(name, _BOLD), Segment(shape, _DIM)], head]
     for row in down:
         if row is None:
             lines.append([Segment(" " * gutter + "⋮".rjust(widths[0]), _DIM)])
             continue
-        gap = ("…", NO_VALUE, _GAP)
         cells = [gap if at is None else (texts[row][at], painted[row][at], widths[at]) for at in across]
         words, colors, kept = zip(*cells, strict=True)
         lines.append(labelled_row(lead(labels[row]), words, colors, kept, brush, faint=(HIDDEN, "·", "…")))
@@ -134,11 +127,9 @@ def _drawn(matrix: Matrix, brush: Brush, furthest: float, room: int, *, labelled
     return Segment.set_shape(lines, Segment.get_shape(lines)[0])
 
 
-_BETWEEN = 3
-_NARROWEST = 5  # " .123"
+_BETWEEN, _NARROWEST, _INDENT = 3, 5, 2  # cells; " .123" is the narrowest share
 _HEAD_NUMBERS = re.compile("[₀-₉]|⁽[⁰¹²³⁴-⁹]+⁾")
-_Shelf = list[tuple[Matrix, list[Line]]]
-"""Matrices beside each other, as they are drawn."""
+_Shelf = list[tuple[Matrix, list[Line]]]  # beside each other, as they are drawn
 
 
 @dataclass(frozen=True)
@@ -207,8 +198,6 @@ def _is_map(matrix: Matrix, width: int) -> bool:
     return is_long and matrix.kind == "weights" and not matrix.holes
 
 
-_INDENT = 2
-
 NOTATIONS = {
     "bishop": "Bishop and Bishop 2024: rows are tokens",
     "udl": "Prince 2023 (UDL): columns are tokens",
@@ -254,9 +243,8 @@ class StepView(View[Step]):
         if step.measures:
             table = columns("wrw")
             for one in step.measures:
-                meaning = Text(printable(one.meaning), "dim")
-                value = HOLE if math.isnan(one.value) else f"{one.value:.3g}"
-                table.add_row(Text(printable(one.name)), Text(value, "bold"), meaning)
+                value = Text(HOLE if math.isnan(one.value) else f"{one.value:.3g}", "bold")
+                table.add_row(Text(printable(one.name)), value, Text(printable(one.meaning), "dim"))
             yield _indented(table)
         for line in dim(*map(printable, step.note.splitlines())):
             yield _indented(line)
@@ -320,9 +308,7 @@ class ShapesView(View[ShapeTrace]):
             axes, shape = (f"({', '.join(map(str, each))})" for each in (one.axes, one.shape))
             formula = Text(printable(one.formula), "cyan")
             table.add_row(Text(printable(one.name), "bold"), Text(axes), Text(shape, "bold"), formula)
-        yield table
-        yield Text()
-        yield _bullets(self.record.notes)
+        yield from (table, Text(), _bullets(self.record.notes))
 
 
 def shapes_table(trace: ShapeTrace) -> CsvTable:
@@ -351,11 +337,14 @@ _LATEX: dict[str, Any] = tomllib.loads((files(__package__) / "latex.toml").read_
 
 
 def explanation_latex(explanation: Explanation) -> str:
-    """A LaTeX document, with amsmath alone: a formula and its matrices a step."""
+    """A LaTeX document, with amsmath alone: a formula and its matrices a step, a listing as it is, no drawings."""
     text = ""
     for number, step in enumerate(explanation.steps, start=1):
-        text += f"\\subsection*{{{number} {in_text(step.title)}}}\n"
-        text += "".join(f"\\[ {line} \\]\n" for line in (in_math(step.formula), *map(_in_latex, step.matrices)) if line)
+        body = "".join(f"\\[ {line} \\]\n" for line in (in_math(step.formula), *map(_in_latex, step.matrices)) if line)
+        if step.lines and step.lines.isascii():
+            body += f"\\begin{{verbatim}}\n{step.lines}\n\\end{{verbatim}}\n"
+        if body:
+            text += f"\\subsection*{{{number} {in_text(step.title)}}}\n{body}"
     title, about = in_text(explanation.title), in_text(explanation.subtitle)
     return str(_LATEX["document"]).format(title=title, about=about, steps=text)
 

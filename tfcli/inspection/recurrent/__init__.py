@@ -16,7 +16,7 @@ class ComparedModel:
     interval: Interval | None  # of the loss
     step_seconds: float  # the median
     gradient: tuple[tuple[int, float], ...]  # distance, root mean square of ‖∂ logit of the right word / ∂ source word‖
-    alignment: AttentionRecord | None  # of a translation; row t: the word read → the next word, which it predicts
+    alignment: AttentionRecord | None  # of a translation: each word predicts the next
 
 
 @dataclass(frozen=True)

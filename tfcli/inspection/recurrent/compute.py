@@ -4,7 +4,7 @@ one without it and a transformer as large, all trained. B batch, S source length
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from itertools import islice, pairwise
+from itertools import islice
 
 import numpy as np
 import torch
@@ -65,16 +65,19 @@ class RecurrentEncoderDecoder(Transformer):
                 for gate in matrix.data.chunk(3):
                     nn.init.orthogonal_(gate, generator=draw)
 
-    def hidden(self, source: Tensor, target: Tensor, mask: Tensor, weights: AttentionWeights | None = None) -> Tensor:
+    def hidden(
+        self, source: Tensor, target: Tensor, padding_mask: Tensor, weights: AttentionWeights | None = None
+    ) -> Tensor:
         """Annotations h_j = [→h_j; ←h_j] (section 3.2), s_0 = tanh(W_s ←h_1) (A.2.2), then token after token, for each
         state needs the one before it: e_ij = vᵀ tanh(W s_{i-1} + U h_j), α_i = softmax(e_i) without padding, c_i =
         Σ_j α_ij h_j (equations 5, 6, A.1.2), s_i = GRU(s_{i-1}, [y_{i-1}; c_i]) (4), and tanh(O [s_i; y_{i-1}; c_i]).
 
         Shape:
-            source, mask (True at real tokens): (B, S); target: (B, T); returns: (B, T, D)
+            source, padding_mask (True at real tokens): (B, S); target: (B, T); returns: (B, T, D)
             weights: receives α, (B, 1, T, S), where there is attention
         """
-        packed = pack_padded_sequence(self.embedding(source), mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
+        lengths = padding_mask.sum(1).cpu()
+        packed = pack_padded_sequence(self.embedding(source), lengths, batch_first=True, enforce_sorted=False)
         annotations, last = self.encoder(packed)
         memory, _ = pad_packed_sequence(annotations, batch_first=True, total_length=source.shape[1])
         keys = self.key(memory) if self.attends else memory
@@ -82,7 +85,7 @@ class RecurrentEncoderDecoder(Transformer):
         for read in self.embedding(target).unbind(1):
             if self.attends:
                 scores = self.score(torch.tanh(self.query(state)[:, None] + keys))[..., 0]
-                looked.append(scores.masked_fill(~mask, -torch.inf).softmax(-1))
+                looked.append(scores.masked_fill(~padding_mask, -torch.inf).softmax(-1))
                 read = torch.cat([read, (looked[-1][:, None] @ memory)[:, 0]], -1)
             state = self.decoder(read, state)
             outputs.append(torch.cat([state, read], -1))
@@ -165,8 +168,10 @@ def _alignment(model: Transformer, tokenizer: Tokenizer, source: list[int]) -> A
     while len(target) <= min(model.section.max_seq_len, len(source) + 8) and target[-1] not in roles.ends:
         target.append(int(model(ids, torch.tensor([target]), mask)[0, -1].argmax()))
     model.hidden(ids, torch.tensor([target[:-1]]), mask, weights=seen)
-    rows = tuple(f"{read}→{word}" for read, word in pairwise(tokenizer.labels(target)))
+    words = tuple(tokenizer.labels(target))
     if not (looked := seen.get("cross")):
         return None
     weights = frozen(torch.stack([one[0] for one in looked]).numpy(), np.float32)
-    return focused(AttentionRecord("cross", rows, tuple(tokenizer.labels(source)), weights))
+    return focused(
+        AttentionRecord("cross", words[:-1], tuple(tokenizer.labels(source)), weights, next_tokens=words[1:])
+    )
