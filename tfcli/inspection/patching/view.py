@@ -16,6 +16,7 @@ from tfcli.inspection.attention import AttentionKind
 from tfcli.inspection.patching import PatchedSide, PatchGrid, Patching
 
 _RANKED = 4
+_LEAST = 0.005  # what two digits show
 _SUBLAYERS = {"residual": "residual", "attention": "attention", "cross_attention": "cross", "feed_forward": "MLP"}
 _HEADS = {"heads": "output", "patterns": "pattern", "values": "values"}
 _KINDS: dict[AttentionKind, str] = {
@@ -64,10 +65,12 @@ def _side(r: Patching, side: PatchedSide) -> Iterator[Text | NumberMap]:
     name = f"{side.side}, " if len(r.sides) > 1 else ""
     parts = [one for one in own if one.kind is None]
     values = np.concatenate([one.effects for one in parts]).T
-    moved = np.flatnonzero((values != 0).any(1))
+    seen = (np.abs(values) >= _LEAST).any(1)
+    seen[side.differing] = True
+    moved = np.flatnonzero(seen)
     yield from heading(
         f"{name}position by layer",
-        f"no effect: {len(values) - len(moved)} of {plural(len(values), 'position')}"
+        f"below {_LEAST} in every layer: {len(values) - len(moved)} of {plural(len(values), 'position')}"
         if len(moved) < len(values)
         else "",
     )
@@ -126,7 +129,7 @@ def _largest(r: Patching, part: str) -> list[tuple[str, PatchGrid, int, int]]:
         (-abs(float(one.effects[layer, head])), number, layer, head)
         for number, one in enumerate(r.grids)
         if one.part == part
-        for layer, head in np.argwhere(np.nan_to_num(one.effects) != 0).tolist()
+        for layer, head in np.argwhere(np.abs(np.nan_to_num(one.effects)) >= _LEAST).tolist()
     ]
     return [(_named(r, r.grids[n], layer, head), r.grids[n], layer, head) for _, n, layer, head in sorted(cells)]
 
