@@ -68,8 +68,7 @@ class KeyTable:
 
 
 _PERMUTATIONS, _ROWS = 128, 8
-_NEAR = 0.8
-"""Documents are near-duplicates whose shingles have at least this Jaccard similarity."""
+_NEAR = 0.8  # documents are near-duplicates whose shingles have at least this Jaccard similarity
 _SHINGLE = 8  # characters
 _MULTIPLIER = 0x9E3779B97F4A7C15  # 2^64 / golden ratio, odd
 _SPACES = re.compile(r"\W+")
@@ -239,8 +238,7 @@ class Cleaning:
 class Copies:
     """Exact copies between the parts of a corpus, of which one part loses its own (`data.drop_duplicates`)."""
 
-    part: Part
-    """The part that loses them."""
+    part: Part  # the part that loses them
     divisions: list[Callable[[], Iterator[tuple[Part, Document]]]]
 
     def kept(self, documents: Iterator[tuple[Part, Document]]) -> Iterator[tuple[Part, Document]]:

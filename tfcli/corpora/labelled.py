@@ -11,8 +11,7 @@ from tfcli.corpora.stories import TOLD_BY, bank_sentences, stories
 from tfcli.corpora.tables import Record, columnar_records, encodable, even_rows, json_lines, numbered_rows
 from tfcli.errors import BrokenInputError, UsageError, shortened
 
-Records = Callable[[Report], Iterator[tuple[str, Record]]]
-"""Each record with its place: "Line 7 of a.tsv"."""
+Records = Callable[[Report], Iterator[tuple[str, Record]]]  # each with its place: "Line 7 of a.tsv"
 
 _COLUMNS: dict[Kind, tuple[tuple[str, ...], ...]] = {
     "classify": (("text", "label"), ("sentence", "label")),
@@ -198,8 +197,7 @@ def _conll(file: StoredFile, report: Report) -> Iterator[Document]:
             is_bad = True
 
 
-BUILT_IN_TEXTS = 4000
-"""Of each built-in task."""
+BUILT_IN_TEXTS = 4000  # of each built-in task
 
 
 def _banks(seed: int) -> Iterator[Document]:

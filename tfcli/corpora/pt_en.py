@@ -211,5 +211,5 @@ _SENTENCES: tuple[tuple[str, Bound], ...] = (
     ("travels", {**_TO_RIO, "first": False}),
     ("travels", {**_TO_RIO, "first": True}),
 )
+# The four pairs of the lecture, built by the same patterns as all the others.
 _LECTURE = tuple(_pair(phrase_of(name, **bound), _BY_NAME[name].end) for name, bound in _SENTENCES)
-"""The four pairs of the lecture, built by the same patterns as all the others."""

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 SplitMethod = Literal["hash", "tail", "file", "own"]
 
-_FEWEST_FOR_HASH = 100
-"""Below this many documents, an automatic split is `tail`, so that one text file has a validation part."""
+_FEWEST_FOR_HASH = 100  # with fewer documents an automatic split is `tail`, and one text file has a validation part
 
 _FORMAT_VERSION = 1
 _HASH_BYTES = 8
@@ -49,14 +48,10 @@ class TrainValidationSplit:
     source: Source
     split: SplitMethod
     validation_fraction: float
-    validation: Source | None = None
-    """The validation part, where `split` is "file"."""
-    mixture: tuple["WeightedSplit", ...] = ()
-    """The sources, where they have weights: each divided on its own."""
-    cleaning: "Cleaning | None" = None
-    """What has been removed before it was divided."""
-    copies: "Copies | None" = None
-    """The documents that a part loses because they stand in the other one, too."""
+    validation: Source | None = None  # the validation part, where `split` is "file"
+    mixture: tuple["WeightedSplit", ...] = ()  # the sources, where they have weights: each divided on its own
+    cleaning: "Cleaning | None" = None  # what has been removed before it was divided
+    copies: "Copies | None" = None  # the documents that a part loses because they stand in the other one, too
 
     @property
     def may_overlap(self) -> bool:
@@ -212,12 +207,8 @@ def split_source(
 ) -> TrainValidationSplit:
     """Clean and divide a source as a recipe's data section says. Without a choice: `file` where a validation source is
     given, else the source's own division where it has one, else hash, or tail below 100 documents. UsageError where the
-    split and the validation source contradict each other.
-
-    Args:
-        cleaning: shared by sources that are divided one by one.
-        held_out: the validation part of a division by file, where it is not to be opened here.
-    """
+    split and the validation source contradict each other. `cleaning` is shared by sources that are divided one by one;
+    `held_out` is the validation part of a division by file, where it is not to be opened here."""
     cleaning = cleaning or _cleaning(section, kind)
     cleaned = cleaning.cleaned(source) if cleaning else source
     split: SplitMethod

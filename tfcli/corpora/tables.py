@@ -32,12 +32,9 @@ _ROWS = 256  # of Parquet and Arrow, turned into records at a time
 class Table:
     """Records with named columns that can be read any number of times."""
 
-    label: str
-    """What messages call it."""
-    columns: tuple[str, ...]
-    """The columns that can hold text."""
-    rows: Callable[[tuple[str, ...]], Iterator[tuple[str, ...]]]
-    """The values of the given columns, record by record; a missing value is empty."""
+    label: str  # what messages call it
+    columns: tuple[str, ...]  # the columns that can hold text
+    rows: Callable[[tuple[str, ...]], Iterator[tuple[str, ...]]]  # values of columns; a missing one is empty
 
 
 def table_documents(table: Table, kind: Kind, wanted: Sequence[str] | None) -> Callable[[], Iterator[Document]]:
@@ -82,8 +79,7 @@ def _chosen(table: Table, kind: Kind, wanted: Sequence[str] | None) -> tuple[str
     raise UsageError(f"{table.label} has {found}, where pairs need two", "give one column for each side of the pair")
 
 
-_PROMPTS = ("prompt", "answer"), ("prompt", "completion")
-"""Further names of a pair's two sides."""
+_PROMPTS = ("prompt", "answer"), ("prompt", "completion")  # further names of a pair's two sides
 
 
 def _listed(table: Table) -> str:

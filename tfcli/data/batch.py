@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from tfcli.errors import UsageError
 
-IGNORED = -100
-"""The label of a position that is not scored, as in PyTorch's cross-entropy."""
+IGNORED = -100  # the label of a position that is not scored, as in PyTorch's cross-entropy
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,17 +86,11 @@ class Plan(Protocol):
 
 
 class PlannedBatches:
-    """Batches as a plan has them, in training without end; one recomputes them from the seed and their number.
+    """Batches as a plan has them, in training without end; one recomputes them from the seed and their number. Tokens
+    of a training batch are of both sides, on average."""
 
-    Attributes:
-        batches_per_epoch: training batches of one pass over the part.
-        tokens_per_batch: tokens of a training batch, of both sides, on average.
-        left_out: the number of sequences that are too long.
-        longest: places of the longest row, of both sides.
-    """
-
-    left_out = 0
-    longest: int
+    left_out = 0  # sequences that are too long
+    longest: int  # places of the longest row, of both sides
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -124,8 +117,7 @@ class PlannedBatches:
         raise NotImplementedError
 
 
-POOLS = 64
-"""The sequences, sorted by length, are cut into about so many pools at least, for little padding."""
+POOLS = 64  # the sequences, sorted by length, are cut into about so many pools at least, for little padding
 
 POOL_BATCHES = 64
 """Which sequences share a batch is left to chance among so many batches: enough for little padding, few enough for
@@ -137,17 +129,8 @@ class BudgetPlan:
 
     Every sequence is in one batch of an epoch. Pools are cut so that each holds a number of full batches, whichever
     of its sequences share one; so all epochs have as many batches, and any of them is found without those before it.
-
-    Args:
-        numbers: the sequences that take part; at least one.
-        lengths: of each side of each sequence.
-        budget: places of a batch, padding included; it has as many a row as the longest of each side together.
-
-    Raises:
-        UsageError: one sequence alone is larger than the budget.
-
-    Shape: numbers (N,); lengths (sides, N), of one or two sides
-    """
+    Of the places of a batch, padding included, a row has as many as the longest of each side together. A UsageError
+    where one sequence alone is larger than the budget. Shape: numbers (N,), N > 0; lengths (sides, N), 1 or 2 sides."""
 
     def __init__(self, numbers: NDArray[np.int64], lengths: NDArray[np.int64], *, budget: int, seed: int) -> None:
         _require_room(lengths, budget)
@@ -165,10 +148,7 @@ class BudgetPlan:
         self.tokens_per_batch = round(float(lengths.sum(axis=0).mean()) * (len(numbers) / self.batches_per_epoch))
 
     def epoch(self, epoch: int) -> list[NDArray[np.int64]]:
-        """The sequences of each batch of an epoch.
-
-        Shape: batches_per_epoch times (rows,)
-        """
+        """The sequences of each batch of an epoch. Shape: batches_per_epoch times (rows,)."""
         draw = generator(self._seed, ORDER, epoch)
         # Chance decides among sequences of the same lengths, and then among those of a pool.
         places = draw.permutation(len(self._numbers))
@@ -214,13 +194,9 @@ def _cut(lengths: NDArray[np.int64], budget: int) -> tuple[list[int], NDArray[np
 
 
 def _pool(lengths: NDArray[np.int64], batches: int, budget: int) -> tuple[int, int]:
-    """Sequences of a pool that begins here, and those of a full batch of it.
-
-    Any `rows` sequences of the pool fit into the budget, and all of them fill `batches` batches, but at the end of the
-    data, or where the budget holds not even one row as wide as so many sequences together.
-
-    Shape: lengths (sides, those left)
-    """
+    """Sequences of a pool that begins here, and those of a full batch of it. Any `rows` sequences of the pool fit into
+    the budget, and all of them fill `batches` batches, but at the end of the data, or where the budget holds not even
+    one row as wide as so many sequences together. Shape: lengths (sides, those left)."""
     most = budget // int(lengths[:, 0].sum())
     widths = np.maximum.accumulate(lengths[:, : batches * most], axis=1).sum(axis=0)
     rows = np.arange(1, most + 1)
@@ -240,9 +216,7 @@ class BucketPlan:
 
     def epoch(self, epoch: int) -> NDArray[np.int64]:
         """The sequences of each batch of an epoch. What does not fill a batch is left out by chance, not by length.
-
-        Shape: (batches_per_epoch, batch_size)
-        """
+        Shape: (batches_per_epoch, batch_size)."""
         draw = generator(self._seed, ORDER, epoch)
         places = np.resize(draw.permutation(len(self._numbers)), self.batches_per_epoch * self._batch_size)
         pool = np.arange(len(places)) // (POOL_BATCHES * self._batch_size)
@@ -269,13 +243,8 @@ def evenly(count: int, share: float) -> NDArray[np.int64]:
 def plan_by_length(
     numbers: NDArray[np.int64], lengths: NDArray[np.int64], *, batch_size: int, batch_tokens: int | None, seed: int
 ) -> "BudgetPlan | BucketPlan":
-    """Batches of at most `batch_tokens` places, or, without it, of `batch_size` sequences.
-
-    Raises:
-        UsageError: one sequence alone is larger than `batch_tokens`.
-
-    Shape: numbers (N,); lengths (sides, N)
-    """
+    """Batches of at most `batch_tokens` places, refused by a UsageError where one sequence alone is larger; or, without
+    it, of `batch_size` sequences. Shape: numbers (N,); lengths (sides, N)."""
     if batch_tokens is None:
         return BucketPlan(numbers, lengths, batch_size=batch_size, seed=seed)
     return BudgetPlan(numbers, lengths, budget=batch_tokens, seed=seed)

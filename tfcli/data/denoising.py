@@ -74,10 +74,8 @@ class Sides(NamedTuple):
 
 def corrupt_spans(tokens: Ints, sentinels: Ints, draw: np.random.Generator) -> Sides:
     """Span corruption of a window. Any division of the corrupted tokens into spans is equally likely, and so is any
-    choice of the gaps between the tokens that are left, where spans stand apart from each other.
-
-    Shape: tokens (n,); sentinels (k + 1 or more,)
-    """
+    choice of the gaps between the tokens that are left, where spans stand apart from each other. Shape: tokens (n,);
+    sentinels (k + 1 or more,)."""
     corrupted, spans = (int(count) for count in span_counts(np.array(len(tokens))))
     cuts = np.sort(draw.choice(corrupted - 1, spans - 1, replace=False)) + 1
     lengths = np.diff(np.concatenate([[0], cuts, [corrupted]]))
@@ -90,10 +88,7 @@ def corrupt_spans(tokens: Ints, sentinels: Ints, draw: np.random.Generator) -> S
 def infill(tokens: Ints, mask: int, draw: np.random.Generator) -> Sides:
     """Text infilling of a window: lengths are drawn until their sum is reached, and the last is cut to it. Any order of
     the spans and of the tokens that are left is equally likely. No source is longer than its text: of a few tokens,
-    empty spans are left out.
-
-    Shape: tokens (n,)
-    """
+    empty spans are left out. Shape: tokens (n,)."""
     wanted = max(1, round(INFILLED * len(tokens)))
     drawn: list[int] = []
     while (rest := wanted - sum(drawn)) > 0:
@@ -117,14 +112,8 @@ def _hidden(count: int, gaps: Ints, lengths: Ints) -> tuple[NDArray[np.bool_], I
 
 class DenoisingBatches(DrawnBatches):
     """Batches of corrupted windows: sources ``ids </s>``, and targets as those of pairs. A window of framing tokens
-    alone asks for nothing.
-
-    Args:
-        sentinels: those of the tokenizer, for span corruption.
-
-    Raises:
-        UsageError: the tokenizer has no mask, or too few sentinels; or the context or `batch_tokens` are too small.
-    """
+    alone asks for nothing. A UsageError where the tokenizer has no mask, or too few `sentinels`; or the context or
+    `batch_tokens` are too small."""
 
     def __init__(
         self,

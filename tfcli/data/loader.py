@@ -26,10 +26,7 @@ from tfcli.records.roles import TokenRoles
 
 def are_news(tokens: NDArray[np.integer], roles: TokenRoles) -> NDArray[np.bool_]:
     """Which tokens but the first of each row are predicted: not those that every text begins with, which would only
-    flatter the loss, and no end right behind another one.
-
-    Shape: tokens (…, 1 + T); result (…, T)
-    """
+    flatter the loss, and no end right behind another one. Shape: tokens (…, 1 + T); result (…, T)."""
     following = tokens[..., 1:]
     news = np.ones(following.shape, dtype=bool)
     for token in {*roles.text_prefix}.difference(roles.end):
@@ -60,15 +57,12 @@ class CausalBatches(WindowBatches):
         return Batch(inputs, labels, row_tokens=spans.lengths, document_starts=documents)
 
 
-MASKED = 0.8
-"""Share of the chosen tokens that become the mask token."""
+MASKED = 0.8  # share of the chosen tokens that become the mask token
 
-REPLACED = 0.1
-"""Share of the chosen tokens that become a random token; the rest stay as they are."""
+REPLACED = 0.1  # share of the chosen tokens that become a random token; the rest stay as they are
 
 
-WordStarts = Callable[[NDArray[np.int64]], NDArray[np.bool_]]
-"""Where words begin in rows of tokens, as `Tokenizer.word_starts` says."""
+WordStarts = Callable[[NDArray[np.int64]], NDArray[np.bool_]]  # where words begin, as `Tokenizer.word_starts` says
 
 
 class Masker:
@@ -155,15 +149,9 @@ class MaskedBatches(DrawnBatches):
 class FittingPairs(PlannedBatches):
     """Batches of the pairs that fit into the context, of about the same length each. Others, `left_out` in number, take
     no part, in training and in `whole`, which yields the pairs that have the numbers `order` in their part. One has
-    `longest` tokens on both sides. A UsageError where every pair is too long, or one is larger than `batch_tokens`.
-
-    Args:
-        lengths: tokens that each pair takes of every side, (sides, pairs).
-        fits: which pairs fit, (pairs,).
-        problem: what is wrong where none does.
-        batch_tokens: places of a batch, of both sides and padding included, instead of `batch_size` pairs.
-        sample: tokens of the evenly spread pairs that alone take part; 0: all.
-    """
+    `longest` tokens on both sides. A UsageError, the `problem`, where no pair `fits`, or one is larger than
+    `batch_tokens`: places of a batch, of both sides and padding included, instead of `batch_size` pairs. `sample`:
+    tokens of the evenly spread pairs that alone take part; 0: all. Shape: lengths (sides, pairs); fits (pairs,)."""
 
     def __init__(
         self,

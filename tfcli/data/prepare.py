@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from tfcli.corpora.split import TrainValidationSplit
     from tfcli.tokenization.tokenizer import Tokenizer
 
-_VERSION = 1
-"""Of what is stored: a number that changes would make every dataset anew."""
+_VERSION = 1  # of what is stored: a number that changes would make every dataset anew
 _SHARE_NAME = "share.json"
 _NEW = ".appended"
 
@@ -58,14 +57,10 @@ def prepare(
     and a pair both sides); `bytes` (UTF-8) and `characters` are of the text itself, of a pair's target; `words`, what
     stands between white space, of both sides; `spread` is √(Σ (pieces − mean · words)² / Σ words) over the texts.
 
-    Args:
-        workers: processes that encode, which open the corpus by `origin`; 1: this one does, with a thread a core.
-        ray: the address of a Ray cluster whose processes do ("local": one that is started here).
-
-    Raises:
-        UsageError: `out` holds something else, or cannot be written to, or a part has no text.
-        TfcliError: a worker has died. What is done stays, and the same call goes on with it.
-    """
+    So many `workers` are processes that open the corpus by `origin`; 1: this one encodes, with a thread a core. `ray`
+    is the address of a Ray cluster whose processes do ("local": one that is started here). A UsageError where `out`
+    holds something else or cannot be written to, or a part has no text; a TfcliError where a worker has died: what is
+    done stays, and the same call goes on with it."""
     fingerprint = dataset_fingerprint(division, tokenizer)
     if found := _existing(division, tokenizer, out):
         shutil.rmtree(_chunks_of(out, fingerprint), ignore_errors=True)  # of one that was killed at its very end

@@ -20,11 +20,9 @@ from tfcli.records.dataset import NONE_SKIPPED, DatasetRecord, MixedSource, Part
 from tfcli.records.roles import TokenRoles
 
 FORMAT_VERSION = 3
-_BEFORE_MIXTURES = 2
-"""What none of these is in, and is written still where there is none."""
+_BEFORE_MIXTURES = 2  # what none of these is in, and is written still where there is none
 _WHERE_THERE_ARE = ("mixture", "earlier", "skipped", "copies", "removed", "labels")
-_BEFORE_TEXT_START = 1
-"""Where every text begins with bos, even where that is the end of another one."""
+_BEFORE_TEXT_START = 1  # where every text begins with bos, even where that is the end of another one
 MANIFEST_NAME = "manifest.json"
 SIDES: dict[Kind, tuple[str, ...]] = {"text": ("",), **dict.fromkeys(("pairs", *TASKS), ("source", "target"))}
 _MOST_IDS = 1 << 32
@@ -84,18 +82,12 @@ class Manifest:
     roles: TokenRoles
     train: PartManifest
     validation: PartManifest
-    mixture: tuple[MixedSource, ...] = ()
-    """The sources of the training part, where they have weights."""
-    earlier: tuple["Edition", ...] = ()
-    """What the dataset was before each time that documents were appended, the first one first."""
-    skipped: SkippedRecords = NONE_SKIPPED
-    """The records that were left out because they could not be read."""
-    copies: int = 0
-    """Validation documents that stand in training, too, letter for letter."""
-    removed: dict[str, int] = field(default_factory=dict)
-    """How many documents were left out before, for each reason."""
-    labels: tuple[str, ...] = ()
-    """What labelled texts are told apart by; the target's numbers count them from 1 (`data/labelled.py`)."""
+    mixture: tuple[MixedSource, ...] = ()  # the sources of the training part, where they have weights
+    earlier: tuple["Edition", ...] = ()  # what it was before each time that documents were appended, in that order
+    skipped: SkippedRecords = NONE_SKIPPED  # the records that were left out because they could not be read
+    copies: int = 0  # validation documents that stand in training, too, letter for letter
+    removed: dict[str, int] = field(default_factory=dict)  # how many documents were left out before, for each reason
+    labels: tuple[str, ...] = ()  # of labelled texts; the target's numbers count them from 1 (`data/labelled.py`)
 
     def edition(self, fingerprint: str) -> "Manifest | None":
         """The dataset as it was known by a fingerprint, which is that of today or an earlier one."""
@@ -134,12 +126,8 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read ``manifest.json`` from `folder`.
-
-    Raises:
-        UsageError: there is no such folder or manifest, or it is of a format that is not read here.
-        BrokenInputError: the manifest is damaged.
-    """
+    """Read ``manifest.json`` from `folder`. A UsageError where there is no such folder or manifest, or it is of a
+    format that is not read here; BrokenInputError where it is damaged."""
     if not folder.is_dir():
         problem = f"{folder} is a file, not a folder" if folder.exists() else f"There is no folder {folder}"
         raise UsageError(problem, "give a folder made by `tfcli prepare`")
@@ -194,17 +182,14 @@ def _contradictions(manifest: Manifest) -> Iterator[str]:
                     yield f"is damaged at {where}.{array}.digest"
 
 
-SHARD_TOKENS = 64_000_000
-"""A shard is closed at the end of the document that brings it to this many ids."""
+SHARD_TOKENS = 64_000_000  # a shard is closed at the end of the document that brings it to this many ids
 
 OFFSETS = np.dtype(np.int64)
 _HEADER = re.compile(
     rb"\x93NUMPY\x01\x00[\s\S]{2}\{'descr': '([<>]\w\d)', 'fortran_order': False, 'shape': \((\d{1,18}),\), \} *\n"
 )
-_START = 10
-"""Bytes up to the rest of the header, of which the last two are its length."""
-_CHUNK = 1 << 20
-"""Bytes that are read at a time, and compared while they are in the processor's cache."""
+_START = 10  # bytes up to the rest of the header, of which the last two are its length
+_CHUNK = 1 << 20  # bytes that are read at a time, and compared while they are in the processor's cache
 
 
 def token_dtype(vocab_size: int) -> np.dtype[Any]:
@@ -241,10 +226,8 @@ class _GrowingArray:
 
 
 class PartWriter(AbstractContextManager["PartWriter"]):
-    """Writes one part, document by document: ``train-00000.tokens.npy``, ``train-00000.offsets.npy`` and so on.
-
-    `sides` is ("",) for text, ("source", "target") for pairs. Leaving the ``with`` block closes open files.
-    """
+    """Writes one part, document by document: ``train-00000.tokens.npy``, ``train-00000.offsets.npy`` and so on. `sides`
+    is ("",) for text, ("source", "target") for pairs. Leaving the ``with`` block closes open files."""
 
     def __init__(
         self, folder: Path, part: str, sides: tuple[str, ...], dtype: np.dtype[Any], shard_tokens: int, first: int = 0
@@ -314,11 +297,7 @@ def opened_chunk(path: Path) -> Iterator[Any]:
 
 class ShardArray:
     """One file of a shard. Opening it reads its header; what it holds is compared, once and as a whole, before any of
-    it is given out.
-
-    Raises:
-        BrokenInputError: the file is missing, is not what was written, or is no such array.
-    """
+    it is given out. BrokenInputError where it is missing, not what was written, or no such array."""
 
     def __init__(self, folder: Path, stored: StoredArray, dtype: np.dtype[Any]) -> None:
         self.path = folder / stored.file
@@ -333,11 +312,7 @@ class ShardArray:
 
     @cached_property
     def values(self) -> NDArray[Any]:
-        """All of it, on disk.
-
-        Raises:
-            BrokenInputError: it has changed since it was written, or holds what it cannot.
-        """
+        """All of it, on disk; BrokenInputError where it has changed since it was written, or holds what it cannot."""
         try:
             largest = self._largest()
             # A plain array over the map: slicing a numpy.memmap itself costs several times as much.
@@ -396,12 +371,7 @@ class ShardArray:
 
 
 class ShardOffsets(ShardArray):
-    """Where each document of a shard begins, and where the last one ends.
-
-    Args:
-        tokens: the ids of the shard.
-        shortest: ids that each document has at least.
-    """
+    """Where each document of a shard begins, and where the last one ends; each has `shortest` ids at least."""
 
     def __init__(self, folder: Path, stored: StoredArray, tokens: "ShardTokens", shortest: int) -> None:
         super().__init__(folder, stored, OFFSETS)
@@ -421,11 +391,7 @@ class ShardOffsets(ShardArray):
 
 
 class ShardTokens(ShardArray):
-    """The ids of a shard, with the offsets, which are compared before them.
-
-    Args:
-        vocab_size: of the tokenizer that made them: every id is below.
-    """
+    """The ids of a shard, each below `vocab_size`, with the offsets, which are compared before them."""
 
     offsets: ShardOffsets
 

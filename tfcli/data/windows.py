@@ -21,19 +21,13 @@ def filled(rows: Sequence[Sequence[int] | NDArray[np.int64]], pad: int) -> tuple
 
 
 def present(lengths: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Where sequences of these lengths have tokens, once padded to the longest.
-
-    Shape: lengths (B,); result (B, longest of them)
-    """
+    """Where sequences of these lengths have tokens, once padded. Shape: lengths (B,); result (B, longest of them)."""
     return np.less(np.arange(lengths.max()), lengths[:, None])
 
 
 @dataclass(frozen=True, eq=False)
 class Spans:
-    """The windows of one batch: where each starts in the stream, and how many tokens it has.
-
-    Shape: starts, lengths (B,)
-    """
+    """The windows of one batch: where each starts in the stream, and how many tokens it has. Shape: (B,)."""
 
     starts: NDArray[np.int64]
     lengths: NDArray[np.int64]
@@ -41,13 +35,9 @@ class Spans:
 
 class WindowPlan:
     """Which windows of a stream make which batch; a row is the place in the stream where a window starts. A part with
-    fewer windows than a batch makes one by repeating them.
-
-    Args:
-        positions: places in the stream where a window may have a token; at least 1.
-        context: tokens of a window; a shorter stream makes one shorter window.
-        sample: tokens of an evenly spread part that alone `whole` is to yield; 0: all.
-    """
+    fewer windows than a batch makes one by repeating them. `positions`, at least 1, are the places in the stream where
+    a window may have a token; a stream of fewer than `context` makes one shorter window. `sample`: tokens of an evenly
+    spread part that alone `whole` is to yield; 0: all."""
 
     def __init__(self, positions: int, context: int, batch_size: int, seed: int, sample: int = 0) -> None:
         self.positions, self.batch_size, self.seed, self.sample = positions, batch_size, seed, sample
@@ -58,10 +48,8 @@ class WindowPlan:
         self.tokens_per_batch = batch_size * self.length
 
     def epoch(self, epoch: int) -> NDArray[np.int64]:
-        """The windows of an epoch: side by side from a random phase on, shuffled.
-
-        Shape: (batches_per_epoch, batch_size)
-        """
+        """The windows of an epoch: side by side from a random phase on, shuffled. Shape: (batches_per_epoch,
+        batch_size)."""
         draw = generator(self.seed, ORDER, epoch)
         phases = min(self.length, self.positions - self.windows * self.length + 1)
         starts = draw.integers(phases) + self.length * draw.permutation(self.windows)
@@ -98,20 +86,13 @@ def document_windows(
 
 
 class WindowBatches(PlannedBatches):
-    """Batches of windows, side by side in the stream, so that no token is read twice in an epoch.
+    """Batches of windows, side by side in the stream, so that no token is read twice in an epoch. `batch_tokens`, at
+    least `context`, are the places of a batch, padding included, instead of `batch_size` windows. With `documents`,
+    windows begin where documents begin, and share batches by length; a UsageError where none has enough tokens. With
+    `document_masking`, batches tell where the documents in a window begin, so that none sees another. `sample` as in
+    `WindowPlan`."""
 
-    Args:
-        batch_tokens: places of a batch, padding included, instead of `batch_size` windows; at least `context`.
-        documents: begin windows where documents begin, instead of anywhere in the stream, and share batches by length.
-        document_masking: batches tell where the documents in a window begin, so that none sees another.
-        sample: tokens of an evenly spread part that alone `whole` is to yield; 0: all.
-
-    Raises:
-        UsageError: no document has enough tokens for a window.
-    """
-
-    label_offset = 0
-    """1 where the token after a window's last is needed as well, for its label."""
+    label_offset = 0  # 1 where the token after a window's last is needed as well, for its label
 
     def __init__(
         self,
@@ -147,10 +128,7 @@ class WindowBatches(PlannedBatches):
         self.longest = int(self._places(np.array([context])).sum())
 
     def _places(self, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The places of each side of the rows that windows of these lengths make.
-
-        Shape: lengths (N,); result (sides, N)
-        """
+        """The places of each side of rows, by the lengths of windows. Shape: lengths (N,); result (sides, N)."""
         return lengths[None]
 
     def spans(self) -> Iterator[Spans]:
@@ -164,16 +142,13 @@ class WindowBatches(PlannedBatches):
 
     def _document_starts(self, spans: Spans) -> NDArray[np.int64] | None:
         """Of each token and each label behind it the column where its document begins, where documents are told apart.
-
-        Shape: (B, `label_offset` + longest)
-        """
+        Shape: (B, `label_offset` + longest)."""
         if not self._masks_documents:
             return None
         return self._view.document_starts(spans.starts, int(spans.lengths.max()) + self.label_offset)
 
 
-EVALUATION_SEED = 20181011
-"""Seed of what is drawn for `whole`, the same for every run, so that results can be compared."""
+EVALUATION_SEED = 20181011  # seed of what is drawn for `whole`, the same for every run, so that results can be compared
 
 
 class DrawnBatches(WindowBatches):

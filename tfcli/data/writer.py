@@ -192,8 +192,7 @@ class ChunkWriter:
         return shards.PartManifest(_part_counts(self.sums[part]), tuple(self._writers[part].shards))
 
 
-_HELD = 1 << 20
-"""Tokens of mixed documents that are written together."""
+_HELD = 1 << 20  # tokens of mixed documents that are written together
 
 
 def _sides(arrays: Any, part: Part, kind: Kind) -> dict[str, tuple[NDArray[Any], NDArray[np.int64]]]:

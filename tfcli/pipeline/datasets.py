@@ -32,8 +32,7 @@ from tfcli.tokenization.train import reported_texts, train_tokenizer
 Report = Callable[[Any], None]  # receives events and records as they come
 
 _TOKENIZER_FORMAT = 1
-_LATER = (*ROLE_NAMES, "sample_bytes", "byte_fallback")
-"""Keys that are newer than the cache: left alone, they do not change where a tokenizer lies."""
+_LATER = (*ROLE_NAMES, "sample_bytes", "byte_fallback")  # newer keys: left alone, they change no place in the cache
 
 
 def kind_of(recipe: Recipe) -> Kind:
