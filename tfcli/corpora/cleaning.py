@@ -99,8 +99,7 @@ class NearIndex:
         keys = (rows * self._powers[:_ROWS]).sum(axis=1) + np.arange(len(rows), dtype=np.uint64) * self._powers[1]
         keys ^= keys >> np.uint64(29)
         own, number = minima.astype(np.uint8), len(self._signatures) // _PERMUTATIONS
-        alike = {self._bands.add(key, number) for key in keys.tolist()} - {None, number}
-        for other in alike:
+        for other in {self._bands.add(key, number) for key in keys.tolist()} - {None, number}:
             assert other is not None
             begin = other * _PERMUTATIONS
             signature = np.frombuffer(bytes(self._signatures[begin : begin + _PERMUTATIONS]), np.uint8)

@@ -58,7 +58,6 @@ def labelled_texts(
     if kind == "tag" and file.suffix in (".txt", ".tsv"):
         return lambda: _conll(file, bad.reading())
     chosen, records = _table(file, kind, wanted, bad)
-    read = _READERS[kind]
 
     def documents() -> Iterator[Document]:
         report = bad.reading()
@@ -66,7 +65,7 @@ def labelled_texts(
             try:
                 if missing := [name for name in chosen if record.get(name) is None]:
                     raise BrokenInputError(f"{place} has no {missing[0]!r}", "give every record the same columns")
-                found = read(place, *(record[name] for name in chosen), start=record.get("start"))
+                found = _READERS[kind](place, *(record[name] for name in chosen), start=record.get("start"))
             except BrokenInputError as error:
                 report(error)
                 continue

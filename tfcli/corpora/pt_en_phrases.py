@@ -380,5 +380,4 @@ def more(adjective: Adjective, who: Phrase) -> Phrase:
 def placed(place: Place, pt: str, en: str) -> Phrase:
     """A place behind a preposition, with its articles: a + o mercado = to + the market."""
     articles = [f"{article}:2" if article else "" for article in (place.article, place.en_article)]
-    phrase = join(f"{pt}:1 {articles[0]} {place.pt}:3 = {en}:1 {articles[1]} {place.en}:3")
-    return phrase._replace(head=place.pt)
+    return join(f"{pt}:1 {articles[0]} {place.pt}:3 = {en}:1 {articles[1]} {place.en}:3")._replace(head=place.pt)

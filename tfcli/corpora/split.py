@@ -211,14 +211,9 @@ def split_source(
     `held_out` is the validation part of a division by file, where it is not to be opened here."""
     cleaning = cleaning or _cleaning(section, kind)
     cleaned = cleaning.cleaned(source) if cleaning else source
-    split: SplitMethod
-    if section.split:
-        split = section.split
-    elif section.validation is not None:
-        split = "file"
-    elif source.divided is not None:
-        split = "own"
-    else:
+    own: SplitMethod | None = "file" if section.validation is not None else "own" if source.divided else None
+    split = section.split or own
+    if split is None:
         is_enough = next(islice(cleaned.documents(), _FEWEST_FOR_HASH - 1, None), None) is not None
         split = "hash" if is_enough else "tail"
     if split != "file":
@@ -244,8 +239,7 @@ def _by_hash(documents: Callable[[], Iterator[Document]], fraction: Fraction) ->
         content = hashlib.blake2b(digest_size=_HASH_BYTES)
         for stretch in stretches(document.source if isinstance(document, Pair) else document):
             content.update(stretch.encode())
-        number = int.from_bytes(content.digest(), "big")
-        yield "validation" if number < limit else "train", document
+        yield "validation" if int.from_bytes(content.digest(), "big") < limit else "train", document
 
 
 def _by_tail(documents: Callable[[], Iterator[Document]], fraction: Fraction) -> Iterator[tuple[Part, Document]]:

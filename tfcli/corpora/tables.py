@@ -243,7 +243,6 @@ def columnar_records(file: StoredFile) -> Records:
     if is_stream:
         with file.open() as stream:
             spool = Spool(stream, file.label)
-    batches = _parquet if file.suffix == ".parquet" else _arrow
 
     def records(columns: tuple[str, ...], _: Report) -> Iterator[tuple[str, Record]]:
         import pyarrow
@@ -252,7 +251,7 @@ def columnar_records(file: StoredFile) -> Records:
         try:
             place = spool.path if spool else None if file.url else file.path
             with pyarrow.OSFile(str(place)) if place else pyarrow.PythonFile(file.raw(), "r") as opened:
-                for batch in batches(opened, columns):
+                for batch in (_parquet if file.suffix == ".parquet" else _arrow)(opened, columns):
                     for record in batch.to_pylist():
                         number += 1
                         yield f"Record {number}", record

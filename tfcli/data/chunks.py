@@ -192,8 +192,7 @@ class EncodedChunk:
                 tokens += len(end)
                 self._ends[place].append(len(stored))
             texts = counted * piece.last, tokens, counted * len(data), counted * len(piece.text)
-            unknown = self._tokenizer.count_unknown(ids)
-            new = *texts, unknown, size, words, size * size, size * words, words * words
+            new = *texts, self._tokenizer.count_unknown(ids), size, words, size * size, size * words, words * words
             rows[-1] = [one + more for one, more in zip(rows[-1], new, strict=True)]
             keys = self._keys.get(piece.part)
             if keys:

@@ -11,20 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfcli.corpora import PARTS, TASKS, Kind, Part
-from tfcli.data.shards import (
-    MANIFEST_NAME,
-    SIDES,
-    Manifest,
-    ShardArray,
-    ShardOffsets,
-    ShardTokens,
-    array_name,
-    read_manifest,
-)
+from tfcli.data.shards import MANIFEST_NAME, SIDES, ShardArray, ShardOffsets, ShardTokens, array_name, read_manifest
 from tfcli.errors import BrokenInputError, UsageError, shortened
 from tfcli.records.dataset import DatasetRecord
 
 if TYPE_CHECKING:
+    from tfcli.data.shards import Manifest
     from tfcli.tokenization.tokenizer import Tokenizer
 
 

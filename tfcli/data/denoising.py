@@ -22,14 +22,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tfcli.data.batch import IGNORED, Batch
+from tfcli.data.batch import IGNORED, Batch, Ints
 from tfcli.data.dataset import TokenStreamView
 from tfcli.data.windows import DrawnBatches, filled, present
 from tfcli.errors import UsageError
 from tfcli.recipe.train import Denoising
 from tfcli.records.roles import TokenRoles
-
-Ints = NDArray[np.int64]
 
 CORRUPTED, SPAN = 0.15, 3
 """Share of the tokens that stand in T5's spans, and the tokens of a span on average."""
@@ -93,8 +91,7 @@ def infill(tokens: Ints, mask: int, draw: np.random.Generator) -> Sides:
     drawn: list[int] = []
     while (rest := wanted - sum(drawn)) > 0:
         drawn.append(min(int(draw.poisson(POISSON)), rest))
-    kept = sorted(drawn, key=lambda length: length == 0)[:wanted]
-    lengths = draw.permutation(np.array(kept))
+    lengths = draw.permutation(np.array(sorted(drawn, key=lambda length: length == 0)[:wanted]))
     places = np.sort(draw.choice(len(tokens) - wanted + len(lengths), len(lengths), replace=False))
     gaps = places - np.arange(len(lengths))
     hidden, _ = _hidden(len(tokens), gaps, lengths)
@@ -167,10 +164,9 @@ class DenoisingBatches(DrawnBatches):
         sides = [self._corrupted(text, draw) if len(text) else Sides(text, text) for text in texts]
         source, read = filled([roles.source(one.source.tolist()) for one in sides], roles.pad)
         target, written = filled([[*roles.target_prefix, *one.target.tolist(), *roles.end] for one in sides], roles.pad)
-        scored = written[:, 1:] & is_text.any(axis=1, keepdims=True)
         return Batch(
             input_ids=source,
-            labels=np.where(scored, target[:, 1:], IGNORED),
+            labels=np.where(written[:, 1:] & is_text.any(axis=1, keepdims=True), target[:, 1:], IGNORED),
             padding_mask=read,
             decoder_input_ids=np.where(written[:, 1:], target[:, :-1], roles.pad),
             row_tokens=read.sum(axis=1) + written[:, 1:].sum(axis=1),

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfcli.corpora import Part
-from tfcli.data.batch import IGNORED, Batch, PlannedBatches, evenly, plan_by_length
+from tfcli.data.batch import IGNORED, Batch, Ints, PlannedBatches, evenly, plan_by_length
 from tfcli.data.dataset import PairsView, PreparedDataset, TokenStreamView
 from tfcli.data.denoising import DenoisingBatches, find_sentinels
 from tfcli.data.labelled import BOTH, FIRST, LAST, numbers_of
@@ -42,7 +42,7 @@ class CausalBatches(WindowBatches):
 
     label_offset = 1
 
-    def _batch(self, rows: NDArray[np.int64]) -> Batch:
+    def _batch(self, rows: Ints) -> Batch:
         spans, pad = self._spans(rows), self._roles.pad
         tokens = self._view.padded(spans.starts, spans.lengths + 1, pad)
         read = present(spans.lengths)
@@ -62,7 +62,7 @@ MASKED = 0.8  # share of the chosen tokens that become the mask token
 REPLACED = 0.1  # share of the chosen tokens that become a random token; the rest stay as they are
 
 
-WordStarts = Callable[[NDArray[np.int64]], NDArray[np.bool_]]  # where words begin, as `Tokenizer.word_starts` says
+WordStarts = Callable[[Ints], NDArray[np.bool_]]  # where words begin, as `Tokenizer.word_starts` says
 
 
 class Masker:
@@ -83,9 +83,7 @@ class Masker:
         self._is_ordinary[roles.ids()] = False
         self._ordinary = np.flatnonzero(self._is_ordinary)
 
-    def hide(
-        self, tokens: NDArray[np.int64], present: NDArray[np.bool_], draw: np.random.Generator
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def hide(self, tokens: Ints, present: NDArray[np.bool_], draw: np.random.Generator) -> tuple[Ints, Ints]:
         """Inputs and labels for windows of tokens, each (B, S); a window with any ordinary token gets at least one
         label. Three numbers are drawn for each position that holds a token, so that it does not matter how windows are
         batched and padded."""
@@ -137,7 +135,7 @@ class MaskedBatches(DrawnBatches):
         super().__init__(view, roles, **windows)
         self._masker = Masker(roles, vocab_size, mask_probability, word_starts)
 
-    def _drawn(self, rows: NDArray[np.int64], draw: np.random.Generator) -> Batch:
+    def _drawn(self, rows: Ints, draw: np.random.Generator) -> Batch:
         spans = self._spans(rows)
         read = present(spans.lengths)
         tokens = self._view.padded(spans.starts, spans.lengths, self._roles.pad)
@@ -154,16 +152,7 @@ class FittingPairs(PlannedBatches):
     tokens of the evenly spread pairs that alone take part; 0: all. Shape: lengths (sides, pairs); fits (pairs,)."""
 
     def __init__(
-        self,
-        view: PairsView,
-        lengths: NDArray[np.int64],
-        fits: NDArray[np.bool_],
-        problem: str,
-        *,
-        batch_size: int,
-        batch_tokens: int | None = None,
-        seed: int,
-        sample: int = 0,
+        self, view: PairsView, lengths: Ints, fits: NDArray[np.bool_], problem: str, *, sample: int = 0, **plan: Any
     ) -> None:
         self._view = view
         fitting = np.flatnonzero(fits)
@@ -173,9 +162,8 @@ class FittingPairs(PlannedBatches):
         fitting = fitting[evenly(len(fitting), sample / int(lengths[:, fitting].sum()))]
         lengths = lengths[:, fitting]
         self.longest = int(lengths.sum(axis=0).max())
-        plan = plan_by_length(fitting, lengths, batch_size=batch_size, batch_tokens=batch_tokens, seed=seed)
-        super().__init__(plan)
-        self.order = np.concatenate([*plan.whole()])
+        super().__init__(plan_by_length(fitting, lengths, **plan))
+        self.order = np.concatenate([*self._plan.whole()])
 
 
 class PairBatches(FittingPairs):
@@ -193,7 +181,7 @@ class PairBatches(FittingPairs):
         problem = f"Every pair is longer than the context of {context} tokens (the shortest has {int(longer.min())})"
         super().__init__(view, np.stack([targets, sources]), longer <= context, problem, **plan)
 
-    def _batch(self, numbers: NDArray[np.int64]) -> Batch:
+    def _batch(self, numbers: Ints) -> Batch:
         sources = self._view.source.padded(numbers, self._pad)
         targets = self._view.target.padded(numbers, self._pad)
         source_lengths, target_lengths = self._view.source.lengths[numbers], self._view.target.lengths[numbers] - 1
@@ -220,7 +208,7 @@ class CompletionBatches(FittingPairs):
         problem += f" (the shortest has {int(lengths.min())})"
         super().__init__(view, lengths[None], (lengths > 0) & (lengths <= context), problem, **plan)
 
-    def _batch(self, numbers: NDArray[np.int64]) -> Batch:
+    def _batch(self, numbers: Ints) -> Batch:
         view, roles, prompts = self._view, self._roles, self._prompts[numbers]
         before, behind, skipped = len(roles.source_start), len(roles.end), len(roles.target_prefix)
         rows = []
@@ -252,7 +240,7 @@ class LabelBatches(FittingPairs):
         context: int,
         task: str,
         architecture: str,
-        numbers: NDArray[np.int64],
+        numbers: Ints,
         **plan: Any,
     ) -> None:
         self._roles, self._context, self._task, self._numbers = roles, context, task, numbers
@@ -261,7 +249,7 @@ class LabelBatches(FittingPairs):
         problem = f"Every text is longer than the context of {context} tokens (the shortest has {int(lengths.min())})"
         super().__init__(view, lengths[None], lengths <= context, problem, **plan)
 
-    def _batch(self, numbers: NDArray[np.int64]) -> Batch:
+    def _batch(self, numbers: Ints) -> Batch:
         view, context = self._view, self._context
         inputs, beside = view.source.padded(numbers, self._roles.pad), view.target.padded(numbers, 0)
         lengths = view.source.lengths[numbers]
@@ -288,7 +276,7 @@ class PrefixBatches(DrawnBatches):
 
     label_offset = 1
 
-    def _drawn(self, rows: NDArray[np.int64], draw: np.random.Generator) -> Batch:
+    def _drawn(self, rows: Ints, draw: np.random.Generator) -> Batch:
         spans, pad = self._spans(rows), self._roles.pad
         tokens = self._view.padded(spans.starts, spans.lengths + 1, pad)
         prefix = draw.integers(1, spans.lengths, endpoint=True)
@@ -330,5 +318,4 @@ def build_batches(recipe: Recipe, data: PreparedDataset, part: Part, roles: Toke
         sentinels = find_sentinels(data.tokenizer().token_id) if objective == "span-corruption" else ()
         common |= {"kind": objective, "sentinels": sentinels}
         return DenoisingBatches(data.text(part), roles, **common)
-    batches = PrefixBatches if objective == "prefix" else CausalBatches
-    return batches(data.text(part), roles, **common)
+    return (PrefixBatches if objective == "prefix" else CausalBatches)(data.text(part), roles, **common)

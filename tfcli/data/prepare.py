@@ -122,8 +122,7 @@ def prepare_share(
 ) -> None:
     """Encode one machine's chunks into the folder `out`, which must be free, for `merge`."""
     _require_free(out)
-    name = f"{dataset_fingerprint(division, tokenizer)}.{share.number}.{share.of}"
-    with _chunk_folder(out, name) as folder:
+    with _chunk_folder(out, f"{dataset_fingerprint(division, tokenizer)}.{share.number}.{share.of}") as folder:
         encoded = encode_share(division, tokenizer, folder, share, progress)
         with replacing_folder(out) as made:
             tokenizer.save(made / TOKENIZER_NAME)

@@ -21,8 +21,8 @@ from tfcli.records.roles import TokenRoles
 
 FORMAT_VERSION = 3
 _BEFORE_MIXTURES = 2  # what none of these is in, and is written still where there is none
+_READ = (FORMAT_VERSION, _BEFORE_MIXTURES, 1)  # in 1 every text begins with bos, even where that ends another one
 _WHERE_THERE_ARE = ("mixture", "earlier", "skipped", "copies", "removed", "labels")
-_BEFORE_TEXT_START = 1  # where every text begins with bos, even where that is the end of another one
 MANIFEST_NAME = "manifest.json"
 SIDES: dict[Kind, tuple[str, ...]] = {"text": ("",), **dict.fromkeys(("pairs", *TASKS), ("source", "target"))}
 _MOST_IDS = 1 << 32
@@ -95,15 +95,14 @@ class Manifest:
             return self
         for number, one in enumerate(self.earlier):
             if one.fingerprint == fingerprint:
-                return replace(
-                    self,
-                    fingerprint=fingerprint,
-                    sources=one.sources,
-                    train=PartManifest(one.train[0], self.train.shards[: one.train[1]]),
-                    validation=PartManifest(one.validation[0], self.validation.shards[: one.validation[1]]),
-                    earlier=self.earlier[:number],
-                    removed={},
-                )
+                were = {part: getattr(one, part) for part in PARTS}
+                parts: Any = {p: PartManifest(counts, self.part(p).shards[:many]) for p, (counts, many) in were.items()}
+                same: dict[str, Any] = {
+                    "fingerprint": fingerprint,
+                    "sources": one.sources,
+                    "earlier": self.earlier[:number],
+                }
+                return replace(self, **same, **parts, removed={})
         return None
 
     def part(self, part: Part) -> PartManifest:
@@ -134,9 +133,7 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST_NAME
     if not path.exists():
         raise UsageError(f"{folder} is no prepared dataset, it has no {MANIFEST_NAME}", "make one with `tfcli prepare`")
-    values = read_versioned(
-        path, FORMAT_VERSION, _BEFORE_MIXTURES, _BEFORE_TEXT_START, remedy=_RESTORE, refusal=UsageError
-    )[1]
+    _, values = read_versioned(path, *_READ, remedy=_RESTORE, refusal=UsageError)
     manifest: Manifest = validated(Manifest, values, path, _RESTORE)
     for problem in _contradictions(manifest):
         raise BrokenInputError(f"{path} {problem}", _RESTORE)
@@ -157,15 +154,10 @@ def _contradictions(manifest: Manifest) -> Iterator[str]:
         yield f"is damaged at copies, which is {shortened(str(manifest.copies))}"
     for name in PARTS:
         part = manifest.part(name)
-        counts = part.counts
-        bounds = {
-            "documents": (counts.documents, 1, counts.tokens),
-            "characters": (counts.characters, 1, counts.bytes),
-            "bytes": (counts.bytes, 1, 4 * counts.characters),
-            "unknown": (counts.unknown, 0, counts.tokens),
-        }
-        for key, (value, least, most) in bounds.items():
-            if not least <= value <= most:
+        one = part.counts
+        most = {"documents": one.tokens, "characters": one.bytes, "bytes": 4 * one.characters, "unknown": one.tokens}
+        for key, largest in most.items():
+            if not (0 if key == "unknown" else 1) <= (value := getattr(one, key)) <= largest:
                 yield f"is damaged at {name}.counts.{key}, which is {shortened(str(value))}"
         if not part.shards:
             yield f"is damaged at {name}.shards, which are none"
@@ -219,8 +211,7 @@ class _GrowingArray:
         return StoredArray(self.path.name, self.path.stat().st_size, file_digest(self.path))
 
     def _write_header(self) -> None:
-        descr = np.lib.format.dtype_to_descr(self.dtype)
-        header = {"descr": descr, "fortran_order": False, "shape": (self.length,)}
+        header = {"descr": np.lib.format.dtype_to_descr(self.dtype), "fortran_order": False, "shape": (self.length,)}
         np.lib.format.write_array_header_1_0(self.file, header)
         self._header_end = self.file.tell()
 
@@ -339,9 +330,8 @@ class ShardArray:
 
     def broken(self, problem: str) -> BrokenInputError:
         """What to raise over this file."""
-        return BrokenInputError(
-            f"{self.path} {problem}", f"remove the folder {self.path.parent} and prepare the text again"
-        )
+        remedy = f"remove the folder {self.path.parent} and prepare the text again"
+        return BrokenInputError(f"{self.path} {problem}", remedy)
 
     def _problem(self, values: NDArray[Any], largest: int) -> str | None:
         """What is wrong with the numbers."""
@@ -391,7 +381,7 @@ class ShardOffsets(ShardArray):
 
 
 class ShardTokens(ShardArray):
-    """The ids of a shard, each below `vocab_size`, with the offsets, which are compared before them."""
+    """The ids of a shard, each below `vocab_size`, with the offsets, which are compared with them."""
 
     offsets: ShardOffsets
 
@@ -399,13 +389,8 @@ class ShardTokens(ShardArray):
         super().__init__(folder, stored, token_dtype(vocab_size))
         self._vocab_size = vocab_size
 
-    @cached_property
-    def values(self) -> NDArray[Any]:
-        """As of every file; the offsets come first."""
-        _ = self.offsets.values
-        return super().values
-
     def _problem(self, values: NDArray[Any], largest: int) -> str | None:
+        _ = self.offsets.values
         if largest >= self._vocab_size:
             return f"holds the id {largest}, and its tokenizer has {self._vocab_size}"
         return None

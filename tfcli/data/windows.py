@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tfcli.data.batch import MASKS, ORDER, Batch, Plan, PlannedBatches, evenly, generator, plan_by_length
+from tfcli.data.batch import MASKS, ORDER, Batch, Ints, Plan, PlannedBatches, evenly, generator, plan_by_length
 from tfcli.data.dataset import TokenStreamView
 from tfcli.errors import UsageError
 from tfcli.records.roles import TokenRoles
 
 
-def filled(rows: Sequence[Sequence[int] | NDArray[np.int64]], pad: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def filled(rows: Sequence[Sequence[int] | Ints], pad: int) -> tuple[Ints, NDArray[np.bool_]]:
     """Rows filled up on the right, and where they have tokens. Shape: each (B, longest of them)."""
     there = present(np.array([len(row) for row in rows]))
     ids = np.full(there.shape, pad, dtype=np.int64)
@@ -20,7 +20,7 @@ def filled(rows: Sequence[Sequence[int] | NDArray[np.int64]], pad: int) -> tuple
     return ids, there
 
 
-def present(lengths: NDArray[np.int64]) -> NDArray[np.bool_]:
+def present(lengths: Ints) -> NDArray[np.bool_]:
     """Where sequences of these lengths have tokens, once padded. Shape: lengths (B,); result (B, longest of them)."""
     return np.less(np.arange(lengths.max()), lengths[:, None])
 
@@ -29,8 +29,8 @@ def present(lengths: NDArray[np.int64]) -> NDArray[np.bool_]:
 class Spans:
     """The windows of one batch: where each starts in the stream, and how many tokens it has. Shape: (B,)."""
 
-    starts: NDArray[np.int64]
-    lengths: NDArray[np.int64]
+    starts: Ints
+    lengths: Ints
 
 
 class WindowPlan:
@@ -47,7 +47,7 @@ class WindowPlan:
         self.batches_per_epoch = max(1, self.windows // batch_size)
         self.tokens_per_batch = batch_size * self.length
 
-    def epoch(self, epoch: int) -> NDArray[np.int64]:
+    def epoch(self, epoch: int) -> Ints:
         """The windows of an epoch: side by side from a random phase on, shuffled. Shape: (batches_per_epoch,
         batch_size)."""
         draw = generator(self.seed, ORDER, epoch)
@@ -55,7 +55,7 @@ class WindowPlan:
         starts = draw.integers(phases) + self.length * draw.permutation(self.windows)
         return np.resize(starts, (self.batches_per_epoch, self.batch_size))
 
-    def whole(self) -> Iterator[NDArray[np.int64]]:
+    def whole(self) -> Iterator[Ints]:
         """Every position once, in order. A rest that is shorter than a window comes last, alone; a sample lacks it."""
         full, rest = divmod(self.positions, self.length)
         share = self.sample / self.positions
@@ -66,9 +66,7 @@ class WindowPlan:
             yield np.array([full * self.length])
 
 
-def document_windows(
-    documents: NDArray[np.int64], label_offset: int, context: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def document_windows(documents: Ints, label_offset: int, context: int) -> tuple[Ints, Ints]:
     """Start and length of every window, where one of more than `context` positions is cut into windows side by side; a
     document of no positions has none.
 
@@ -127,7 +125,7 @@ class WindowBatches(PlannedBatches):
         self._context = context
         self.longest = int(self._places(np.array([context])).sum())
 
-    def _places(self, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _places(self, lengths: Ints) -> Ints:
         """The places of each side of rows, by the lengths of windows. Shape: lengths (N,); result (sides, N)."""
         return lengths[None]
 
@@ -135,12 +133,12 @@ class WindowBatches(PlannedBatches):
         """The windows of each batch of `whole`, in its order."""
         return map(self._spans, self._plan.whole())
 
-    def _spans(self, rows: NDArray[np.int64]) -> Spans:
+    def _spans(self, rows: Ints) -> Spans:
         if self._windows is not None:
             return Spans(*(array[rows] for array in self._windows))
         return Spans(rows, np.minimum(self._context, len(self._view) - self.label_offset - rows))
 
-    def _document_starts(self, spans: Spans) -> NDArray[np.int64] | None:
+    def _document_starts(self, spans: Spans) -> Ints | None:
         """Of each token and each label behind it the column where its document begins, where documents are told apart.
         Shape: (B, `label_offset` + longest)."""
         if not self._masks_documents:
@@ -167,5 +165,5 @@ class DrawnBatches(WindowBatches):
         for rows in self._plan.whole():
             yield self._drawn(rows, draw)
 
-    def _drawn(self, rows: NDArray[np.int64], draw: np.random.Generator) -> Batch:
+    def _drawn(self, rows: Ints, draw: np.random.Generator) -> Batch:
         raise NotImplementedError

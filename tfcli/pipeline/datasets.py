@@ -209,10 +209,9 @@ def _absolute_run(name: str) -> str:
 
 def original_targets(run: LoadedRun, sources: tuple[str, ...]) -> list[str] | None:
     """The targets of `sources`, or, without any, of the run's own validation part; None: they cannot be read again."""
-    section = run.recipe.data
     try:
         if sources:
-            documents = open_source(sources, kind_of(run.recipe), **section.reading).documents()
+            documents = open_source(sources, kind_of(run.recipe), **run.recipe.data.reading).documents()
         elif (split := _split_behind(run)) is not None:
             documents = split.only("validation")
         else:
