@@ -241,8 +241,7 @@ DEFAULT: dict[Kind, str] = {  # what is read where no source is named
     "tag": f"{PREFIX}word-classes",
 }
 KINDS: dict[str, Kind] = {  # the built-in corpora, and what each holds
-    "stories": "text",
-    "python-docs": "text",
+    **dict.fromkeys(("stories", "python-docs"), "text"),
     "pt-en": "pairs",
     "bank": "classify",
     "word-classes": "tag",

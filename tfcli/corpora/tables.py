@@ -63,14 +63,13 @@ def _chosen(table: Table, kind: Kind, wanted: Sequence[str] | None) -> tuple[str
                 problem = f"{table.label} has no column of text '{shortened(name)}', only {there}"
                 raise UsageError(problem, f"perhaps '{guess[0]}' was meant" if guess else "choose one of those")
         return tuple(wanted)
-    obvious = ("text",) if kind == "text" else ("source", "target")
-    for known in (obvious, *(_PROMPTS if kind == "pairs" else ())):
-        if set(known) <= set(table.columns):
+    for known in _USUAL[kind]:
+        if {*known} <= {*table.columns}:
             return known
-    if len(table.columns) == len(obvious):
+    if len(table.columns) == len(known):
         return table.columns
-    if len(table.columns) > len(obvious):
-        example = json.dumps(list(table.columns[: len(obvious)]), ensure_ascii=False)
+    if len(table.columns) > len(known):
+        example = json.dumps(list(table.columns[: len(known)]), ensure_ascii=False)
         problem = f"{table.label} has the columns {_listed(table)}, and it is not clear which to read"
         raise UsageError(problem, f"say so, for example with --set 'data.columns={example}'")
     if kind == "text":
@@ -79,7 +78,10 @@ def _chosen(table: Table, kind: Kind, wanted: Sequence[str] | None) -> tuple[str
     raise UsageError(f"{table.label} has {found}, where pairs need two", "give one column for each side of the pair")
 
 
-_PROMPTS = ("prompt", "answer"), ("prompt", "completion")  # further names of a pair's two sides
+_USUAL: dict[Kind, tuple[tuple[str, ...], ...]] = {
+    "text": (("text",),),
+    "pairs": (("source", "target"), ("prompt", "answer"), ("prompt", "completion")),
+}
 
 
 def _listed(table: Table) -> str:

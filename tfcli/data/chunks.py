@@ -137,7 +137,7 @@ def encode_share(
         if chunk is not None:
             chunk.save(folder / name)
         if progress:
-            done += counted(folder / name) if chunk is None else chunk.counted()
+            done += counted(folder / name)
             progress(*done.tolist())
     return tuple(numbers), division.skipped()
 
@@ -202,10 +202,6 @@ class EncodedChunk:
                 rows.append([0] * len(SUMS))
                 if keys:
                     keys.append(0)
-
-    def counted(self) -> NDArray[np.int64]:
-        """Its documents and tokens."""
-        return np.array([row[:2] for rows in self._sums.values() for row in rows]).sum(axis=0)
 
     def content(self) -> bytes:
         """The bytes of its file."""

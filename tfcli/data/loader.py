@@ -147,16 +147,17 @@ class MaskedBatches(DrawnBatches):
 class FittingPairs(PlannedBatches):
     """Batches of the pairs that fit into the context, of about the same length each. Others, `left_out` in number, take
     no part, in training and in `whole`, which yields the pairs that have the numbers `order` in their part. One has
-    `longest` tokens on both sides. A UsageError, the `problem`, where no pair `fits`, or one is larger than
+    `longest` tokens on both sides. A UsageError where every pair is too long by its size, or one is larger than
     `batch_tokens`: places of a batch, of both sides and padding included, instead of `batch_size` pairs. `sample`:
-    tokens of the evenly spread pairs that alone take part; 0: all. Shape: lengths (sides, pairs); fits (pairs,)."""
+    tokens of the evenly spread pairs that alone take part; 0: all. Shape: lengths (sides, pairs); sizes (pairs,)."""
 
     def __init__(
-        self, view: PairsView, lengths: Ints, fits: NDArray[np.bool_], problem: str, *, sample: int = 0, **plan: Any
+        self, view: PairsView, lengths: Ints, sizes: Ints, every: str, *, context: int, sample: int = 0, **plan: Any
     ) -> None:
         self._view = view
-        fitting = np.flatnonzero(fits)
+        fitting = np.flatnonzero(sizes <= context)
         if not len(fitting):
+            problem = f"{every} longer than the context of {context} tokens (the shortest has {int(sizes.min())})"
             raise UsageError(problem, "raise train.context and model.max_seq_len")
         self.left_out = len(view) - len(fitting)
         fitting = fitting[evenly(len(fitting), sample / int(lengths[:, fitting].sum()))]
@@ -174,12 +175,10 @@ class PairBatches(FittingPairs):
     (``ids </s>``) or decoder input has more than `context` tokens do not fit.
     """
 
-    def __init__(self, view: PairsView, roles: TokenRoles, *, context: int, **plan: Any) -> None:
+    def __init__(self, view: PairsView, roles: TokenRoles, **plan: Any) -> None:
         self._pad = roles.pad
         sources, targets = view.source.lengths, view.target.lengths - 1
-        longer = np.maximum(sources, targets)
-        problem = f"Every pair is longer than the context of {context} tokens (the shortest has {int(longer.min())})"
-        super().__init__(view, np.stack([targets, sources]), longer <= context, problem, **plan)
+        super().__init__(view, np.stack([targets, sources]), np.maximum(sources, targets), "Every pair is", **plan)
 
     def _batch(self, numbers: Ints) -> Batch:
         sources = self._view.source.padded(numbers, self._pad)
@@ -204,9 +203,8 @@ class CompletionBatches(FittingPairs):
         # What is stored around the sides of a pair is not what a decoder reads around a text.
         self._prompts = view.source.lengths - len(roles.source(())) + len(roles.text_prefix)
         lengths = self._prompts + view.target.lengths - len(roles.target_prefix) - 1
-        problem = f"Every prompt is, with its answer, longer than the context of {context} tokens"
-        problem += f" (the shortest has {int(lengths.min())})"
-        super().__init__(view, lengths[None], (lengths > 0) & (lengths <= context), problem, **plan)
+        sizes = np.where(lengths > 0, lengths, context + 1)  # what has no token does not fit either
+        super().__init__(view, lengths[None], sizes, "Every prompt is, with its answer,", context=context, **plan)
 
     def _batch(self, numbers: Ints) -> Batch:
         view, roles, prompts = self._view, self._roles, self._prompts[numbers]
@@ -246,8 +244,7 @@ class LabelBatches(FittingPairs):
         self._roles, self._context, self._task, self._numbers = roles, context, task, numbers
         self._reads_first = architecture == "encoder"
         lengths = np.minimum(view.source.lengths, context) if task == "classify" else view.source.lengths
-        problem = f"Every text is longer than the context of {context} tokens (the shortest has {int(lengths.min())})"
-        super().__init__(view, lengths[None], lengths <= context, problem, **plan)
+        super().__init__(view, lengths[None], lengths, "Every text is", context=context, **plan)
 
     def _batch(self, numbers: Ints) -> Batch:
         view, context = self._view, self._context

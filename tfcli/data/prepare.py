@@ -234,13 +234,10 @@ def _existing(division: TrainValidationSplit, tokenizer: Tokenizer, out: Path) -
     if dataset.manifest.fingerprint == dataset_fingerprint(division, tokenizer):
         return dataset.record(reused=True)
     manifest, source = dataset.manifest, division.source
-    compared = {
-        "tokenizer": (manifest.tokenizer_fingerprint, tokenizer.fingerprint),
-        "kind": (manifest.kind, source.kind),
-        "source": (", ".join(manifest.sources), ", ".join(source.names)),
-        "split": (manifest.split, division.split),
-    }
-    differences = (f"its {name} is {there}, not {here}" for name, (there, here) in compared.items() if there != here)
+    there = manifest.tokenizer_fingerprint, manifest.kind, ", ".join(manifest.sources), manifest.split
+    here = tokenizer.fingerprint, source.kind, ", ".join(source.names), division.split
+    compared = zip(("tokenizer", "kind", "source", "split"), there, here, strict=True)
+    differences = (f"its {name} is {old}, not {new}" for name, old, new in compared if old != new)
     why = next(differences, "the text, or how it is divided, has changed since")
     problem = f"{out} already holds another prepared dataset: {why}"
     raise UsageError(problem, "choose another output folder or remove this one")
