@@ -11,8 +11,7 @@ PARTS: tuple[Part, Part] = ("train", "validation")
 Kind = Literal["text", "pairs", "classify", "tag", "span"]
 TASKS: tuple[Kind, ...] = ("classify", "tag", "span")  # labelled texts, called as the task that is trained on them
 PIECE_CHARACTERS = 1 << 16
-BATCH_CHARACTERS = 1 << 20
-"""Pieces are encoded together until they hold so many characters: work for all cores in some 100 MB."""
+BATCH_CHARACTERS = 1 << 20  # of pieces that are encoded together: work for all cores in some 100 MB
 T = TypeVar("T")
 
 
@@ -71,12 +70,9 @@ class Source:
     kind: Kind
     documents: Callable[[], Iterator[Document]]  # every document; of a source with its own division, both parts
     fingerprint: Callable[[], str]  # of bytes of files; version, seed and count of generators; revision on the hub
-    divided: Callable[[], Iterator[tuple[Part, Document]]] | None = None
-    """The source's own division, where it has one: every document once, in the order of `documents`."""
-    skipped: Callable[[], SkippedRecords] = SkippedRecords
-    """The records that were left out because they cannot be read, as far as the source has been read."""
-    require_unchanged: Callable[[], None] = lambda: None
-    """Refuse, by a TfcliError, files that are no longer what they were when the source was opened."""
+    divided: Callable[[], Iterator[tuple[Part, Document]]] | None = None  # its own division, as ordered as `documents`
+    skipped: Callable[[], SkippedRecords] = SkippedRecords  # records that cannot be read, as far as it has been read
+    require_unchanged: Callable[[], None] = lambda: None  # a TfcliError of files that have changed since it was opened
 
 
 def texts(document: Document) -> Iterator[Text]:

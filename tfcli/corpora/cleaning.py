@@ -24,8 +24,7 @@ from tfcli.files import digest
 from tfcli.recipe.data import CLEANING_KEYS, DataSection
 
 T = TypeVar("T")
-_REASONS = (None, "short", "long", "ratio", "identical", "no_letters", "exact", "near")
-"""Why a document is removed, if it is; a verdict is the place of one of these."""
+_REASONS = (None, "short", "long", "ratio", "identical", "no_letters", "exact", "near")  # a verdict is a place here
 _VERSION = 1
 
 

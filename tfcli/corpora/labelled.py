@@ -225,7 +225,4 @@ def _word_classes(seed: int) -> Iterator[Document]:
         yield tagged([word[0] for word in words], tags, f"Sentence {number} of builtin:word-classes")
 
 
-BUILT_IN: dict[str, Callable[[int], Iterator[Document]]] = {
-    "builtin:bank": _banks,
-    "builtin:word-classes": _word_classes,
-}
+BUILT_IN = {"builtin:bank": _banks, "builtin:word-classes": _word_classes}

@@ -339,13 +339,12 @@ def _open_builtin(name: str, kind: Kind, max_documents: int | None, seed: int) -
         for pair in islice(pt_en.pairs(seed), count):
             yield "validation" if pair.validation else "train", Pair(pair.source, pair.target)
 
-    return Source(
-        (name,),
-        kind,
-        lambda: islice(stories.stories(seed), count) if made is stories else (document for _, document in divided()),
-        lambda: digest(name, made.FORMAT_VERSION, seed, count),
-        None if made is stories else divided,
-    )
+    def fingerprint() -> str:
+        return digest(name, made.FORMAT_VERSION, seed, count)
+
+    if made is stories:
+        return Source((name,), kind, lambda: islice(stories.stories(seed), count), fingerprint)
+    return Source((name,), kind, lambda: (document for _, document in divided()), fingerprint, divided)
 
 
 def python_docs() -> Iterator[str]:

@@ -21,8 +21,7 @@ from tfcli.errors import TfcliError
 from tfcli.files import Lock, cache_folder, is_locked, patient_lock, read_json
 from tfcli.records.dataset import CacheEntry, Kind, State
 
-_ENTRY = re.compile(r"[0-9a-f]{16}|\.[0-9a-f]{16}\.[0-9a-f]{16}\.(tmp|chunks)")
-"""A fingerprint; or the folder that is to become one, or that a removal has left."""
+_ENTRY = re.compile(r"[0-9a-f]{16}|\.[0-9a-f]{16}\.[0-9a-f]{16}\.(tmp|chunks)")  # or one begun, or half removed
 _ABANDONED = 3600.0  # seconds after which nobody writes any more into an entry that is not finished
 _KINDS: tuple[Kind, ...] = get_args(Kind)
 

@@ -29,11 +29,8 @@ from tfcli.errors import UsageError
 from tfcli.recipe.train import Denoising
 from tfcli.records.roles import TokenRoles
 
-CORRUPTED, SPAN = 0.15, 3
-"""Share of the tokens that stand in T5's spans, and the tokens of a span on average."""
-
-INFILLED, POISSON = 0.3, 3.0
-"""Share of the tokens that stand in BART's spans, and the λ of the spans' lengths, before the last one is cut."""
+CORRUPTED, SPAN = 0.15, 3  # share of the tokens that stand in T5's spans, and the tokens of a span on average
+INFILLED, POISSON = 0.3, 3.0  # share of those in BART's spans, and the λ of their lengths, before the last one is cut
 
 
 def span_counts(tokens: Ints) -> tuple[Ints, Ints]:

@@ -10,7 +10,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -75,14 +74,14 @@ class ChunkWriter:
         tokenizer: Tokenizer,
         folder: Path,
         shard_tokens: int,
-        first: Mapping[Part, int] = MappingProxyType({}),
+        first: Mapping[Part, int] | None = None,
         labels: Sequence[str] = (),
     ) -> None:
         self._about, self._tokenizer, self._folder = about, tokenizer, folder
         self.sums = {part: np.zeros(len(SUMS), np.int64) for part in PARTS}
         sides, dtype = shards.SIDES[about.kind], shards.token_dtype(max(tokenizer.vocab_size, len(labels) + 3))
         self._writers = {
-            p: shards.PartWriter(folder, p, sides, dtype, shard_tokens, first=first.get(p, 0)) for p in PARTS
+            p: shards.PartWriter(folder, p, sides, dtype, shard_tokens, first=(first or {}).get(p, 0)) for p in PARTS
         }
         self._mixture: list[MixedSource] = []
         self.copies = 0

@@ -144,8 +144,7 @@ def dataset_of_run(run: RunDirectory, recipe: Recipe, report: Report) -> Prepare
             problem = f"{cached} holds another prepared dataset ({data.manifest.fingerprint})"
             raise BrokenInputError(problem, f"remove the folder {cached}: it is made again")
         return data.called(trained_on.sources)
-    found = require_same_text(run, recipe)
-    if found is None:
+    if (found := require_same_text(run, recipe)) is None:
         problem = f"The text of {run.path} came from standard input and is no longer in the cache"
         raise UsageError(problem, "train again from a file")
     return found if isinstance(found, PreparedDataset) else cached_dataset(*found, report)
@@ -162,7 +161,7 @@ def require_same_text(
     found: PreparedDataset | tuple[TrainValidationSplit, Tokenizer]
     if folder is not None:
         found = PreparedDataset.open(folder, trained_on.fingerprint)
-        fingerprint = found.record().fingerprint
+        fingerprint = found.manifest.fingerprint
     else:
         found = open_split(recipe.data, kind_of(recipe)), load_run_tokenizer(run, read_config(run.config))
         fingerprint = dataset_fingerprint(*found)
@@ -240,8 +239,7 @@ def data_to_compare(
     if sources:
         with_columns = replace(other, recipe=replace(other.recipe, data=run.recipe.data))
         return dataset_for_evaluation(with_columns, sources, report)
-    split = _split_behind(run)
-    if split is None:
+    if (split := _split_behind(run)) is None:
         problem = f"The tokenizers of {run.directory.path} and {other.directory.path} differ"
         problem += ", and the text is only there as the first one's tokens"
         raise UsageError(problem, "name a SOURCE that both can read")
