@@ -8,8 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-Candidates = Iterable[tuple[str, str]]
-"""Values, each with what it means."""
+Candidates = Iterable[tuple[str, str]]  # values, each with what it means
 
 
 def answer(shell: str, line: str = "") -> None:

@@ -9,11 +9,9 @@ from tfcli.records.dataset import SkippedRecords
 Part = Literal["train", "validation"]
 PARTS: tuple[Part, Part] = ("train", "validation")
 Kind = Literal["text", "pairs", "classify", "tag", "span"]
-TASKS: tuple[Kind, ...] = ("classify", "tag", "span")
-"""Kinds of labelled texts, each called as the task that is trained on it."""
+TASKS: tuple[Kind, ...] = ("classify", "tag", "span")  # labelled texts, called as the task that is trained on them
 PIECE_CHARACTERS = 1 << 16
-BATCH_CHARACTERS = 1 << 20
-"""Pieces are encoded together until they hold so many characters: work for all cores in some 100 MB."""
+BATCH_CHARACTERS = 1 << 20  # of pieces that are encoded together: work for all cores in some 100 MB
 T = TypeVar("T")
 
 
@@ -68,19 +66,13 @@ Document = Text | Pair
 class Source:
     """Documents that can be read any number of times, always the same and in the same order."""
 
-    names: tuple[str, ...]
-    """As the user wrote them."""
+    names: tuple[str, ...]  # as the user wrote them
     kind: Kind
-    documents: Callable[[], Iterator[Document]]
-    """Every document; of a source with its own division, both parts."""
-    fingerprint: Callable[[], str]
-    """Of the content: bytes of files; version, seed and count of generators; revision on the hub."""
-    divided: Callable[[], Iterator[tuple[Part, Document]]] | None = None
-    """The source's own division, where it has one: every document once, in the order of `documents`."""
-    skipped: Callable[[], SkippedRecords] = SkippedRecords
-    """The records that were left out because they cannot be read, as far as the source has been read."""
-    require_unchanged: Callable[[], None] = lambda: None
-    """Refuse, by a TfcliError, files that are no longer what they were when the source was opened."""
+    documents: Callable[[], Iterator[Document]]  # every document; of a source with its own division, both parts
+    fingerprint: Callable[[], str]  # of bytes of files; version, seed and count of generators; revision on the hub
+    divided: Callable[[], Iterator[tuple[Part, Document]]] | None = None  # its own division, as ordered as `documents`
+    skipped: Callable[[], SkippedRecords] = SkippedRecords  # records that cannot be read, as far as it has been read
+    require_unchanged: Callable[[], None] = lambda: None  # a TfcliError of files that have changed since it was opened
 
 
 def texts(document: Document) -> Iterator[Text]:
@@ -101,11 +93,8 @@ def is_blank(text: Text) -> bool:
 
 
 def pieces(text: Text, limit: int = PIECE_CHARACTERS) -> Iterator[str]:
-    """Cut a text into pieces of at most `limit` characters whose concatenation is the text.
-
-    A cut lies before a line end, else before a space, where no word spans it; only a longer run without
-    either is cut within.
-    """
+    """Cut a text into pieces of at most `limit` characters whose concatenation is the text. A cut lies before a line
+    end, else before a space, where no word spans it; only a longer run without either is cut within."""
     left = ""
     for stretch in stretches(text):
         left, start = left + stretch, 0

@@ -24,8 +24,7 @@ from tfcli.files import digest
 from tfcli.recipe.data import CLEANING_KEYS, DataSection
 
 T = TypeVar("T")
-_REASONS = (None, "short", "long", "ratio", "identical", "no_letters", "exact", "near")
-"""Why a document is removed, if it is; a verdict is the place of one of these."""
+_REASONS = (None, "short", "long", "ratio", "identical", "no_letters", "exact", "near")  # a verdict is a place here
 _VERSION = 1
 
 
@@ -68,8 +67,7 @@ class KeyTable:
 
 
 _PERMUTATIONS, _ROWS = 128, 8
-_NEAR = 0.8
-"""Documents are near-duplicates whose shingles have at least this Jaccard similarity."""
+_NEAR = 0.8  # documents are near-duplicates whose shingles have at least this Jaccard similarity
 _SHINGLE = 8  # characters
 _MULTIPLIER = 0x9E3779B97F4A7C15  # 2^64 / golden ratio, odd
 _SPACES = re.compile(r"\W+")
@@ -100,8 +98,7 @@ class NearIndex:
         keys = (rows * self._powers[:_ROWS]).sum(axis=1) + np.arange(len(rows), dtype=np.uint64) * self._powers[1]
         keys ^= keys >> np.uint64(29)
         own, number = minima.astype(np.uint8), len(self._signatures) // _PERMUTATIONS
-        alike = {self._bands.add(key, number) for key in keys.tolist()} - {None, number}
-        for other in alike:
+        for other in {self._bands.add(key, number) for key in keys.tolist()} - {None, number}:
             assert other is not None
             begin = other * _PERMUTATIONS
             signature = np.frombuffer(bytes(self._signatures[begin : begin + _PERMUTATIONS]), np.uint8)
@@ -239,8 +236,7 @@ class Cleaning:
 class Copies:
     """Exact copies between the parts of a corpus, of which one part loses its own (`data.drop_duplicates`)."""
 
-    part: Part
-    """The part that loses them."""
+    part: Part  # the part that loses them
     divisions: list[Callable[[], Iterator[tuple[Part, Document]]]]
 
     def kept(self, documents: Iterator[tuple[Part, Document]]) -> Iterator[tuple[Part, Document]]:

@@ -11,8 +11,7 @@ from tfcli.corpora.stories import TOLD_BY, bank_sentences, stories
 from tfcli.corpora.tables import Record, columnar_records, encodable, even_rows, json_lines, numbered_rows
 from tfcli.errors import BrokenInputError, UsageError, shortened
 
-Records = Callable[[Report], Iterator[tuple[str, Record]]]
-"""Each record with its place: "Line 7 of a.tsv"."""
+Records = Callable[[Report], Iterator[tuple[str, Record]]]  # each with its place: "Line 7 of a.tsv"
 
 _COLUMNS: dict[Kind, tuple[tuple[str, ...], ...]] = {
     "classify": (("text", "label"), ("sentence", "label")),
@@ -59,7 +58,6 @@ def labelled_texts(
     if kind == "tag" and file.suffix in (".txt", ".tsv"):
         return lambda: _conll(file, bad.reading())
     chosen, records = _table(file, kind, wanted, bad)
-    read = _READERS[kind]
 
     def documents() -> Iterator[Document]:
         report = bad.reading()
@@ -67,7 +65,7 @@ def labelled_texts(
             try:
                 if missing := [name for name in chosen if record.get(name) is None]:
                     raise BrokenInputError(f"{place} has no {missing[0]!r}", "give every record the same columns")
-                found = read(place, *(record[name] for name in chosen), start=record.get("start"))
+                found = _READERS[kind](place, *(record[name] for name in chosen), start=record.get("start"))
             except BrokenInputError as error:
                 report(error)
                 continue
@@ -198,8 +196,7 @@ def _conll(file: StoredFile, report: Report) -> Iterator[Document]:
             is_bad = True
 
 
-BUILT_IN_TEXTS = 4000
-"""Of each built-in task."""
+BUILT_IN_TEXTS = 4000  # of each built-in task
 
 
 def _banks(seed: int) -> Iterator[Document]:
@@ -228,7 +225,4 @@ def _word_classes(seed: int) -> Iterator[Document]:
         yield tagged([word[0] for word in words], tags, f"Sentence {number} of builtin:word-classes")
 
 
-BUILT_IN: dict[str, Callable[[int], Iterator[Document]]] = {
-    "builtin:bank": _banks,
-    "builtin:word-classes": _word_classes,
-}
+BUILT_IN = {"builtin:bank": _banks, "builtin:word-classes": _word_classes}

@@ -234,22 +234,18 @@ def _half(path: Path) -> Path | None:
 
 
 PREFIX = "builtin:"
-DEFAULT: dict[Kind, str] = {
+DEFAULT: dict[Kind, str] = {  # what is read where no source is named
     "text": f"{PREFIX}stories",
     "pairs": f"{PREFIX}pt-en",
     "classify": f"{PREFIX}bank",
     "tag": f"{PREFIX}word-classes",
 }
-"""What is read where no source is named."""
-
-KINDS: dict[str, Kind] = {
-    "stories": "text",
-    "python-docs": "text",
+KINDS: dict[str, Kind] = {  # the built-in corpora, and what each holds
+    **dict.fromkeys(("stories", "python-docs"), "text"),
     "pt-en": "pairs",
     "bank": "classify",
     "word-classes": "tag",
 }
-"""The built-in corpora, and what each holds."""
 
 
 def open_source(
@@ -262,24 +258,19 @@ def open_source(
     separator: str | None = None,
     on_bad_record: OnBadRecord = "refuse",
 ) -> Source:
-    """Open one source or several, one after the other; whatever can be known before reading is checked here.
-
-    A name is a path, a folder, a glob or a URL, two parallel files joined by a comma (pairs), `-` for standard input,
-    `builtin:NAME`, or `hf:owner/name[:config][@split]`. Blank documents, and pairs with a blank side, are
-    left out.
+    """Open one source or several, one after the other; whatever can be known before reading is checked here. A name is
+    a path, a folder, a glob or a URL, two parallel files joined by a comma (pairs), `-` for standard input,
+    `builtin:NAME`, or `hf:owner/name[:config][@split]`. Blank documents, and pairs with a blank side, are left out.
 
     Args:
         columns: the columns to read from tables, one for text and two for pairs; None: the obvious ones.
         max_documents: read no more than this in all; None: everything, or a generator's own number.
-        seed: of the built-in generators.
         separator: what stands between two documents of a plain text file; None: a whole file is one.
         on_bad_record: whether a record that cannot be read is refused, or left out and counted (`Source.skipped`).
 
-    Raises:
-        UsageError: a source does not exist, is empty or of the wrong kind, or holds nothing but white space.
-        BrokenInputError: the first document shows that a file is binary, not UTF-8, or truncated.
-        TfcliError: the hub or a remote file cannot be reached, or a file has changed while it was read.
-    """
+    A UsageError where a source does not exist, is empty or of the wrong kind, or holds nothing but white space; a
+    BrokenInputError where the first document is binary, not UTF-8, or truncated; a TfcliError where the hub or a remote
+    file cannot be reached, or a file has changed while it was read."""
     names = (names,) if isinstance(names, str) else tuple(names)
     if kind not in TASKS:
         tables.require_column_count(kind, columns)
@@ -348,13 +339,12 @@ def _open_builtin(name: str, kind: Kind, max_documents: int | None, seed: int) -
         for pair in islice(pt_en.pairs(seed), count):
             yield "validation" if pair.validation else "train", Pair(pair.source, pair.target)
 
-    return Source(
-        (name,),
-        kind,
-        lambda: islice(stories.stories(seed), count) if made is stories else (document for _, document in divided()),
-        lambda: digest(name, made.FORMAT_VERSION, seed, count),
-        None if made is stories else divided,
-    )
+    def fingerprint() -> str:
+        return digest(name, made.FORMAT_VERSION, seed, count)
+
+    if made is stories:
+        return Source((name,), kind, lambda: islice(stories.stories(seed), count), fingerprint)
+    return Source((name,), kind, lambda: (document for _, document in divided()), fingerprint, divided)
 
 
 def python_docs() -> Iterator[str]:

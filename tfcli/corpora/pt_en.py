@@ -22,21 +22,7 @@ from itertools import accumulate, count
 from typing import Any
 from zlib import crc32
 
-from tfcli.corpora.pt_en_phrases import (
-    LEXICON,
-    PATTERN_TABLES,
-    RULE_TABLES,
-    STEPS,
-    THE,
-    Combination,
-    Phrase,
-    alignment,
-    join,
-    noun_phrase,
-    step,
-    text,
-    word,
-)
+from tfcli.corpora import pt_en_phrases as phrases
 from tfcli.corpora.stories import Draw
 
 FORMAT_VERSION = 2  # raised whenever the same seed gives other pairs: what was made from the old ones is made again
@@ -70,14 +56,14 @@ def pairs(seed: int = 0) -> Iterator[PtEnPair]:
             yield _pair(pattern.make(draw), pattern.end)
 
 
-def is_held_out(combination: Combination) -> bool:
+def is_held_out(combination: phrases.Combination) -> bool:
     """Whether sentences in which these two dictionary forms meet belong to validation."""
     return crc32("|".join(combination).encode()) % 1000 < HELD_OUT_PER_MILLE
 
 
-def _pair(phrase: Phrase, end: str) -> PtEnPair:
-    source, target = (side[0].upper() + side[1:] + end for side in text(phrase))
-    return PtEnPair(source, target, any(map(is_held_out, phrase.combinations)), alignment(phrase))
+def _pair(phrase: phrases.Phrase, end: str) -> PtEnPair:
+    source, target = (side[0].upper() + side[1:] + end for side in phrases.text(phrase))
+    return PtEnPair(source, target, any(map(is_held_out, phrase.combinations)), phrases.alignment(phrase))
 
 
 class Rule:
@@ -111,7 +97,7 @@ class Rule:
         if not bound.get("when"):
             return said
         order = "{when}, {said}" if bound.get("first") else "{said} {when}"
-        return join(f"{order} = {{said}} {{when}}", said=said, when=bound["when"])
+        return phrases.join(f"{order} = {{said}} {{when}}", said=said, when=bound["when"])
 
 
 def _expression(source: str) -> Expression:
@@ -125,9 +111,9 @@ def _expression(source: str) -> Expression:
         yes, no = _expression(then), _expression(otherwise or "nothing")
         return lambda draw, bound: yes(draw, bound) if holds(draw, bound) else no(draw, bound)
     if "{" in source or " = " in source:
-        return lambda draw, bound: join(source, **bound)
+        return lambda draw, bound: phrases.join(source, **bound)
     name, *arguments = source.split()
-    if name not in STEPS and name not in RULE_TABLES:
+    if name not in phrases.STEPS and name not in phrases.RULE_TABLES:
         return _value(name)
     values = [_value(argument) for argument in arguments]
     return lambda draw, bound: _CALLS[name](draw, *[value(draw, bound) for value in values])
@@ -139,7 +125,7 @@ def _value(token: str) -> Expression:
     if name.isdigit() and part:
         number = float(token)
         return lambda draw, bound: number
-    known = None if token == "nothing" else LEXICON.get(name, name)
+    known = None if token == "nothing" else phrases.LEXICON.get(name, name)
     if part and type(known) is tuple:
         words = tuple(word for word in known if _is(word, part.removeprefix("!")) != part.startswith("!"))
         return lambda draw, bound: words
@@ -171,45 +157,46 @@ def _check(check: str) -> Expression:
 
 
 def _is(word: Any, kind: str) -> bool:
-    if isinstance(word, Phrase):
+    if isinstance(word, phrases.Phrase):
         return kind in (word.gender, word.person)
     return kind in (word, getattr(word, "pt", ""), getattr(word, "gender", "")) or kind in getattr(word, "kinds", ())
 
 
 def _head(word: Any) -> str:
     """The dictionary form of what is named in `meets`; of nothing, none."""
-    if isinstance(word, Phrase):
+    if isinstance(word, phrases.Phrase):
         return word.head
     return str(getattr(word, "pt", word or ""))
 
 
-@step
-def other(draw: Draw, than: Phrase) -> Any:
+@phrases.step
+def other(draw: Draw, than: phrases.Phrase) -> Any:
     """Another person than the one given."""
     while (person := _CALLS["anyone"](draw)).head == than.head:
         pass
     return person
 
 
-_CALLS = STEPS | {name: Rule(name, **table) for name, table in RULE_TABLES.items()}
-PATTERNS = tuple(Rule(name, **table) for name, table in PATTERN_TABLES.items())
+_CALLS = phrases.STEPS | {name: Rule(name, **table) for name, table in phrases.RULE_TABLES.items()}
+PATTERNS = tuple(Rule(name, **table) for name, table in phrases.PATTERN_TABLES.items())
 _BY_NAME = {pattern.name: pattern for pattern in PATTERNS}
 _CUMULATIVE_WEIGHTS = tuple(accumulate(pattern.weight for pattern in PATTERNS))
 
 
-def phrase_of(name: str, /, **bound: Any) -> Phrase:
+def phrase_of(name: str, /, **bound: Any) -> phrases.Phrase:
     """A sentence of a pattern in which everything that is drawn is given."""
     return _BY_NAME[name].make(Draw(""), **bound)
 
 
-_FIRST = {one.pt: one for room in ("things", "cities", "near") for one in LEXICON[room]}
-_BOOK, _TABLE = noun_phrase(_FIRST["livro"], THE), noun_phrase(_FIRST["mesa"], THE)
-_TO_RIO = {"who": word("Lucas", "Lucas", None, "Lucas"), "place": _FIRST["Rio"], "when": LEXICON["months"][-1]}
+_FIRST = {one.pt: one for room in ("things", "cities", "near") for one in phrases.LEXICON[room]}
+_BOOK, _TABLE = phrases.noun_phrase(_FIRST["livro"], phrases.THE), phrases.noun_phrase(_FIRST["mesa"], phrases.THE)
+_LUCAS, _LAST_MONTH = phrases.word("Lucas", "Lucas", None, "Lucas"), phrases.LEXICON["months"][-1]
+_TO_RIO = {"who": _LUCAS, "place": _FIRST["Rio"], "when": _LAST_MONTH}
 _SENTENCES: tuple[tuple[str, Bound], ...] = (
-    ("greets", {"hello": LEXICON["hello"][0], "asked": True, "name": None, "relative": None}),
+    ("greets", {"hello": phrases.LEXICON["hello"][0], "asked": True, "name": None, "relative": None}),
     ("is_located", {"noun": None, "what": _BOOK, "relation": _FIRST["em cima de"], "landmark": _TABLE, "no": None}),
     ("travels", {**_TO_RIO, "first": False}),
     ("travels", {**_TO_RIO, "first": True}),
 )
+# The four pairs of the lecture, built by the same patterns as all the others.
 _LECTURE = tuple(_pair(phrase_of(name, **bound), _BY_NAME[name].end) for name, bound in _SENTENCES)
-"""The four pairs of the lecture, built by the same patterns as all the others."""

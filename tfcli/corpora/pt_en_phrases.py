@@ -23,9 +23,7 @@ from tfcli.files import packaged
 _DATA = packaged(__file__, "pt_en.toml")
 _CONTRACTIONS = {(first, second): melted for first, second, melted in map(str.split, _DATA["contractions"])}
 
-Combination = tuple[str, str]
-"""Two dictionary forms that meet in a sentence, such as ("livro", "vermelho"): what validation holds out."""
-
+Combination = tuple[str, str]  # two dictionary forms that meet, as ("livro", "vermelho"): what validation holds out
 STEPS: dict[str, Callable[..., Any]] = {}  # what the rules call by its name, each with the draw first
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -260,8 +258,7 @@ def _relation(pt: str, en: str, landmarks: str) -> Relation:
     return Relation(pt, en, tuple(things[name] for name in landmarks.split()))
 
 
-LEXICON: dict[str, Any] = {}
-"""Every list of words, every auxiliary, determiner and pronoun, by the name that the rules call it."""
+LEXICON: dict[str, Any] = {}  # lists of words, auxiliaries, determiners and pronouns, by the names that rules use
 
 _MAKERS: dict[str, Callable[..., Any]] = {
     "nouns": _noun,
@@ -380,5 +377,4 @@ def more(adjective: Adjective, who: Phrase) -> Phrase:
 def placed(place: Place, pt: str, en: str) -> Phrase:
     """A place behind a preposition, with its articles: a + o mercado = to + the market."""
     articles = [f"{article}:2" if article else "" for article in (place.article, place.en_article)]
-    phrase = join(f"{pt}:1 {articles[0]} {place.pt}:3 = {en}:1 {articles[1]} {place.en}:3")
-    return phrase._replace(head=place.pt)
+    return join(f"{pt}:1 {articles[0]} {place.pt}:3 = {en}:1 {articles[1]} {place.en}:3")._replace(head=place.pt)

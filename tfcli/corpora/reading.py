@@ -35,13 +35,10 @@ from tfcli.outputs import reading
 from tfcli.records.dataset import NONE_SKIPPED, SkippedRecords
 
 COMPRESSIONS = (".gz", ".zst", ".bz2", ".xz")
-LONGEST = 64 << 20
-"""Bytes of a line, or of a record of several lines."""
-CHUNK = 1 << 20
-"""Bytes that are read at a time."""
+LONGEST = 64 << 20  # bytes of a line, or of a record of several lines
+CHUNK = 1 << 20  # bytes that are read at a time
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_MOST = 6
-"""Of the machine's memory, the part that one text of a stream may have: a longer one may never end."""
+_MOST = 6  # of the machine's memory, the part that one text of a stream may have: a longer one may never end
 
 
 class Spool:
@@ -85,18 +82,12 @@ class StoredFile:
     """A file that can be read any number of times."""
 
     path: Path
-    label: str
-    """What messages call it."""
-    suffix: str
-    """The kind of content: `.txt`, `.csv`, …, without the compression."""
-    compression: str = ""
-    """`.gz`, `.zst` or nothing."""
-    spool: Spool | None = None
-    """Keeps a temporary file alive as long as it can be read."""
-    url: str = ""
-    """Where it is, if not on this machine's disk."""
-    state: State = ()
-    """Its size and time, or what a store says of it, when it was described."""
+    label: str  # what messages call it
+    suffix: str  # the kind of content: `.txt`, `.csv`, …, without the compression
+    compression: str = ""  # `.gz`, `.zst` or nothing
+    spool: Spool | None = None  # keeps a temporary file alive as long as it can be read
+    url: str = ""  # where it is, if not on this machine's disk
+    state: State = ()  # its size and time, or what a store says of it, when it was described
 
     def digest(self) -> str:
         """A fingerprint of the bytes and of how they are read; of what is elsewhere, of its address, its size and its
@@ -178,8 +169,7 @@ def require_content(file: StoredFile) -> None:
             raise UsageError(f"{file.label} is empty", "give it some text or name another source")
 
 
-Report = Callable[[BrokenInputError], None]
-"""Receives the error of a record that cannot be read. It raises it, or the record is left out."""
+Report = Callable[[BrokenInputError], None]  # raises the error of a record that cannot be read, or leaves it out
 
 
 class BadRecords:
@@ -213,8 +203,7 @@ class How:
     columns: Sequence[str] | None
     separator: str | None
     skips: bool
-    bad: list[BadRecords] = field(default_factory=list)
-    """Those of each file that is read so."""
+    bad: list[BadRecords] = field(default_factory=list)  # those of each file that is read so
 
     def bad_records(self, require_unchanged: Callable[[], None] = lambda: None) -> BadRecords:
         """Those of one more file."""

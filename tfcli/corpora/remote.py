@@ -16,11 +16,9 @@ from tfcli.errors import TfcliError, UsageError, first_lines
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://.", re.ASCII)
 _HTTP = ("http", "https")
 _LIBRARIES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "adlfs", "az": "adlfs"}
-_TIMEOUT = 60.0
-"""Seconds that a server may be silent."""
+_TIMEOUT = 60.0  # seconds that a server may be silent
 _BUFFER = 1 << 20
-State = tuple[tuple[str, str], ...]
-"""What a store says of a file that changes with its content: its size, its entity tag or checksum, its time."""
+State = tuple[tuple[str, str], ...]  # what changes with a file's content: size, entity tag or checksum, time
 _CHANGING = ("size", "etag", "md5hash", "modified", "lastmodified", "last_modified", "mtime", "updated", "created")
 _IDENTIFYING = ("etag", "md5hash")
 

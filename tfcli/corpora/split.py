@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 SplitMethod = Literal["hash", "tail", "file", "own"]
 
-_FEWEST_FOR_HASH = 100
-"""Below this many documents, an automatic split is `tail`, so that one text file has a validation part."""
+_FEWEST_FOR_HASH = 100  # with fewer documents an automatic split is `tail`, and one text file has a validation part
 
 _FORMAT_VERSION = 1
 _HASH_BYTES = 8
@@ -49,14 +48,10 @@ class TrainValidationSplit:
     source: Source
     split: SplitMethod
     validation_fraction: float
-    validation: Source | None = None
-    """The validation part, where `split` is "file"."""
-    mixture: tuple["WeightedSplit", ...] = ()
-    """The sources, where they have weights: each divided on its own."""
-    cleaning: "Cleaning | None" = None
-    """What has been removed before it was divided."""
-    copies: "Copies | None" = None
-    """The documents that a part loses because they stand in the other one, too."""
+    validation: Source | None = None  # the validation part, where `split` is "file"
+    mixture: tuple["WeightedSplit", ...] = ()  # the sources, where they have weights: each divided on its own
+    cleaning: "Cleaning | None" = None  # what has been removed before it was divided
+    copies: "Copies | None" = None  # the documents that a part loses because they stand in the other one, too
 
     @property
     def may_overlap(self) -> bool:
@@ -212,22 +207,13 @@ def split_source(
 ) -> TrainValidationSplit:
     """Clean and divide a source as a recipe's data section says. Without a choice: `file` where a validation source is
     given, else the source's own division where it has one, else hash, or tail below 100 documents. UsageError where the
-    split and the validation source contradict each other.
-
-    Args:
-        cleaning: shared by sources that are divided one by one.
-        held_out: the validation part of a division by file, where it is not to be opened here.
-    """
+    split and the validation source contradict each other. `cleaning` is shared by sources that are divided one by one;
+    `held_out` is the validation part of a division by file, where it is not to be opened here."""
     cleaning = cleaning or _cleaning(section, kind)
     cleaned = cleaning.cleaned(source) if cleaning else source
-    split: SplitMethod
-    if section.split:
-        split = section.split
-    elif section.validation is not None:
-        split = "file"
-    elif source.divided is not None:
-        split = "own"
-    else:
+    own: SplitMethod | None = "file" if section.validation is not None else "own" if source.divided else None
+    split = section.split or own
+    if split is None:
         is_enough = next(islice(cleaned.documents(), _FEWEST_FOR_HASH - 1, None), None) is not None
         split = "hash" if is_enough else "tail"
     if split != "file":
@@ -253,8 +239,7 @@ def _by_hash(documents: Callable[[], Iterator[Document]], fraction: Fraction) ->
         content = hashlib.blake2b(digest_size=_HASH_BYTES)
         for stretch in stretches(document.source if isinstance(document, Pair) else document):
             content.update(stretch.encode())
-        number = int.from_bytes(content.digest(), "big")
-        yield "validation" if number < limit else "train", document
+        yield "validation" if int.from_bytes(content.digest(), "big") < limit else "train", document
 
 
 def _by_tail(documents: Callable[[], Iterator[Document]], fraction: Fraction) -> Iterator[tuple[Part, Document]]:

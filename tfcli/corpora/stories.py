@@ -236,12 +236,11 @@ def bank_sentences(story: str) -> Iterator[BankSentence]:
             end = next((at for at in ends if at > spans[number][1]), len(story))
             begin = max((at for at in ends if at <= spans[number][0]), default=0)
             sense, last = SENSES[words[decided[-1]]], max((at for at in ends if at <= spans[decided[-1]][0]), default=0)
-            yield BankSentence(
+            text, sentence, read = (
                 story[:end].rstrip(),
                 story[begin:end].strip(),
-                sense,
-                words=tuple(span for span in spans if span[1] <= end),
-                bank=number,
-                deciding=tuple(i for i in decided if spans[i][0] >= last and SENSES[words[i]] == sense),
-                contested=len({SENSES[words[i]] for i in decided}) == 2,
+                [one for one in spans if one[1] <= end],
             )
+            deciding = tuple(i for i in decided if spans[i][0] >= last and SENSES[words[i]] == sense)
+            contested = len({SENSES[words[i]] for i in decided}) == 2
+            yield BankSentence(text, sentence, sense, tuple(read), bank=number, deciding=deciding, contested=contested)

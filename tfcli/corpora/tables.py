@@ -32,12 +32,9 @@ _ROWS = 256  # of Parquet and Arrow, turned into records at a time
 class Table:
     """Records with named columns that can be read any number of times."""
 
-    label: str
-    """What messages call it."""
-    columns: tuple[str, ...]
-    """The columns that can hold text."""
-    rows: Callable[[tuple[str, ...]], Iterator[tuple[str, ...]]]
-    """The values of the given columns, record by record; a missing value is empty."""
+    label: str  # what messages call it
+    columns: tuple[str, ...]  # the columns that can hold text
+    rows: Callable[[tuple[str, ...]], Iterator[tuple[str, ...]]]  # values of columns; a missing one is empty
 
 
 def table_documents(table: Table, kind: Kind, wanted: Sequence[str] | None) -> Callable[[], Iterator[Document]]:
@@ -66,14 +63,13 @@ def _chosen(table: Table, kind: Kind, wanted: Sequence[str] | None) -> tuple[str
                 problem = f"{table.label} has no column of text '{shortened(name)}', only {there}"
                 raise UsageError(problem, f"perhaps '{guess[0]}' was meant" if guess else "choose one of those")
         return tuple(wanted)
-    obvious = ("text",) if kind == "text" else ("source", "target")
-    for known in (obvious, *(_PROMPTS if kind == "pairs" else ())):
-        if set(known) <= set(table.columns):
+    for known in _USUAL[kind]:
+        if {*known} <= {*table.columns}:
             return known
-    if len(table.columns) == len(obvious):
+    if len(table.columns) == len(known):
         return table.columns
-    if len(table.columns) > len(obvious):
-        example = json.dumps(list(table.columns[: len(obvious)]), ensure_ascii=False)
+    if len(table.columns) > len(known):
+        example = json.dumps(list(table.columns[: len(known)]), ensure_ascii=False)
         problem = f"{table.label} has the columns {_listed(table)}, and it is not clear which to read"
         raise UsageError(problem, f"say so, for example with --set 'data.columns={example}'")
     if kind == "text":
@@ -82,8 +78,10 @@ def _chosen(table: Table, kind: Kind, wanted: Sequence[str] | None) -> tuple[str
     raise UsageError(f"{table.label} has {found}, where pairs need two", "give one column for each side of the pair")
 
 
-_PROMPTS = ("prompt", "answer"), ("prompt", "completion")
-"""Further names of a pair's two sides."""
+_USUAL: dict[Kind, tuple[tuple[str, ...], ...]] = {
+    "text": (("text",),),
+    "pairs": (("source", "target"), ("prompt", "answer"), ("prompt", "completion")),
+}
 
 
 def _listed(table: Table) -> str:
@@ -247,7 +245,6 @@ def columnar_records(file: StoredFile) -> Records:
     if is_stream:
         with file.open() as stream:
             spool = Spool(stream, file.label)
-    batches = _parquet if file.suffix == ".parquet" else _arrow
 
     def records(columns: tuple[str, ...], _: Report) -> Iterator[tuple[str, Record]]:
         import pyarrow
@@ -256,7 +253,7 @@ def columnar_records(file: StoredFile) -> Records:
         try:
             place = spool.path if spool else None if file.url else file.path
             with pyarrow.OSFile(str(place)) if place else pyarrow.PythonFile(file.raw(), "r") as opened:
-                for batch in batches(opened, columns):
+                for batch in (_parquet if file.suffix == ".parquet" else _arrow)(opened, columns):
                     for record in batch.to_pylist():
                         number += 1
                         yield f"Record {number}", record

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from tfcli.errors import UsageError
 
-IGNORED = -100
-"""The label of a position that is not scored, as in PyTorch's cross-entropy."""
+Ints = NDArray[np.int64]
+IGNORED = -100  # the label of a position that is not scored, as in PyTorch's cross-entropy
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,13 +29,13 @@ class Batch:
         decoder input T = S; labels of answers (B, 2); row_tokens, prefix (B,)
     """
 
-    input_ids: NDArray[np.int64]
-    labels: NDArray[np.int64]
+    input_ids: Ints
+    labels: Ints
     padding_mask: NDArray[np.bool_] | None = None
-    decoder_input_ids: NDArray[np.int64] | None = None
-    row_tokens: NDArray[np.int64] | None = None
-    document_starts: NDArray[np.int64] | None = None
-    prefix: NDArray[np.int64] | None = None
+    decoder_input_ids: Ints | None = None
+    row_tokens: Ints | None = None
+    document_starts: Ints | None = None
+    prefix: Ints | None = None
     answerable: NDArray[np.bool_] | None = None
 
     @property
@@ -79,25 +79,19 @@ class Plan(Protocol):
     batches_per_epoch: int
     tokens_per_batch: int
 
-    def epoch(self, epoch: int, /) -> Sequence[NDArray[np.int64]] | NDArray[np.int64]:
+    def epoch(self, epoch: int, /) -> Sequence[Ints] | Ints:
         """The rows of each training batch."""
 
-    def whole(self) -> Iterable[NDArray[np.int64]]:
+    def whole(self) -> Iterable[Ints]:
         """Every row once, in batches, always in the same order."""
 
 
 class PlannedBatches:
-    """Batches as a plan has them, in training without end; one recomputes them from the seed and their number.
+    """Batches as a plan has them, in training without end; one recomputes them from the seed and their number. Tokens
+    of a training batch are of both sides, on average."""
 
-    Attributes:
-        batches_per_epoch: training batches of one pass over the part.
-        tokens_per_batch: tokens of a training batch, of both sides, on average.
-        left_out: the number of sequences that are too long.
-        longest: places of the longest row, of both sides.
-    """
-
-    left_out = 0
-    longest: int
+    left_out = 0  # sequences that are too long
+    longest: int  # places of the longest row, of both sides
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -112,7 +106,7 @@ class PlannedBatches:
         """All of the part exactly once, always in the same order."""
         yield from map(self._batch, self._plan.whole())
 
-    def _training_rows(self, start: int) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    def _training_rows(self, start: int) -> Iterator[tuple[int, Ints]]:
         """The number of each batch, from `start` on, and the rows that the plan gives it."""
         begin, first = divmod(start, self.batches_per_epoch)
         for epoch in count(begin):
@@ -120,12 +114,11 @@ class PlannedBatches:
                 yield epoch * self.batches_per_epoch + index, rows
             first = 0
 
-    def _batch(self, rows: NDArray[np.int64]) -> Batch:
+    def _batch(self, rows: Ints) -> Batch:
         raise NotImplementedError
 
 
-POOLS = 64
-"""The sequences, sorted by length, are cut into about so many pools at least, for little padding."""
+POOLS = 64  # the sequences, sorted by length, are cut into about so many pools at least, for little padding
 
 POOL_BATCHES = 64
 """Which sequences share a batch is left to chance among so many batches: enough for little padding, few enough for
@@ -137,19 +130,10 @@ class BudgetPlan:
 
     Every sequence is in one batch of an epoch. Pools are cut so that each holds a number of full batches, whichever
     of its sequences share one; so all epochs have as many batches, and any of them is found without those before it.
+    Of the places of a batch, padding included, a row has as many as the longest of each side together. A UsageError
+    where one sequence alone is larger than the budget. Shape: numbers (N,), N > 0; lengths (sides, N), 1 or 2 sides."""
 
-    Args:
-        numbers: the sequences that take part; at least one.
-        lengths: of each side of each sequence.
-        budget: places of a batch, padding included; it has as many a row as the longest of each side together.
-
-    Raises:
-        UsageError: one sequence alone is larger than the budget.
-
-    Shape: numbers (N,); lengths (sides, N), of one or two sides
-    """
-
-    def __init__(self, numbers: NDArray[np.int64], lengths: NDArray[np.int64], *, budget: int, seed: int) -> None:
+    def __init__(self, numbers: Ints, lengths: Ints, *, budget: int, seed: int) -> None:
         _require_room(lengths, budget)
         # Sorted by the longer side, a neighbour's sides are both about as long; of equal ones, first those with the
         # shorter source and then those with the shorter target, or the other way round: whichever continues the last.
@@ -164,11 +148,8 @@ class BudgetPlan:
         self._numbers, self._seed, self.batches_per_epoch = numbers, seed, len(self._cuts) + 1
         self.tokens_per_batch = round(float(lengths.sum(axis=0).mean()) * (len(numbers) / self.batches_per_epoch))
 
-    def epoch(self, epoch: int) -> list[NDArray[np.int64]]:
-        """The sequences of each batch of an epoch.
-
-        Shape: batches_per_epoch times (rows,)
-        """
+    def epoch(self, epoch: int) -> list[Ints]:
+        """The sequences of each batch of an epoch. Shape: batches_per_epoch times (rows,)."""
         draw = generator(self._seed, ORDER, epoch)
         # Chance decides among sequences of the same lengths, and then among those of a pool.
         places = draw.permutation(len(self._numbers))
@@ -178,12 +159,12 @@ class BudgetPlan:
         batches = np.split(self._numbers[places], self._cuts)
         return [batches[index] for index in draw.permutation(len(batches))]
 
-    def whole(self) -> list[NDArray[np.int64]]:
+    def whole(self) -> list[Ints]:
         """Every sequence once, the shortest first."""
         return np.split(self._numbers[self._order], self._cuts)
 
 
-def _require_room(lengths: NDArray[np.int64], budget: int) -> None:
+def _require_room(lengths: Ints, budget: int) -> None:
     sizes = lengths.sum(axis=0)
     largest = int(sizes.argmax())
     if sizes[largest] > budget:
@@ -193,7 +174,7 @@ def _require_room(lengths: NDArray[np.int64], budget: int) -> None:
         raise UsageError(problem, f"raise train.batch_tokens to {sizes[largest]} or more, or lower train.context")
 
 
-def _cut(lengths: NDArray[np.int64], budget: int) -> tuple[list[int], NDArray[np.int64]]:
+def _cut(lengths: Ints, budget: int) -> tuple[list[int], Ints]:
     """Where each pool but the first begins, and each batch but the first.
 
     >>> _cut(np.array([[1, 1, 1, 1, 2, 2, 4]]), 4)
@@ -213,14 +194,10 @@ def _cut(lengths: NDArray[np.int64], budget: int) -> tuple[list[int], NDArray[np
     return pools[:-1], np.concatenate(cuts)[:-1]
 
 
-def _pool(lengths: NDArray[np.int64], batches: int, budget: int) -> tuple[int, int]:
-    """Sequences of a pool that begins here, and those of a full batch of it.
-
-    Any `rows` sequences of the pool fit into the budget, and all of them fill `batches` batches, but at the end of the
-    data, or where the budget holds not even one row as wide as so many sequences together.
-
-    Shape: lengths (sides, those left)
-    """
+def _pool(lengths: Ints, batches: int, budget: int) -> tuple[int, int]:
+    """Sequences of a pool that begins here, and those of a full batch of it. Any `rows` sequences of the pool fit into
+    the budget, and all of them fill `batches` batches, but at the end of the data, or where the budget holds not even
+    one row as wide as so many sequences together. Shape: lengths (sides, those left)."""
     most = budget // int(lengths[:, 0].sum())
     widths = np.maximum.accumulate(lengths[:, : batches * most], axis=1).sum(axis=0)
     rows = np.arange(1, most + 1)
@@ -233,16 +210,14 @@ class BucketPlan:
     """Batches of `batch_size` sequences, in a new composition and order every epoch; sorted by the first side, then by
     the second. Fewer sequences than a batch make one by repeating them."""
 
-    def __init__(self, numbers: NDArray[np.int64], lengths: NDArray[np.int64], *, batch_size: int, seed: int) -> None:
+    def __init__(self, numbers: Ints, lengths: Ints, *, batch_size: int, seed: int) -> None:
         self._numbers, self._lengths, self._seed, self._batch_size = numbers, lengths, seed, batch_size
         self.batches_per_epoch = max(1, len(numbers) // batch_size)
         self.tokens_per_batch = round(float(lengths.sum(axis=0).mean()) * batch_size)
 
-    def epoch(self, epoch: int) -> NDArray[np.int64]:
+    def epoch(self, epoch: int) -> Ints:
         """The sequences of each batch of an epoch. What does not fill a batch is left out by chance, not by length.
-
-        Shape: (batches_per_epoch, batch_size)
-        """
+        Shape: (batches_per_epoch, batch_size)."""
         draw = generator(self._seed, ORDER, epoch)
         places = np.resize(draw.permutation(len(self._numbers)), self.batches_per_epoch * self._batch_size)
         pool = np.arange(len(places)) // (POOL_BATCHES * self._batch_size)
@@ -250,13 +225,13 @@ class BucketPlan:
         batches = self._numbers[places].reshape(self.batches_per_epoch, self._batch_size)
         return batches[draw.permutation(self.batches_per_epoch)]
 
-    def whole(self) -> list[NDArray[np.int64]]:
+    def whole(self) -> list[Ints]:
         """Every sequence once, the shortest first."""
         order = self._numbers[np.lexsort(self._lengths[::-1])]
         return np.split(order, range(self._batch_size, len(order), self._batch_size))
 
 
-def evenly(count: int, share: float) -> NDArray[np.int64]:
+def evenly(count: int, share: float) -> Ints:
     """About that share of so many numbers, evenly spread; 0: all of them.
 
     >>> evenly(10, 0.3), evenly(4, 0), evenly(4, 0.01)
@@ -267,15 +242,10 @@ def evenly(count: int, share: float) -> NDArray[np.int64]:
 
 
 def plan_by_length(
-    numbers: NDArray[np.int64], lengths: NDArray[np.int64], *, batch_size: int, batch_tokens: int | None, seed: int
+    numbers: Ints, lengths: Ints, *, batch_size: int, batch_tokens: int | None = None, seed: int
 ) -> "BudgetPlan | BucketPlan":
-    """Batches of at most `batch_tokens` places, or, without it, of `batch_size` sequences.
-
-    Raises:
-        UsageError: one sequence alone is larger than `batch_tokens`.
-
-    Shape: numbers (N,); lengths (sides, N)
-    """
+    """Batches of at most `batch_tokens` places, refused by a UsageError where one sequence alone is larger; or, without
+    it, of `batch_size` sequences. Shape: numbers (N,); lengths (sides, N)."""
     if batch_tokens is None:
         return BucketPlan(numbers, lengths, batch_size=batch_size, seed=seed)
     return BudgetPlan(numbers, lengths, budget=batch_tokens, seed=seed)

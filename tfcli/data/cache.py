@@ -21,10 +21,8 @@ from tfcli.errors import TfcliError
 from tfcli.files import Lock, cache_folder, is_locked, patient_lock, read_json
 from tfcli.records.dataset import CacheEntry, Kind, State
 
-_ENTRY = re.compile(r"[0-9a-f]{16}|\.[0-9a-f]{16}\.[0-9a-f]{16}\.(tmp|chunks)")
-"""A fingerprint; or the folder that is to become one, or that a removal has left."""
-_ABANDONED = 3600.0
-"""Seconds after which nobody writes any more into an entry that is not finished."""
+_ENTRY = re.compile(r"[0-9a-f]{16}|\.[0-9a-f]{16}\.[0-9a-f]{16}\.(tmp|chunks)")  # or one begun, or half removed
+_ABANDONED = 3600.0  # seconds after which nobody writes any more into an entry that is not finished
 _KINDS: tuple[Kind, ...] = get_args(Kind)
 
 _used: dict[Path, Lock] = {}
@@ -40,11 +38,8 @@ def used(folder: Path) -> None:
 
 
 def entries() -> list[CacheEntry]:
-    """What is in the cache, what was used last first. Nothing else that lies there is looked at.
-
-    Raises:
-        UsageError: nobody knows where the cache is.
-    """
+    """What is in the cache, what was used last first; nothing else that lies there is looked at. A UsageError where
+    nobody knows where the cache is."""
     found = []
     for kind in _KINDS:
         folder = cache_folder() / f"{kind}s"
@@ -56,11 +51,8 @@ def entries() -> list[CacheEntry]:
 
 
 def prune(older_than: float, *, dry_run: bool = False) -> Iterator[tuple[CacheEntry, str]]:
-    """Remove what nobody has used for so many seconds. Yields each, and why it has been left ("": it is gone).
-
-    Raises:
-        UsageError: nobody knows where the cache is.
-    """
+    """Remove what nobody has used for so many seconds. Yields each, and why it has been left ("": it is gone). Errors
+    as of `entries`."""
     for entry in entries():
         if entry.age_seconds >= older_than:
             yield entry, _kept(entry) or ("" if dry_run else _removed(Path(entry.path)))

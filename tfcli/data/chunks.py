@@ -28,12 +28,10 @@ if TYPE_CHECKING:
     from tfcli.corpora.split import TrainValidationSplit
     from tfcli.tokenization.tokenizer import Tokenizer
 
-_GROWTH = 64
-"""A chunk is a batch; behind every so many chunks, one batch more: 11,000 chunks of a terabyte."""
+_GROWTH = 64  # a chunk is a batch; behind every so many chunks, one batch more: 11,000 chunks of a terabyte
 TOKENIZER_NAME = "tokenizer.json"
 
-Progress = Callable[[int, int], None]
-"""Receives the documents and tokens done so far."""
+Progress = Callable[[int, int], None]  # receives the documents and tokens done so far
 
 
 @dataclass(frozen=True)
@@ -43,16 +41,13 @@ class Piece:
     part: Part
     side: str
     text: str
-    number: int
-    """Its place in the side, from 0."""
+    number: int  # its place in the side, from 0
     last: bool
 
 
 def document_pieces(documents: Iterable[tuple[Part, Document]], limit: int = PIECE_CHARACTERS) -> Iterator[Piece]:
-    """The pieces of every document in order; of a pair the source before the target.
-
-    A document of more than `limit` characters is cut where a line ends, as in training a tokenizer.
-    """
+    """The pieces of every document in order; of a pair the source before the target. A document of more than `limit`
+    characters is cut where a line ends, as in training a tokenizer."""
     for part, document in documents:
         sides: dict[str, Text] = vars(document) if isinstance(document, Pair) else {"": document}
         for side, text in sides.items():
@@ -119,8 +114,7 @@ def encoded_chunks(
         yield number + 1
 
 
-Encoded = tuple[tuple[int, ...], SkippedRecords]
-"""The number of all chunks of each source, and what could not be read."""
+Encoded = tuple[tuple[int, ...], SkippedRecords]  # the number of all chunks of each source, and what could not be read
 
 
 def encode_share(
@@ -143,7 +137,7 @@ def encode_share(
         if chunk is not None:
             chunk.save(folder / name)
         if progress:
-            done += counted(folder / name) if chunk is None else chunk.counted()
+            done += counted(folder / name)
             progress(*done.tolist())
     return tuple(numbers), division.skipped()
 
@@ -162,8 +156,7 @@ def decide(division: TrainValidationSplit, folder: Path) -> None:
             np.savez(file, **found)  # type: ignore[arg-type]
 
 
-COUNTED = ("documents", "tokens", "bytes", "characters", "unknown")
-"""What a part is told to hold, and first what each document counts."""
+COUNTED = ("documents", "tokens", "bytes", "characters", "unknown")  # what a part is told to hold
 SUMS = (*COUNTED, "pieces", "words", "squares", "products", "word_squares")
 
 
@@ -199,8 +192,7 @@ class EncodedChunk:
                 tokens += len(end)
                 self._ends[place].append(len(stored))
             texts = counted * piece.last, tokens, counted * len(data), counted * len(piece.text)
-            unknown = self._tokenizer.count_unknown(ids)
-            new = *texts, unknown, size, words, size * size, size * words, words * words
+            new = *texts, self._tokenizer.count_unknown(ids), size, words, size * size, size * words, words * words
             rows[-1] = [one + more for one, more in zip(rows[-1], new, strict=True)]
             keys = self._keys.get(piece.part)
             if keys:
@@ -210,10 +202,6 @@ class EncodedChunk:
                 rows.append([0] * len(SUMS))
                 if keys:
                     keys.append(0)
-
-    def counted(self) -> NDArray[np.int64]:
-        """Its documents and tokens."""
-        return np.array([row[:2] for rows in self._sums.values() for row in rows]).sum(axis=0)
 
     def content(self) -> bytes:
         """The bytes of its file."""

@@ -18,7 +18,12 @@ _SOURCE = typer.Argument(
 )
 Sources = Annotated[list[str], _SOURCE]
 _of_sources = partial(typer.Option, rich_help_panel="Sources")
+_WEIGHTS = "Shares of the training tokens, in the order of the sources."
+_SPLIT = "the source's own, else hash; tail below 100 documents"
+_DROP = "Leave out of this part what stands in the other one, too."
+_SET = "Set a key of the data section, such as data.columns."
 _of_work = partial(typer.Option, rich_help_panel="Division of labour")
+_CLUSTER, _OWN = "Where the cluster is, for --engine.", "one that is started here"
 OnBadRecord = Annotated[
     Literal["refuse", "skip"] | None, _of_sources(help="At a record that cannot be read.", show_default="refuse")
 ]
@@ -34,29 +39,18 @@ def prepare(
         typer.Option(metavar="FILE|RUN", help="A tokenizer.json or a run.", show_default="with --append, its own"),
     ] = None,
     pairs: Annotated[bool, _of_sources("--pairs", help="The source is pairs of sentences.")] = False,
-    weights: Annotated[
-        str | None, _of_sources(metavar="N,N", help="Shares of the training tokens, in the order of the sources.")
-    ] = None,
+    weights: Annotated[str | None, _of_sources(metavar="N,N", help=_WEIGHTS)] = None,
     split: Annotated[
         Literal["hash", "tail", "file"] | None,
-        _of_sources(
-            help="How to hold out the validation part.",
-            show_default="the source's own, else hash; tail below 100 documents",
-        ),
+        _of_sources(help="How to hold out the validation part.", show_default=_SPLIT),
     ] = None,
     validation: Annotated[
         str | None, _of_sources(metavar="SOURCE", help="The validation part, for --split file.")
     ] = None,
     drop_duplicates: Annotated[
-        Literal["train", "validation"] | None,
-        _of_sources(
-            help="Leave out of this part what stands in the other one, too.", show_default="nothing is left out"
-        ),
+        Literal["train", "validation"] | None, _of_sources(help=_DROP, show_default="nothing is left out")
     ] = None,
-    assignments: Annotated[
-        list[str] | None,
-        _of_sources("--set", metavar="KEY=VALUE", help="Set a key of the data section, such as data.columns."),
-    ] = None,
+    assignments: Annotated[list[str] | None, _of_sources("--set", metavar="KEY=VALUE", help=_SET)] = None,
     on_bad_record: OnBadRecord = None,
     seed: TextSeed = None,
     append: Annotated[bool, _of_work("--append", help="Add the sources to the dataset in DIR.")] = False,
@@ -64,12 +58,7 @@ def prepare(
     engine: Annotated[
         Literal["ray"] | None, _of_work(help="Encode on a Ray cluster (the extra `ray`).", show_default=False)
     ] = None,
-    address: Annotated[
-        str | None,
-        _of_work(
-            metavar="HOST:PORT", help="Where the cluster is, for --engine.", show_default="one that is started here"
-        ),
-    ] = None,
+    address: Annotated[str | None, _of_work(metavar="HOST:PORT", help=_CLUSTER, show_default=_OWN)] = None,
     shard: Annotated[str | None, _of_work(metavar="I/N", help="Encode the share of machine I of N alone.")] = None,
     merge: Annotated[bool, _of_work("--merge", help="The sources are the folders of all shares.")] = False,
     json: Json = False,
@@ -161,6 +150,7 @@ def prepare(
 
 cache_app = typer.Typer()
 _DAY = 86400.0
+_DAYS = "Remove what was not used for this many days."
 
 
 @cache_app.command("list")
@@ -192,10 +182,7 @@ def list_cache(terminal: Terminal, json: Json = False) -> None:
 @command
 def prune_cache(
     terminal: Terminal,
-    older_than: Annotated[
-        float | None,
-        typer.Option(metavar="DAYS", min=0, help="Remove what was not used for this many days.", show_default=False),
-    ] = None,
+    older_than: Annotated[float | None, typer.Option(metavar="DAYS", min=0, help=_DAYS, show_default=False)] = None,
     everything: Annotated[bool, typer.Option("--all", help="Remove everything, however recently it was used.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would go, and remove nothing.")] = False,
     json: Json = False,

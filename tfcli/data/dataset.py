@@ -11,38 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfcli.corpora import PARTS, TASKS, Kind, Part
-from tfcli.data.shards import (
-    MANIFEST_NAME,
-    SIDES,
-    Manifest,
-    ShardArray,
-    ShardOffsets,
-    ShardTokens,
-    array_name,
-    read_manifest,
-)
+from tfcli.data.shards import MANIFEST_NAME, SIDES, ShardArray, ShardOffsets, ShardTokens, array_name, read_manifest
 from tfcli.errors import BrokenInputError, UsageError, shortened
 from tfcli.records.dataset import DatasetRecord
 
 if TYPE_CHECKING:
+    from tfcli.data.shards import Manifest
     from tfcli.tokenization.tokenizer import Tokenizer
 
 
 IntArray = NDArray[np.integer]
-
-
-Stored = IntArray | ShardArray
-"""Numbers of which only those that are asked for are read: an array, or one on disk."""
+Stored = IntArray | ShardArray  # numbers of which only those that are asked for are read: an array, or one on disk
 
 
 class TokenStreamView:
-    """All documents of a part, ``<s> ids </s> <s> ids </s> …``, as one stream of tokens over its shards.
-
-    Args:
-        offsets: those of the documents of each shard, one more than there are.
-        between: the one token that stands between two documents, and then before the first one as well:
-            ``</s> ids </s> ids </s> …``. None: each has a beginning of its own, or none.
-    """
+    """All documents of a part, ``<s> ids </s> <s> ids </s> …``, as one stream of tokens over its shards, each with one
+    offset more than documents. `between` is the one token that stands between two documents, and then before the first
+    one as well: ``</s> ids </s> ids </s> …``. None: each has a beginning of its own, or none."""
 
     def __init__(self, shards: Sequence[Stored], offsets: Sequence[Stored] = (), between: int | None = None) -> None:
         self._shared = between is not None
@@ -58,28 +43,19 @@ class TokenStreamView:
 
     @property
     def offsets(self) -> NDArray[np.int64]:
-        """Where each document begins in the stream, and where the last one ends.
-
-        Shape: (documents + 1,)
-        """
+        """Where each document begins in the stream, and where the last one ends. Shape: (documents + 1,)."""
         begins = [first + offsets[:-1] for first, offsets in zip(self._firsts, self._offsets, strict=True)]
         return np.concatenate([*begins, self._ends[-1:]])
 
     @property
     def documents(self) -> NDArray[np.int64]:
-        """Where a model begins to read each document, and where that one ends.
-
-        Shape: (2, documents)
-        """
+        """Where a model begins to read each document, and where that one ends. Shape: (2, documents)."""
         offsets = self.offsets
         return np.stack([offsets[:-1] - self._shared, offsets[1:]])
 
     def document_starts(self, starts: IntArray, length: int) -> NDArray[np.int64]:
         """Of each token of windows, the column where a model begins to read its document; 0 where that was before the
-        window.
-
-        Shape: starts (B,); result (B, length)
-        """
+        window. Shape: starts (B,); result (B, length)."""
         result = np.zeros((len(starts), length), dtype=np.int64)
         shards = np.searchsorted(self._ends, starts, side="right")
         for row, start, shard in zip(result, starts.tolist(), shards.tolist(), strict=True):
@@ -95,10 +71,8 @@ class TokenStreamView:
         return np.maximum.accumulate(result, axis=1)
 
     def padded(self, starts: IntArray, lengths: IntArray, pad: int) -> NDArray[np.int64]:
-        """The tokens from each of `starts` on, filled up on the right with `pad`.
-
-        Shape: starts, lengths (B,); result (B, longest of them)
-        """
+        """The tokens from each of `starts` on, filled up on the right with `pad`. Shape: starts, lengths (B,); result
+        (B, longest of them)."""
         result = np.full((len(starts), int(lengths.max())), pad, dtype=np.int64)
         shards = np.searchsorted(self._ends, starts, side="right")
         for row, start, length, shard in zip(result, starts.tolist(), lengths.tolist(), shards.tolist(), strict=True):
@@ -130,10 +104,8 @@ class SequencesView:
         return self.padded(np.array([number]), pad=0)[0]
 
     def padded(self, numbers: IntArray, pad: int) -> NDArray[np.int64]:
-        """The sequences of these numbers, filled up on the right with `pad`.
-
-        Shape: numbers (B,); result (B, longest of them)
-        """
+        """The sequences of these numbers, filled up on the right with `pad`. Shape: numbers (B,); result (B, longest of
+        them)."""
         return self._stream.padded(self._offsets[numbers], self.lengths[numbers], pad)
 
 
@@ -148,17 +120,13 @@ class PairsView:
         return len(self.source)
 
 
-_Shards = dict[tuple[Part, str], list[tuple[ShardTokens, ShardOffsets]]]
-"""Of each side of each part; text has the side ""."""
+_Shards = dict[tuple[Part, str], list[tuple[ShardTokens, ShardOffsets]]]  # of each part and side; "" for text
 
 
 class PreparedDataset:
-    """A folder made by `prepare`, memory-mapped.
-
-    Opening it costs the same at any size: the manifest and the header of every file are read and compared with each
-    other. The bytes of a file are compared, in one pass, when the first of them is asked for. Whatever reads a view may
-    therefore raise a BrokenInputError.
-    """
+    """A folder made by `prepare`, memory-mapped. Opening it costs the same at any size: the manifest and the header of
+    every file are read and compared with each other. The bytes of a file are compared, in one pass, when the first of
+    them is asked for: whatever reads a view may raise a BrokenInputError."""
 
     def __init__(self, path: Path, manifest: Manifest, shards: _Shards) -> None:
         self.path = path
@@ -168,12 +136,8 @@ class PreparedDataset:
     @classmethod
     def open(cls, path: Path, fingerprint: str | None = None) -> PreparedDataset:
         """Read the manifest and the header of every file; of a dataset that was appended to, as it was when it had this
-        `fingerprint`, if it ever had it.
-
-        Raises:
-            UsageError: there is no prepared dataset, or its format is not read here.
-            BrokenInputError: the manifest or a file is missing, truncated or damaged, or they contradict each other.
-        """
+        `fingerprint`, if it ever had it. A UsageError where there is no prepared dataset, or its format is not read
+        here; BrokenInputError where a file is missing, truncated or damaged, or they contradict each other."""
         manifest = read_manifest(path)
         manifest = manifest.edition(fingerprint or "") or manifest
         return cls(path, manifest, _open_shards(path, manifest))
@@ -193,12 +157,8 @@ class PreparedDataset:
         return self.manifest.record(self.path, reused=reused)
 
     def require_tokenizer(self, tokenizer: Tokenizer) -> None:
-        """Refuse any tokenizer but the one that the ids were made with.
-
-        Raises:
-            UsageError: naming both fingerprints.
-            BrokenInputError: the manifest tells of another number of ids than that tokenizer has.
-        """
+        """Refuse any tokenizer but the one that the ids were made with; BrokenInputError where the manifest tells of
+        another number of ids than that one has."""
         made_with = self.manifest.tokenizer_fingerprint
         if tokenizer.fingerprint != made_with:
             problem = f"{self.path} was prepared with another tokenizer ({made_with}, not {tokenizer.fingerprint})"
@@ -208,11 +168,8 @@ class PreparedDataset:
             raise BrokenInputError(f"{told}, and its tokenizer has {tokenizer.vocab_size}", "prepare the text again")
 
     def compare_first_shards(self) -> None:
-        """Compare the bytes of the first shard of each part, which of most datasets is all, before work begins on them.
-
-        Raises:
-            BrokenInputError: one has changed, or holds what it cannot.
-        """
+        """Compare the bytes of the first shard of each part, which of most datasets is all, before work begins on them;
+        BrokenInputError where one has changed, or holds what it cannot."""
         for shards in self._shards.values():
             _ = shards[0][0].values
 

@@ -22,20 +22,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tfcli.data.batch import IGNORED, Batch
+from tfcli.data.batch import IGNORED, Batch, Ints
 from tfcli.data.dataset import TokenStreamView
 from tfcli.data.windows import DrawnBatches, filled, present
 from tfcli.errors import UsageError
 from tfcli.recipe.train import Denoising
 from tfcli.records.roles import TokenRoles
 
-Ints = NDArray[np.int64]
-
-CORRUPTED, SPAN = 0.15, 3
-"""Share of the tokens that stand in T5's spans, and the tokens of a span on average."""
-
-INFILLED, POISSON = 0.3, 3.0
-"""Share of the tokens that stand in BART's spans, and the λ of the spans' lengths, before the last one is cut."""
+CORRUPTED, SPAN = 0.15, 3  # share of the tokens that stand in T5's spans, and the tokens of a span on average
+INFILLED, POISSON = 0.3, 3.0  # share of those in BART's spans, and the λ of their lengths, before the last one is cut
 
 
 def span_counts(tokens: Ints) -> tuple[Ints, Ints]:
@@ -74,10 +69,8 @@ class Sides(NamedTuple):
 
 def corrupt_spans(tokens: Ints, sentinels: Ints, draw: np.random.Generator) -> Sides:
     """Span corruption of a window. Any division of the corrupted tokens into spans is equally likely, and so is any
-    choice of the gaps between the tokens that are left, where spans stand apart from each other.
-
-    Shape: tokens (n,); sentinels (k + 1 or more,)
-    """
+    choice of the gaps between the tokens that are left, where spans stand apart from each other. Shape: tokens (n,);
+    sentinels (k + 1 or more,)."""
     corrupted, spans = (int(count) for count in span_counts(np.array(len(tokens))))
     cuts = np.sort(draw.choice(corrupted - 1, spans - 1, replace=False)) + 1
     lengths = np.diff(np.concatenate([[0], cuts, [corrupted]]))
@@ -90,16 +83,12 @@ def corrupt_spans(tokens: Ints, sentinels: Ints, draw: np.random.Generator) -> S
 def infill(tokens: Ints, mask: int, draw: np.random.Generator) -> Sides:
     """Text infilling of a window: lengths are drawn until their sum is reached, and the last is cut to it. Any order of
     the spans and of the tokens that are left is equally likely. No source is longer than its text: of a few tokens,
-    empty spans are left out.
-
-    Shape: tokens (n,)
-    """
+    empty spans are left out. Shape: tokens (n,)."""
     wanted = max(1, round(INFILLED * len(tokens)))
     drawn: list[int] = []
     while (rest := wanted - sum(drawn)) > 0:
         drawn.append(min(int(draw.poisson(POISSON)), rest))
-    kept = sorted(drawn, key=lambda length: length == 0)[:wanted]
-    lengths = draw.permutation(np.array(kept))
+    lengths = draw.permutation(np.array(sorted(drawn, key=lambda length: length == 0)[:wanted]))
     places = np.sort(draw.choice(len(tokens) - wanted + len(lengths), len(lengths), replace=False))
     gaps = places - np.arange(len(lengths))
     hidden, _ = _hidden(len(tokens), gaps, lengths)
@@ -117,14 +106,8 @@ def _hidden(count: int, gaps: Ints, lengths: Ints) -> tuple[NDArray[np.bool_], I
 
 class DenoisingBatches(DrawnBatches):
     """Batches of corrupted windows: sources ``ids </s>``, and targets as those of pairs. A window of framing tokens
-    alone asks for nothing.
-
-    Args:
-        sentinels: those of the tokenizer, for span corruption.
-
-    Raises:
-        UsageError: the tokenizer has no mask, or too few sentinels; or the context or `batch_tokens` are too small.
-    """
+    alone asks for nothing. A UsageError where the tokenizer has no mask, or too few `sentinels`; or the context or
+    `batch_tokens` are too small."""
 
     def __init__(
         self,
@@ -178,10 +161,9 @@ class DenoisingBatches(DrawnBatches):
         sides = [self._corrupted(text, draw) if len(text) else Sides(text, text) for text in texts]
         source, read = filled([roles.source(one.source.tolist()) for one in sides], roles.pad)
         target, written = filled([[*roles.target_prefix, *one.target.tolist(), *roles.end] for one in sides], roles.pad)
-        scored = written[:, 1:] & is_text.any(axis=1, keepdims=True)
         return Batch(
             input_ids=source,
-            labels=np.where(scored, target[:, 1:], IGNORED),
+            labels=np.where(written[:, 1:] & is_text.any(axis=1, keepdims=True), target[:, 1:], IGNORED),
             padding_mask=read,
             decoder_input_ids=np.where(written[:, 1:], target[:, :-1], roles.pad),
             row_tokens=read.sum(axis=1) + written[:, 1:].sum(axis=1),

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfcli.corpora import Part
-from tfcli.data.batch import IGNORED, Batch, PlannedBatches, evenly, plan_by_length
+from tfcli.data.batch import IGNORED, Batch, Ints, PlannedBatches, evenly, plan_by_length
 from tfcli.data.dataset import PairsView, PreparedDataset, TokenStreamView
 from tfcli.data.denoising import DenoisingBatches, find_sentinels
 from tfcli.data.labelled import BOTH, FIRST, LAST, numbers_of
@@ -26,10 +26,7 @@ from tfcli.records.roles import TokenRoles
 
 def are_news(tokens: NDArray[np.integer], roles: TokenRoles) -> NDArray[np.bool_]:
     """Which tokens but the first of each row are predicted: not those that every text begins with, which would only
-    flatter the loss, and no end right behind another one.
-
-    Shape: tokens (…, 1 + T); result (…, T)
-    """
+    flatter the loss, and no end right behind another one. Shape: tokens (…, 1 + T); result (…, T)."""
     following = tokens[..., 1:]
     news = np.ones(following.shape, dtype=bool)
     for token in {*roles.text_prefix}.difference(roles.end):
@@ -45,7 +42,7 @@ class CausalBatches(WindowBatches):
 
     label_offset = 1
 
-    def _batch(self, rows: NDArray[np.int64]) -> Batch:
+    def _batch(self, rows: Ints) -> Batch:
         spans, pad = self._spans(rows), self._roles.pad
         tokens = self._view.padded(spans.starts, spans.lengths + 1, pad)
         read = present(spans.lengths)
@@ -60,15 +57,12 @@ class CausalBatches(WindowBatches):
         return Batch(inputs, labels, row_tokens=spans.lengths, document_starts=documents)
 
 
-MASKED = 0.8
-"""Share of the chosen tokens that become the mask token."""
+MASKED = 0.8  # share of the chosen tokens that become the mask token
 
-REPLACED = 0.1
-"""Share of the chosen tokens that become a random token; the rest stay as they are."""
+REPLACED = 0.1  # share of the chosen tokens that become a random token; the rest stay as they are
 
 
-WordStarts = Callable[[NDArray[np.int64]], NDArray[np.bool_]]
-"""Where words begin in rows of tokens, as `Tokenizer.word_starts` says."""
+WordStarts = Callable[[Ints], NDArray[np.bool_]]  # where words begin, as `Tokenizer.word_starts` says
 
 
 class Masker:
@@ -89,9 +83,7 @@ class Masker:
         self._is_ordinary[roles.ids()] = False
         self._ordinary = np.flatnonzero(self._is_ordinary)
 
-    def hide(
-        self, tokens: NDArray[np.int64], present: NDArray[np.bool_], draw: np.random.Generator
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def hide(self, tokens: Ints, present: NDArray[np.bool_], draw: np.random.Generator) -> tuple[Ints, Ints]:
         """Inputs and labels for windows of tokens, each (B, S); a window with any ordinary token gets at least one
         label. Three numbers are drawn for each position that holds a token, so that it does not matter how windows are
         batched and padded."""
@@ -143,7 +135,7 @@ class MaskedBatches(DrawnBatches):
         super().__init__(view, roles, **windows)
         self._masker = Masker(roles, vocab_size, mask_probability, word_starts)
 
-    def _drawn(self, rows: NDArray[np.int64], draw: np.random.Generator) -> Batch:
+    def _drawn(self, rows: Ints, draw: np.random.Generator) -> Batch:
         spans = self._spans(rows)
         read = present(spans.lengths)
         tokens = self._view.padded(spans.starts, spans.lengths, self._roles.pad)
@@ -155,39 +147,24 @@ class MaskedBatches(DrawnBatches):
 class FittingPairs(PlannedBatches):
     """Batches of the pairs that fit into the context, of about the same length each. Others, `left_out` in number, take
     no part, in training and in `whole`, which yields the pairs that have the numbers `order` in their part. One has
-    `longest` tokens on both sides. A UsageError where every pair is too long, or one is larger than `batch_tokens`.
-
-    Args:
-        lengths: tokens that each pair takes of every side, (sides, pairs).
-        fits: which pairs fit, (pairs,).
-        problem: what is wrong where none does.
-        batch_tokens: places of a batch, of both sides and padding included, instead of `batch_size` pairs.
-        sample: tokens of the evenly spread pairs that alone take part; 0: all.
-    """
+    `longest` tokens on both sides. A UsageError where every pair is too long by its size, or one is larger than
+    `batch_tokens`: places of a batch, of both sides and padding included, instead of `batch_size` pairs. `sample`:
+    tokens of the evenly spread pairs that alone take part; 0: all. Shape: lengths (sides, pairs); sizes (pairs,)."""
 
     def __init__(
-        self,
-        view: PairsView,
-        lengths: NDArray[np.int64],
-        fits: NDArray[np.bool_],
-        problem: str,
-        *,
-        batch_size: int,
-        batch_tokens: int | None = None,
-        seed: int,
-        sample: int = 0,
+        self, view: PairsView, lengths: Ints, sizes: Ints, every: str, *, context: int, sample: int = 0, **plan: Any
     ) -> None:
         self._view = view
-        fitting = np.flatnonzero(fits)
+        fitting = np.flatnonzero(sizes <= context)
         if not len(fitting):
+            problem = f"{every} longer than the context of {context} tokens (the shortest has {int(sizes.min())})"
             raise UsageError(problem, "raise train.context and model.max_seq_len")
         self.left_out = len(view) - len(fitting)
         fitting = fitting[evenly(len(fitting), sample / int(lengths[:, fitting].sum()))]
         lengths = lengths[:, fitting]
         self.longest = int(lengths.sum(axis=0).max())
-        plan = plan_by_length(fitting, lengths, batch_size=batch_size, batch_tokens=batch_tokens, seed=seed)
-        super().__init__(plan)
-        self.order = np.concatenate([*plan.whole()])
+        super().__init__(plan_by_length(fitting, lengths, **plan))
+        self.order = np.concatenate([*self._plan.whole()])
 
 
 class PairBatches(FittingPairs):
@@ -198,14 +175,12 @@ class PairBatches(FittingPairs):
     (``ids </s>``) or decoder input has more than `context` tokens do not fit.
     """
 
-    def __init__(self, view: PairsView, roles: TokenRoles, *, context: int, **plan: Any) -> None:
+    def __init__(self, view: PairsView, roles: TokenRoles, **plan: Any) -> None:
         self._pad = roles.pad
         sources, targets = view.source.lengths, view.target.lengths - 1
-        longer = np.maximum(sources, targets)
-        problem = f"Every pair is longer than the context of {context} tokens (the shortest has {int(longer.min())})"
-        super().__init__(view, np.stack([targets, sources]), longer <= context, problem, **plan)
+        super().__init__(view, np.stack([targets, sources]), np.maximum(sources, targets), "Every pair is", **plan)
 
-    def _batch(self, numbers: NDArray[np.int64]) -> Batch:
+    def _batch(self, numbers: Ints) -> Batch:
         sources = self._view.source.padded(numbers, self._pad)
         targets = self._view.target.padded(numbers, self._pad)
         source_lengths, target_lengths = self._view.source.lengths[numbers], self._view.target.lengths[numbers] - 1
@@ -228,11 +203,10 @@ class CompletionBatches(FittingPairs):
         # What is stored around the sides of a pair is not what a decoder reads around a text.
         self._prompts = view.source.lengths - len(roles.source(())) + len(roles.text_prefix)
         lengths = self._prompts + view.target.lengths - len(roles.target_prefix) - 1
-        problem = f"Every prompt is, with its answer, longer than the context of {context} tokens"
-        problem += f" (the shortest has {int(lengths.min())})"
-        super().__init__(view, lengths[None], (lengths > 0) & (lengths <= context), problem, **plan)
+        sizes = np.where(lengths > 0, lengths, context + 1)  # what has no token does not fit either
+        super().__init__(view, lengths[None], sizes, "Every prompt is, with its answer,", context=context, **plan)
 
-    def _batch(self, numbers: NDArray[np.int64]) -> Batch:
+    def _batch(self, numbers: Ints) -> Batch:
         view, roles, prompts = self._view, self._roles, self._prompts[numbers]
         before, behind, skipped = len(roles.source_start), len(roles.end), len(roles.target_prefix)
         rows = []
@@ -264,16 +238,15 @@ class LabelBatches(FittingPairs):
         context: int,
         task: str,
         architecture: str,
-        numbers: NDArray[np.int64],
+        numbers: Ints,
         **plan: Any,
     ) -> None:
         self._roles, self._context, self._task, self._numbers = roles, context, task, numbers
         self._reads_first = architecture == "encoder"
         lengths = np.minimum(view.source.lengths, context) if task == "classify" else view.source.lengths
-        problem = f"Every text is longer than the context of {context} tokens (the shortest has {int(lengths.min())})"
-        super().__init__(view, lengths[None], lengths <= context, problem, **plan)
+        super().__init__(view, lengths[None], lengths, "Every text is", context=context, **plan)
 
-    def _batch(self, numbers: NDArray[np.int64]) -> Batch:
+    def _batch(self, numbers: Ints) -> Batch:
         view, context = self._view, self._context
         inputs, beside = view.source.padded(numbers, self._roles.pad), view.target.padded(numbers, 0)
         lengths = view.source.lengths[numbers]
@@ -300,7 +273,7 @@ class PrefixBatches(DrawnBatches):
 
     label_offset = 1
 
-    def _drawn(self, rows: NDArray[np.int64], draw: np.random.Generator) -> Batch:
+    def _drawn(self, rows: Ints, draw: np.random.Generator) -> Batch:
         spans, pad = self._spans(rows), self._roles.pad
         tokens = self._view.padded(spans.starts, spans.lengths + 1, pad)
         prefix = draw.integers(1, spans.lengths, endpoint=True)
@@ -342,5 +315,4 @@ def build_batches(recipe: Recipe, data: PreparedDataset, part: Part, roles: Toke
         sentinels = find_sentinels(data.tokenizer().token_id) if objective == "span-corruption" else ()
         common |= {"kind": objective, "sentinels": sentinels}
         return DenoisingBatches(data.text(part), roles, **common)
-    batches = PrefixBatches if objective == "prefix" else CausalBatches
-    return batches(data.text(part), roles, **common)
+    return (PrefixBatches if objective == "prefix" else CausalBatches)(data.text(part), roles, **common)

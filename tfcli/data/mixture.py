@@ -14,18 +14,12 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Mixed:
-    """One pass over a mixture.
+    """One pass over a mixture."""
 
-    Shape: order (documents,): the source of each document, which is always that source's next one.
-    """
-
-    order: NDArray[np.int32]
-    documents: tuple[int, ...]
-    """Documents of each source."""
-    tokens: tuple[int, ...]
-    """Tokens of each source."""
-    retired: tuple[int | None, ...]
-    """The tokens of the stream when a source had been read `caps` times; None: it is read on."""
+    order: NDArray[np.int32]  # (documents,): the source of each document, which is always that source's next one
+    documents: tuple[int, ...]  # documents of each source
+    tokens: tuple[int, ...]  # tokens of each source
+    retired: tuple[int | None, ...]  # tokens of the stream when a source had been read `caps` times; None: read on
 
 
 def mixed_order(

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from tfcli.corpora.split import TrainValidationSplit
     from tfcli.tokenization.tokenizer import Tokenizer
 
-_VERSION = 1
-"""Of what is stored: a number that changes would make every dataset anew."""
+_VERSION = 1  # of what is stored: a number that changes would make every dataset anew
 _SHARE_NAME = "share.json"
 _NEW = ".appended"
 
@@ -58,14 +57,10 @@ def prepare(
     and a pair both sides); `bytes` (UTF-8) and `characters` are of the text itself, of a pair's target; `words`, what
     stands between white space, of both sides; `spread` is √(Σ (pieces − mean · words)² / Σ words) over the texts.
 
-    Args:
-        workers: processes that encode, which open the corpus by `origin`; 1: this one does, with a thread a core.
-        ray: the address of a Ray cluster whose processes do ("local": one that is started here).
-
-    Raises:
-        UsageError: `out` holds something else, or cannot be written to, or a part has no text.
-        TfcliError: a worker has died. What is done stays, and the same call goes on with it.
-    """
+    So many `workers` are processes that open the corpus by `origin`; 1: this one encodes, with a thread a core. `ray`
+    is the address of a Ray cluster whose processes do ("local": one that is started here). A UsageError where `out`
+    holds something else or cannot be written to, or a part has no text; a TfcliError where a worker has died: what is
+    done stays, and the same call goes on with it."""
     fingerprint = dataset_fingerprint(division, tokenizer)
     if found := _existing(division, tokenizer, out):
         shutil.rmtree(_chunks_of(out, fingerprint), ignore_errors=True)  # of one that was killed at its very end
@@ -127,8 +122,7 @@ def prepare_share(
 ) -> None:
     """Encode one machine's chunks into the folder `out`, which must be free, for `merge`."""
     _require_free(out)
-    name = f"{dataset_fingerprint(division, tokenizer)}.{share.number}.{share.of}"
-    with _chunk_folder(out, name) as folder:
+    with _chunk_folder(out, f"{dataset_fingerprint(division, tokenizer)}.{share.number}.{share.of}") as folder:
         encoded = encode_share(division, tokenizer, folder, share, progress)
         with replacing_folder(out) as made:
             tokenizer.save(made / TOKENIZER_NAME)
@@ -240,13 +234,10 @@ def _existing(division: TrainValidationSplit, tokenizer: Tokenizer, out: Path) -
     if dataset.manifest.fingerprint == dataset_fingerprint(division, tokenizer):
         return dataset.record(reused=True)
     manifest, source = dataset.manifest, division.source
-    compared = {
-        "tokenizer": (manifest.tokenizer_fingerprint, tokenizer.fingerprint),
-        "kind": (manifest.kind, source.kind),
-        "source": (", ".join(manifest.sources), ", ".join(source.names)),
-        "split": (manifest.split, division.split),
-    }
-    differences = (f"its {name} is {there}, not {here}" for name, (there, here) in compared.items() if there != here)
+    there = manifest.tokenizer_fingerprint, manifest.kind, ", ".join(manifest.sources), manifest.split
+    here = tokenizer.fingerprint, source.kind, ", ".join(source.names), division.split
+    compared = zip(("tokenizer", "kind", "source", "split"), there, here, strict=True)
+    differences = (f"its {name} is {old}, not {new}" for name, old, new in compared if old != new)
     why = next(differences, "the text, or how it is divided, has changed since")
     problem = f"{out} already holds another prepared dataset: {why}"
     raise UsageError(problem, "choose another output folder or remove this one")

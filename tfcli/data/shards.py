@@ -20,11 +20,9 @@ from tfcli.records.dataset import NONE_SKIPPED, DatasetRecord, MixedSource, Part
 from tfcli.records.roles import TokenRoles
 
 FORMAT_VERSION = 3
-_BEFORE_MIXTURES = 2
-"""What none of these is in, and is written still where there is none."""
+_BEFORE_MIXTURES = 2  # what none of these is in, and is written still where there is none
+_READ = (FORMAT_VERSION, _BEFORE_MIXTURES, 1)  # in 1 every text begins with bos, even where that ends another one
 _WHERE_THERE_ARE = ("mixture", "earlier", "skipped", "copies", "removed", "labels")
-_BEFORE_TEXT_START = 1
-"""Where every text begins with bos, even where that is the end of another one."""
 MANIFEST_NAME = "manifest.json"
 SIDES: dict[Kind, tuple[str, ...]] = {"text": ("",), **dict.fromkeys(("pairs", *TASKS), ("source", "target"))}
 _MOST_IDS = 1 << 32
@@ -84,18 +82,12 @@ class Manifest:
     roles: TokenRoles
     train: PartManifest
     validation: PartManifest
-    mixture: tuple[MixedSource, ...] = ()
-    """The sources of the training part, where they have weights."""
-    earlier: tuple["Edition", ...] = ()
-    """What the dataset was before each time that documents were appended, the first one first."""
-    skipped: SkippedRecords = NONE_SKIPPED
-    """The records that were left out because they could not be read."""
-    copies: int = 0
-    """Validation documents that stand in training, too, letter for letter."""
-    removed: dict[str, int] = field(default_factory=dict)
-    """How many documents were left out before, for each reason."""
-    labels: tuple[str, ...] = ()
-    """What labelled texts are told apart by; the target's numbers count them from 1 (`data/labelled.py`)."""
+    mixture: tuple[MixedSource, ...] = ()  # the sources of the training part, where they have weights
+    earlier: tuple["Edition", ...] = ()  # what it was before each time that documents were appended, in that order
+    skipped: SkippedRecords = NONE_SKIPPED  # the records that were left out because they could not be read
+    copies: int = 0  # validation documents that stand in training, too, letter for letter
+    removed: dict[str, int] = field(default_factory=dict)  # how many documents were left out before, for each reason
+    labels: tuple[str, ...] = ()  # of labelled texts; the target's numbers count them from 1 (`data/labelled.py`)
 
     def edition(self, fingerprint: str) -> "Manifest | None":
         """The dataset as it was known by a fingerprint, which is that of today or an earlier one."""
@@ -103,15 +95,14 @@ class Manifest:
             return self
         for number, one in enumerate(self.earlier):
             if one.fingerprint == fingerprint:
-                return replace(
-                    self,
-                    fingerprint=fingerprint,
-                    sources=one.sources,
-                    train=PartManifest(one.train[0], self.train.shards[: one.train[1]]),
-                    validation=PartManifest(one.validation[0], self.validation.shards[: one.validation[1]]),
-                    earlier=self.earlier[:number],
-                    removed={},
-                )
+                were = {part: getattr(one, part) for part in PARTS}
+                parts: Any = {p: PartManifest(counts, self.part(p).shards[:many]) for p, (counts, many) in were.items()}
+                same: dict[str, Any] = {
+                    "fingerprint": fingerprint,
+                    "sources": one.sources,
+                    "earlier": self.earlier[:number],
+                }
+                return replace(self, **same, **parts, removed={})
         return None
 
     def part(self, part: Part) -> PartManifest:
@@ -134,21 +125,15 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read ``manifest.json`` from `folder`.
-
-    Raises:
-        UsageError: there is no such folder or manifest, or it is of a format that is not read here.
-        BrokenInputError: the manifest is damaged.
-    """
+    """Read ``manifest.json`` from `folder`. A UsageError where there is no such folder or manifest, or it is of a
+    format that is not read here; BrokenInputError where it is damaged."""
     if not folder.is_dir():
         problem = f"{folder} is a file, not a folder" if folder.exists() else f"There is no folder {folder}"
         raise UsageError(problem, "give a folder made by `tfcli prepare`")
     path = folder / MANIFEST_NAME
     if not path.exists():
         raise UsageError(f"{folder} is no prepared dataset, it has no {MANIFEST_NAME}", "make one with `tfcli prepare`")
-    values = read_versioned(
-        path, FORMAT_VERSION, _BEFORE_MIXTURES, _BEFORE_TEXT_START, remedy=_RESTORE, refusal=UsageError
-    )[1]
+    _, values = read_versioned(path, *_READ, remedy=_RESTORE, refusal=UsageError)
     manifest: Manifest = validated(Manifest, values, path, _RESTORE)
     for problem in _contradictions(manifest):
         raise BrokenInputError(f"{path} {problem}", _RESTORE)
@@ -169,15 +154,10 @@ def _contradictions(manifest: Manifest) -> Iterator[str]:
         yield f"is damaged at copies, which is {shortened(str(manifest.copies))}"
     for name in PARTS:
         part = manifest.part(name)
-        counts = part.counts
-        bounds = {
-            "documents": (counts.documents, 1, counts.tokens),
-            "characters": (counts.characters, 1, counts.bytes),
-            "bytes": (counts.bytes, 1, 4 * counts.characters),
-            "unknown": (counts.unknown, 0, counts.tokens),
-        }
-        for key, (value, least, most) in bounds.items():
-            if not least <= value <= most:
+        one = part.counts
+        most = {"documents": one.tokens, "characters": one.bytes, "bytes": 4 * one.characters, "unknown": one.tokens}
+        for key, largest in most.items():
+            if not (0 if key == "unknown" else 1) <= (value := getattr(one, key)) <= largest:
                 yield f"is damaged at {name}.counts.{key}, which is {shortened(str(value))}"
         if not part.shards:
             yield f"is damaged at {name}.shards, which are none"
@@ -194,17 +174,14 @@ def _contradictions(manifest: Manifest) -> Iterator[str]:
                     yield f"is damaged at {where}.{array}.digest"
 
 
-SHARD_TOKENS = 64_000_000
-"""A shard is closed at the end of the document that brings it to this many ids."""
+SHARD_TOKENS = 64_000_000  # a shard is closed at the end of the document that brings it to this many ids
 
 OFFSETS = np.dtype(np.int64)
 _HEADER = re.compile(
     rb"\x93NUMPY\x01\x00[\s\S]{2}\{'descr': '([<>]\w\d)', 'fortran_order': False, 'shape': \((\d{1,18}),\), \} *\n"
 )
-_START = 10
-"""Bytes up to the rest of the header, of which the last two are its length."""
-_CHUNK = 1 << 20
-"""Bytes that are read at a time, and compared while they are in the processor's cache."""
+_START = 10  # bytes up to the rest of the header, of which the last two are its length
+_CHUNK = 1 << 20  # bytes that are read at a time, and compared while they are in the processor's cache
 
 
 def token_dtype(vocab_size: int) -> np.dtype[Any]:
@@ -234,17 +211,14 @@ class _GrowingArray:
         return StoredArray(self.path.name, self.path.stat().st_size, file_digest(self.path))
 
     def _write_header(self) -> None:
-        descr = np.lib.format.dtype_to_descr(self.dtype)
-        header = {"descr": descr, "fortran_order": False, "shape": (self.length,)}
+        header = {"descr": np.lib.format.dtype_to_descr(self.dtype), "fortran_order": False, "shape": (self.length,)}
         np.lib.format.write_array_header_1_0(self.file, header)
         self._header_end = self.file.tell()
 
 
 class PartWriter(AbstractContextManager["PartWriter"]):
-    """Writes one part, document by document: ``train-00000.tokens.npy``, ``train-00000.offsets.npy`` and so on.
-
-    `sides` is ("",) for text, ("source", "target") for pairs. Leaving the ``with`` block closes open files.
-    """
+    """Writes one part, document by document: ``train-00000.tokens.npy``, ``train-00000.offsets.npy`` and so on. `sides`
+    is ("",) for text, ("source", "target") for pairs. Leaving the ``with`` block closes open files."""
 
     def __init__(
         self, folder: Path, part: str, sides: tuple[str, ...], dtype: np.dtype[Any], shard_tokens: int, first: int = 0
@@ -314,11 +288,7 @@ def opened_chunk(path: Path) -> Iterator[Any]:
 
 class ShardArray:
     """One file of a shard. Opening it reads its header; what it holds is compared, once and as a whole, before any of
-    it is given out.
-
-    Raises:
-        BrokenInputError: the file is missing, is not what was written, or is no such array.
-    """
+    it is given out. BrokenInputError where it is missing, not what was written, or no such array."""
 
     def __init__(self, folder: Path, stored: StoredArray, dtype: np.dtype[Any]) -> None:
         self.path = folder / stored.file
@@ -333,11 +303,7 @@ class ShardArray:
 
     @cached_property
     def values(self) -> NDArray[Any]:
-        """All of it, on disk.
-
-        Raises:
-            BrokenInputError: it has changed since it was written, or holds what it cannot.
-        """
+        """All of it, on disk; BrokenInputError where it has changed since it was written, or holds what it cannot."""
         try:
             largest = self._largest()
             # A plain array over the map: slicing a numpy.memmap itself costs several times as much.
@@ -364,9 +330,8 @@ class ShardArray:
 
     def broken(self, problem: str) -> BrokenInputError:
         """What to raise over this file."""
-        return BrokenInputError(
-            f"{self.path} {problem}", f"remove the folder {self.path.parent} and prepare the text again"
-        )
+        remedy = f"remove the folder {self.path.parent} and prepare the text again"
+        return BrokenInputError(f"{self.path} {problem}", remedy)
 
     def _problem(self, values: NDArray[Any], largest: int) -> str | None:
         """What is wrong with the numbers."""
@@ -396,12 +361,7 @@ class ShardArray:
 
 
 class ShardOffsets(ShardArray):
-    """Where each document of a shard begins, and where the last one ends.
-
-    Args:
-        tokens: the ids of the shard.
-        shortest: ids that each document has at least.
-    """
+    """Where each document of a shard begins, and where the last one ends; each has `shortest` ids at least."""
 
     def __init__(self, folder: Path, stored: StoredArray, tokens: "ShardTokens", shortest: int) -> None:
         super().__init__(folder, stored, OFFSETS)
@@ -421,11 +381,7 @@ class ShardOffsets(ShardArray):
 
 
 class ShardTokens(ShardArray):
-    """The ids of a shard, with the offsets, which are compared before them.
-
-    Args:
-        vocab_size: of the tokenizer that made them: every id is below.
-    """
+    """The ids of a shard, each below `vocab_size`, with the offsets, which are compared with them."""
 
     offsets: ShardOffsets
 
@@ -433,13 +389,8 @@ class ShardTokens(ShardArray):
         super().__init__(folder, stored, token_dtype(vocab_size))
         self._vocab_size = vocab_size
 
-    @cached_property
-    def values(self) -> NDArray[Any]:
-        """As of every file; the offsets come first."""
-        _ = self.offsets.values
-        return super().values
-
     def _problem(self, values: NDArray[Any], largest: int) -> str | None:
+        _ = self.offsets.values
         if largest >= self._vocab_size:
             return f"holds the id {largest}, and its tokenizer has {self._vocab_size}"
         return None

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tfcli.data.batch import MASKS, ORDER, Batch, Plan, PlannedBatches, evenly, generator, plan_by_length
+from tfcli.data.batch import MASKS, ORDER, Batch, Ints, Plan, PlannedBatches, evenly, generator, plan_by_length
 from tfcli.data.dataset import TokenStreamView
 from tfcli.errors import UsageError
 from tfcli.records.roles import TokenRoles
 
 
-def filled(rows: Sequence[Sequence[int] | NDArray[np.int64]], pad: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def filled(rows: Sequence[Sequence[int] | Ints], pad: int) -> tuple[Ints, NDArray[np.bool_]]:
     """Rows filled up on the right, and where they have tokens. Shape: each (B, longest of them)."""
     there = present(np.array([len(row) for row in rows]))
     ids = np.full(there.shape, pad, dtype=np.int64)
@@ -20,34 +20,24 @@ def filled(rows: Sequence[Sequence[int] | NDArray[np.int64]], pad: int) -> tuple
     return ids, there
 
 
-def present(lengths: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Where sequences of these lengths have tokens, once padded to the longest.
-
-    Shape: lengths (B,); result (B, longest of them)
-    """
+def present(lengths: Ints) -> NDArray[np.bool_]:
+    """Where sequences of these lengths have tokens, once padded. Shape: lengths (B,); result (B, longest of them)."""
     return np.less(np.arange(lengths.max()), lengths[:, None])
 
 
 @dataclass(frozen=True, eq=False)
 class Spans:
-    """The windows of one batch: where each starts in the stream, and how many tokens it has.
+    """The windows of one batch: where each starts in the stream, and how many tokens it has. Shape: (B,)."""
 
-    Shape: starts, lengths (B,)
-    """
-
-    starts: NDArray[np.int64]
-    lengths: NDArray[np.int64]
+    starts: Ints
+    lengths: Ints
 
 
 class WindowPlan:
     """Which windows of a stream make which batch; a row is the place in the stream where a window starts. A part with
-    fewer windows than a batch makes one by repeating them.
-
-    Args:
-        positions: places in the stream where a window may have a token; at least 1.
-        context: tokens of a window; a shorter stream makes one shorter window.
-        sample: tokens of an evenly spread part that alone `whole` is to yield; 0: all.
-    """
+    fewer windows than a batch makes one by repeating them. `positions`, at least 1, are the places in the stream where
+    a window may have a token; a stream of fewer than `context` makes one shorter window. `sample`: tokens of an evenly
+    spread part that alone `whole` is to yield; 0: all."""
 
     def __init__(self, positions: int, context: int, batch_size: int, seed: int, sample: int = 0) -> None:
         self.positions, self.batch_size, self.seed, self.sample = positions, batch_size, seed, sample
@@ -57,17 +47,15 @@ class WindowPlan:
         self.batches_per_epoch = max(1, self.windows // batch_size)
         self.tokens_per_batch = batch_size * self.length
 
-    def epoch(self, epoch: int) -> NDArray[np.int64]:
-        """The windows of an epoch: side by side from a random phase on, shuffled.
-
-        Shape: (batches_per_epoch, batch_size)
-        """
+    def epoch(self, epoch: int) -> Ints:
+        """The windows of an epoch: side by side from a random phase on, shuffled. Shape: (batches_per_epoch,
+        batch_size)."""
         draw = generator(self.seed, ORDER, epoch)
         phases = min(self.length, self.positions - self.windows * self.length + 1)
         starts = draw.integers(phases) + self.length * draw.permutation(self.windows)
         return np.resize(starts, (self.batches_per_epoch, self.batch_size))
 
-    def whole(self) -> Iterator[NDArray[np.int64]]:
+    def whole(self) -> Iterator[Ints]:
         """Every position once, in order. A rest that is shorter than a window comes last, alone; a sample lacks it."""
         full, rest = divmod(self.positions, self.length)
         share = self.sample / self.positions
@@ -78,9 +66,7 @@ class WindowPlan:
             yield np.array([full * self.length])
 
 
-def document_windows(
-    documents: NDArray[np.int64], label_offset: int, context: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def document_windows(documents: Ints, label_offset: int, context: int) -> tuple[Ints, Ints]:
     """Start and length of every window, where one of more than `context` positions is cut into windows side by side; a
     document of no positions has none.
 
@@ -98,20 +84,13 @@ def document_windows(
 
 
 class WindowBatches(PlannedBatches):
-    """Batches of windows, side by side in the stream, so that no token is read twice in an epoch.
+    """Batches of windows, side by side in the stream, so that no token is read twice in an epoch. `batch_tokens`, at
+    least `context`, are the places of a batch, padding included, instead of `batch_size` windows. With `documents`,
+    windows begin where documents begin, and share batches by length; a UsageError where none has enough tokens. With
+    `document_masking`, batches tell where the documents in a window begin, so that none sees another. `sample` as in
+    `WindowPlan`."""
 
-    Args:
-        batch_tokens: places of a batch, padding included, instead of `batch_size` windows; at least `context`.
-        documents: begin windows where documents begin, instead of anywhere in the stream, and share batches by length.
-        document_masking: batches tell where the documents in a window begin, so that none sees another.
-        sample: tokens of an evenly spread part that alone `whole` is to yield; 0: all.
-
-    Raises:
-        UsageError: no document has enough tokens for a window.
-    """
-
-    label_offset = 0
-    """1 where the token after a window's last is needed as well, for its label."""
+    label_offset = 0  # 1 where the token after a window's last is needed as well, for its label
 
     def __init__(
         self,
@@ -146,34 +125,28 @@ class WindowBatches(PlannedBatches):
         self._context = context
         self.longest = int(self._places(np.array([context])).sum())
 
-    def _places(self, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The places of each side of the rows that windows of these lengths make.
-
-        Shape: lengths (N,); result (sides, N)
-        """
+    def _places(self, lengths: Ints) -> Ints:
+        """The places of each side of rows, by the lengths of windows. Shape: lengths (N,); result (sides, N)."""
         return lengths[None]
 
     def spans(self) -> Iterator[Spans]:
         """The windows of each batch of `whole`, in its order."""
         return map(self._spans, self._plan.whole())
 
-    def _spans(self, rows: NDArray[np.int64]) -> Spans:
+    def _spans(self, rows: Ints) -> Spans:
         if self._windows is not None:
             return Spans(*(array[rows] for array in self._windows))
         return Spans(rows, np.minimum(self._context, len(self._view) - self.label_offset - rows))
 
-    def _document_starts(self, spans: Spans) -> NDArray[np.int64] | None:
+    def _document_starts(self, spans: Spans) -> Ints | None:
         """Of each token and each label behind it the column where its document begins, where documents are told apart.
-
-        Shape: (B, `label_offset` + longest)
-        """
+        Shape: (B, `label_offset` + longest)."""
         if not self._masks_documents:
             return None
         return self._view.document_starts(spans.starts, int(spans.lengths.max()) + self.label_offset)
 
 
-EVALUATION_SEED = 20181011
-"""Seed of what is drawn for `whole`, the same for every run, so that results can be compared."""
+EVALUATION_SEED = 20181011  # seed of what is drawn for `whole`, the same for every run, so that results can be compared
 
 
 class DrawnBatches(WindowBatches):
@@ -192,5 +165,5 @@ class DrawnBatches(WindowBatches):
         for rows in self._plan.whole():
             yield self._drawn(rows, draw)
 
-    def _drawn(self, rows: NDArray[np.int64], draw: np.random.Generator) -> Batch:
+    def _drawn(self, rows: Ints, draw: np.random.Generator) -> Batch:
         raise NotImplementedError

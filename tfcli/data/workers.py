@@ -178,10 +178,10 @@ def _ray_share(batch: Mapping[str, Any], asked: Mapping[str, Any]) -> Iterator[d
             else:
                 name, chunk = found
                 yield row(name, b"" if chunk is None else chunk.content())
+        told = _told((tuple(numbers), division.skipped()))
     except TfcliError as error:
-        yield row("", json.dumps(_told(error)).encode())
-    else:
-        yield row("", json.dumps(_told((tuple(numbers), division.skipped()))).encode())
+        told = _told(error)
+    yield row("", json.dumps(told).encode())
 
 
 if __name__ == "__main__":

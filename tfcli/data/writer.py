@@ -10,7 +10,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -75,16 +74,16 @@ class ChunkWriter:
         tokenizer: Tokenizer,
         folder: Path,
         shard_tokens: int,
-        first: Mapping[Part, int] = MappingProxyType({}),
+        first: Mapping[Part, int] | None = None,
         labels: Sequence[str] = (),
     ) -> None:
         self._about, self._tokenizer, self._folder = about, tokenizer, folder
         self.sums = {part: np.zeros(len(SUMS), np.int64) for part in PARTS}
         sides, dtype = shards.SIDES[about.kind], shards.token_dtype(max(tokenizer.vocab_size, len(labels) + 3))
         self._writers = {
-            p: shards.PartWriter(folder, p, sides, dtype, shard_tokens, first=first.get(p, 0)) for p in PARTS
+            p: shards.PartWriter(folder, p, sides, dtype, shard_tokens, first=(first or {}).get(p, 0)) for p in PARTS
         }
-        self._mixture: tuple[MixedSource, ...] = ()
+        self._mixture: list[MixedSource] = []
         self.copies = 0
 
     @contextmanager
@@ -124,29 +123,21 @@ class ChunkWriter:
         mixed = mixed_order(lengths, [one.weight for one in mixture], [one.max_epochs for one in mixture])
         streams = [_training_documents(paths, self._about.kind) for paths in chunks]
         sides = shards.SIDES[self._about.kind]
-        buffers, held = {side: list[NDArray[Any]]() for side in sides}, 0
+        batch, held = list[dict[str, NDArray[Any]]](), 0
         for number, source in enumerate(mixed.order.tolist(), start=1):
             document, sums = next(streams[source])
             self.sums["train"] += sums
-            for side, ids in document.items():
-                buffers[side].append(ids)
-                held += len(ids)
+            batch.append(document)
+            held += sum(map(len, document.values()))
             if held >= _HELD or number == len(mixed.order):
-                ends = {side: np.cumsum([len(ids) for ids in buffers[side]]) for side in sides}
-                self._writers["train"].write({side: (np.concatenate(buffers[side]), ends[side]) for side in sides})
-                buffers, held = {side: [] for side in sides}, 0
-        total = sum(mixed.tokens)
+                by_side = {side: [one[side] for one in batch] for side in sides}
+                joined = {side: (np.concatenate(ids), np.cumsum([*map(len, ids)])) for side, ids in by_side.items()}
+                self._writers["train"].write(joined)
+                batch, held = [], 0
         found = zip(mixture, lengths, mixed.documents, mixed.tokens, mixed.retired, strict=True)
-        self._mixture = tuple(
-            MixedSource(
-                *(one.source, one.weight, read, tokens),
-                share=tokens / total,
-                epochs=read / len(own),
-                max_epochs=one.max_epochs,
-                retired_at=retired,
-            )
-            for one, own, read, tokens, retired in found
-        )
+        for one, own, read, tokens, retired in found:
+            about: dict[str, Any] = {"documents": read, "tokens": tokens, "share": tokens / sum(mixed.tokens)}
+            self._mixture.append(MixedSource(**vars(one), **about, epochs=read / len(own), retired_at=retired))
 
     def finish(self, **more: Any) -> shards.Manifest:
         """The manifest, written. A part without text is a UsageError."""
@@ -164,7 +155,7 @@ class ChunkWriter:
             roles=tokenizer.roles,
             train=self._part("train"),
             validation=self._part("validation"),
-            mixture=self._mixture,
+            mixture=tuple(self._mixture),
             copies=self.copies,
         )
         shards.write_manifest(self._folder, manifest)
@@ -192,8 +183,7 @@ class ChunkWriter:
         return shards.PartManifest(_part_counts(self.sums[part]), tuple(self._writers[part].shards))
 
 
-_HELD = 1 << 20
-"""Tokens of mixed documents that are written together."""
+_HELD = 1 << 20  # tokens of mixed documents that are written together
 
 
 def _sides(arrays: Any, part: Part, kind: Kind) -> dict[str, tuple[NDArray[Any], NDArray[np.int64]]]:

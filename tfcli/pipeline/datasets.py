@@ -32,8 +32,7 @@ from tfcli.tokenization.train import reported_texts, train_tokenizer
 Report = Callable[[Any], None]  # receives events and records as they come
 
 _TOKENIZER_FORMAT = 1
-_LATER = (*ROLE_NAMES, "sample_bytes", "byte_fallback")
-"""Keys that are newer than the cache: left alone, they do not change where a tokenizer lies."""
+_LATER = (*ROLE_NAMES, "sample_bytes", "byte_fallback")  # newer keys: left alone, they change no place in the cache
 
 
 def kind_of(recipe: Recipe) -> Kind:
@@ -145,8 +144,7 @@ def dataset_of_run(run: RunDirectory, recipe: Recipe, report: Report) -> Prepare
             problem = f"{cached} holds another prepared dataset ({data.manifest.fingerprint})"
             raise BrokenInputError(problem, f"remove the folder {cached}: it is made again")
         return data.called(trained_on.sources)
-    found = require_same_text(run, recipe)
-    if found is None:
+    if (found := require_same_text(run, recipe)) is None:
         problem = f"The text of {run.path} came from standard input and is no longer in the cache"
         raise UsageError(problem, "train again from a file")
     return found if isinstance(found, PreparedDataset) else cached_dataset(*found, report)
@@ -163,7 +161,7 @@ def require_same_text(
     found: PreparedDataset | tuple[TrainValidationSplit, Tokenizer]
     if folder is not None:
         found = PreparedDataset.open(folder, trained_on.fingerprint)
-        fingerprint = found.record().fingerprint
+        fingerprint = found.manifest.fingerprint
     else:
         found = open_split(recipe.data, kind_of(recipe)), load_run_tokenizer(run, read_config(run.config))
         fingerprint = dataset_fingerprint(*found)
@@ -210,10 +208,9 @@ def _absolute_run(name: str) -> str:
 
 def original_targets(run: LoadedRun, sources: tuple[str, ...]) -> list[str] | None:
     """The targets of `sources`, or, without any, of the run's own validation part; None: they cannot be read again."""
-    section = run.recipe.data
     try:
         if sources:
-            documents = open_source(sources, kind_of(run.recipe), **section.reading).documents()
+            documents = open_source(sources, kind_of(run.recipe), **run.recipe.data.reading).documents()
         elif (split := _split_behind(run)) is not None:
             documents = split.only("validation")
         else:
@@ -242,8 +239,7 @@ def data_to_compare(
     if sources:
         with_columns = replace(other, recipe=replace(other.recipe, data=run.recipe.data))
         return dataset_for_evaluation(with_columns, sources, report)
-    split = _split_behind(run)
-    if split is None:
+    if (split := _split_behind(run)) is None:
         problem = f"The tokenizers of {run.directory.path} and {other.directory.path} differ"
         problem += ", and the text is only there as the first one's tokens"
         raise UsageError(problem, "name a SOURCE that both can read")

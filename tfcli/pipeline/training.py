@@ -21,16 +21,8 @@ from tfcli.recipe import loading
 from tfcli.recipe.recipe import OriginSection, Recipe
 from tfcli.recipe.train import TrainSection
 from tfcli.records.runs import Reason, SettingChanged, StageStarted, TrainingFinished
+from tfcli.runs import checkpoint as checkpoints
 from tfcli.runs.card import run_card
-from tfcli.runs.checkpoint import (
-    Checkpoint,
-    Progress,
-    finished_event,
-    finished_reason,
-    last_checkpoint,
-    open_checkpoint,
-    stopping_reason,
-)
 from tfcli.runs.config import read_config, read_run_data
 from tfcli.runs.directory import RunDirectory, claimed_run, existing_run, held, is_held, newest_first
 from tfcli.runs.load import StoredRun, read_run
@@ -175,12 +167,12 @@ def earlier_run(recipe: Recipe) -> tuple[RunDirectory, Reason | None] | None:
             if loading.recorded_settings(run.recipe).get("name") != recipe.name:
                 continue
             _require_same_recipe(recipe, run)
-            checkpoint = last_checkpoint(run)
+            checkpoint = checkpoints.last_checkpoint(run)
         except TfcliError:  # it is of another recipe, or cannot be read
             continue
         if checkpoint is None:
             continue
-        ended = finished_reason(checkpoint.progress, recipe.train)
+        ended = checkpoints.finished_reason(checkpoint.progress, recipe.train)
         if ended is None and is_held(run):
             problem = f"Another process trains {run.path} by this recipe now"
             raise UsageError(problem, "wait until it has ended, or add --again")
@@ -223,9 +215,9 @@ def resume_run(
     changes += [edit for edit in edits if edit.key not in {change.key for change in changes}]
     if changes:
         _require_effect(progress, recipe)
-    elif (reason := finished_reason(progress, recipe.train)) is not None:
+    elif (reason := checkpoints.finished_reason(progress, recipe.train)) is not None:
         report(StageStarted("training", str(path), reused=True))
-        event = finished_event(run, progress, reason)
+        event = checkpoints.finished_event(run, progress, reason)
         if not run.readme.is_file() and workers.is_first:  # a kill came between the last checkpoint and the card
             _write_card(run, recipe, event)
         return event
@@ -251,7 +243,7 @@ def branch_run(path: Path, step: int, out: Path | None, settings: loading.Settin
     if step not in folders:
         kept = ", ".join(map(str, folders)) or "none"
         raise UsageError(f"The run {path} has no checkpoint of step {step}", f"it has: {kept}")
-    checkpoint = open_checkpoint(folders[step])
+    checkpoint = checkpoints.open_checkpoint(folders[step])
     _require_same_run(source, recorded, checkpoint, settings)
     if checkpoint.origin is not None:  # what was changed behind it was another way to go on
         own = {**loading.recorded_settings(source.recipe), "train": checkpoint.origin.recipe["train"]}
@@ -279,7 +271,9 @@ def _in_steps(recipe: Recipe, run: RunDirectory, recorded: Recipe, report: datas
     return replace(recipe, train=jobs.with_steps(recipe, data, roles))
 
 
-def _scheduled(train: TrainSection, before: TrainSection, progress: Progress, given: Mapping[str, Any]) -> TrainSection:
+def _scheduled(
+    train: TrainSection, before: TrainSection, progress: checkpoints.Progress, given: Mapping[str, Any]
+) -> TrainSection:
     """More steps of a finished run are taken at its last rate, unless a schedule is asked for. Where that keeps a new
     learning rate from being reached, it is remarked."""
     if "schedule" in given and "schedule_steps" not in given:
@@ -308,7 +302,7 @@ def _events_of(
 
 
 def _require_same_run(
-    run: RunDirectory, recorded: Recipe, checkpoint: Checkpoint, settings: loading.Settings
+    run: RunDirectory, recorded: Recipe, checkpoint: checkpoints.Checkpoint, settings: loading.Settings
 ) -> list[loading.Change]:
     """Refuse, before anything is written, to go on with what is not provably the run that the checkpoint is of. Return
     those edits of its recipe that the command line asks for as well, and that may be."""
@@ -352,9 +346,9 @@ def _require_same_run(
 def goes_on(path: Path, settings: loading.Settings, processes: int) -> bool:
     """Whether there is anything left for several processes to train. More of them than a batch has rows are refused."""
     run = existing_run(path)
-    checkpoint, (_, recipe) = last_checkpoint(run), loading.changed_recipe(run.recipe, settings)
+    checkpoint, (_, recipe) = checkpoints.last_checkpoint(run), loading.changed_recipe(run.recipe, settings)
     require_work_for_all(recipe.train, processes)
-    return bool(settings) or checkpoint is None or finished_reason(checkpoint.progress, recipe.train) is None
+    return bool(settings) or not checkpoint or checkpoints.finished_reason(checkpoint.progress, recipe.train) is None
 
 
 def _decided_again(recipe: Recipe, recorded: Recipe, settings: loading.Settings) -> Recipe:
@@ -365,11 +359,11 @@ def _decided_again(recipe: Recipe, recorded: Recipe, settings: loading.Settings)
     return jobs.resolve_for_machine(replace(recipe, train=train))
 
 
-def _require_effect(progress: Progress, recipe: Recipe) -> None:
+def _require_effect(progress: checkpoints.Progress, recipe: Recipe) -> None:
     if progress.step > recipe.train.steps:
         problem = f"train.steps = {recipe.train.steps} is less than the {progress.step} steps that are done"
         raise UsageError(problem, "name a larger number")
-    if stopping_reason(progress, recipe.train) is not None:
+    if checkpoints.stopping_reason(progress, recipe.train) is not None:
         problem = f"The run is finished at step {progress.step}, and there is nothing left to train"
         raise UsageError(problem, "raise train.steps, or train.patience where it stopped early, to go on")
 
