@@ -2,13 +2,14 @@
 
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen, Unit
 
-from tfcli.errors import UsageError, shortened
-from tfcli.recipe import Section
+from tfcli.errors import shortened
+from tfcli.recipe import Refusal, Section
 from tfcli.records.roles import BOS, EOS, MASK, PAD, ROLE_NAMES, UNK
 
 Algorithm = Literal["bpe", "wordpiece", "unigram", "word", "char"]
@@ -65,25 +66,25 @@ class TokenizerSection(Section):
     path: Annotated[str, MinLen(1)] | None = None
     """A tokenizer.json, or a run, whose tokenizer is taken instead of training one; the other keys are then unused."""
 
-    def __post_init__(self) -> None:
+    def refusals(self) -> Iterator[Refusal]:
+        """Names of special tokens that would be read as something else, too."""
         if self.byte_fallback and self.algorithm != "unigram":
-            problem = f"tokenizer.byte_fallback is for unigram, and tokenizer.algorithm = {self.algorithm!r}"
-            raise UsageError(problem, "leave it out" if self.algorithm == "bpe" else "choose unigram, or bpe")
+            remedy = "leave it out" if self.algorithm == "bpe" else "choose unigram, or bpe"
+            yield f"tokenizer.byte_fallback is for unigram, and tokenizer.algorithm = {self.algorithm!r}", remedy
         for role, names in ROLE_NAMES.items():
             token = getattr(self, role)
             if token not in names and (token or role not in ("pad", "bos", "mask")):
                 problem = f"tokenizer.{role} = {shortened(token)!r} is no name that a tokenizer.json is read by"
-                raise UsageError(problem, f"choose {', '.join(names)}")
+                yield problem, f"choose {', '.join(names)}"
             for other in self.special_tokens:
                 if other in names and (not token or names.index(other) < names.index(token)):
-                    problem = f"The special token {other!r} would be read as tokenizer.{role}"
-                    raise UsageError(problem, f"set tokenizer.{role} to it, or leave it out")
+                    yield f"The special token {other!r} would be read as tokenizer.{role}", "set that, or leave it out"
         for number, token in enumerate(self.special_tokens):
             if not re.fullmatch(r"(?=.*\w)(?=.*[^\w\s])\S{2,80}", token):
                 problem = f"tokenizer.special_tokens has {shortened(token)!r}, which a text could hold as a word"
-                raise UsageError(problem, "write a word and a sign, without spaces, as <|user|>")
+                yield problem, "write a word and a sign, without spaces, as <|user|>"
             if token in self.special_tokens[:number] or token in [getattr(self, role) for role in ROLE_NAMES]:
-                raise UsageError(f"The special token {token!r} is there already", "leave it out")
+                yield f"The special token {token!r} is there already", "leave it out"
 
 
 @dataclass(frozen=True)
@@ -167,17 +168,17 @@ class DataSection(Section):
     drop_duplicates: Literal["train", "validation"] | None = None
     """Leave out of this part the documents that stand, letter for letter, in the other one, too."""
 
-    def __post_init__(self) -> None:
-        if self.source and self.sources:
-            problem = "data.source and data.sources both name the text"
-            raise UsageError(problem, "leave data.source out, or name its weights in data.sources alone")
-        if not all(name.strip() for name in self.names):
-            raise UsageError("data.source has an empty name", "name a source, or leave data.source out")
-        if self.source == ():
-            raise UsageError("data.source = [] names no source", "name one, or leave data.source out")
-        if (self.min_characters or 0) > (self.max_characters or math.inf):
-            problem = f"data.min_characters = {self.min_characters} is above data.max_characters"
-            raise UsageError(f"{problem} = {self.max_characters}", "keep the lengths between the two")
+    def refusals(self) -> Iterator[Refusal]:
+        """Sources that are none, and lengths that are out of order."""
+        data = self
+        if data.source and data.sources:
+            yield "data.source and data.sources both name the text", "leave data.source out"
+        if not all(name.strip() for name in data.names):
+            yield "data.source has an empty name", "name a source, or leave data.source out"
+        if data.source == ():
+            yield "data.source = [] names no source", "name one, or leave data.source out"
+        if (data.min_characters or 0) > (data.max_characters or math.inf):
+            yield f"{data.min_characters = } is above {data.max_characters = }", "keep the lengths between the two"
 
     @property
     def names(self) -> tuple[str, ...]:

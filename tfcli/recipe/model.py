@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, Le, Lt, Unit
 
-from tfcli.errors import UsageError
-from tfcli.recipe import Section
+from tfcli.recipe import Refusal, Section
 
 Architecture = Literal["decoder", "encoder", "encoder-decoder"]
 Positions = Literal["sinusoidal", "learned", "rotary", "alibi", "t5", "none"]
@@ -225,10 +224,10 @@ class ModelSection(Section):
     init_std: Annotated[float, Gt(0)] = 0.02
     """Standard deviation of the initial weights, where `initialization` uses one."""
 
-    def __post_init__(self) -> None:
+    def refusals(self) -> Iterator[Refusal]:
+        """What does not go together."""
         for rules in (_heads, _scores, _positions, _embeddings, _norms, _sides):
-            for problem, remedy in rules(self):
-                raise UsageError(problem, remedy)
+            yield from rules(self)
 
     @property
     def outputs(self) -> int:
@@ -337,17 +336,11 @@ class ModelSection(Section):
         return {"decoder": "clm", "encoder": "mlm", "encoder-decoder": "seq2seq"}[self.architecture]  # type: ignore[return-value]
 
 
-Refusal = tuple[str, str]
-"""What is wrong, and the remedy."""
-
-
 def _heads(model: "ModelSection") -> Iterator[Refusal]:
     if model.head_dim is None and model.d_model % model.num_heads:
-        problem = f"model.d_model = {model.d_model} is not divisible by model.num_heads = {model.num_heads}"
-        yield problem, "choose a multiple, or set model.head_dim"
+        yield f"{model.d_model = } is not divisible by {model.num_heads = }", "choose a multiple, or set model.head_dim"
     if model.num_heads % model.kv_heads:
-        problem = f"model.num_heads = {model.num_heads} is not divisible by model.num_kv_heads = {model.kv_heads}"
-        yield problem, "let each key-value head serve equally many query heads"
+        yield f"{model.num_heads = } is not divisible by {model.num_kv_heads = }", "choose a divisor of the query heads"
 
 
 def _scores(model: "ModelSection") -> Iterator[Refusal]:
@@ -357,14 +350,11 @@ def _scores(model: "ModelSection") -> Iterator[Refusal]:
     if model.attention_score != "parameter_free":
         return
     if model.kv_heads != model.num_heads or model.size_per_head * model.num_heads != model.d_model:
-        problem = "Parameter-free attention has no projections that could change a size"
-        yield problem, "leave model.num_kv_heads and model.head_dim out"
+        yield "Parameter-free attention projects to no other size", "leave model.num_kv_heads and model.head_dim out"
     if model.query_key_norm:
-        problem = "Parameter-free attention has no queries and keys of its own to normalise"
-        yield problem, "leave model.query_key_norm out"
+        yield "Parameter-free attention has no queries and keys to normalise", "leave model.query_key_norm out"
     if model.attention_bias or model.attention_output_bias:
-        problem = "Parameter-free attention has no projections, and so no biases"
-        yield problem, "leave model.attention_bias and model.attention_output_bias out"
+        yield "Parameter-free attention has no biases", "leave model.attention_bias and model.attention_output_bias out"
 
 
 def _positions(model: "ModelSection") -> Iterator[Refusal]:
@@ -379,16 +369,13 @@ def _positions(model: "ModelSection") -> Iterator[Refusal]:
         "buckets max_distance": {"t5"},
     }
     for names, who in takers.items():
-        for given in (_given(model, f"position_{name}") for name in names.split()):
-            if given and positions not in who:
-                problem = f"{given} says nothing about model.positions = {positions!r}"
-                yield problem, f"leave it out, or choose {' or '.join(sorted(who))} positions"
+        remedy = f"leave it out, or choose {' or '.join(sorted(who))} positions"
+        for given in _given(model, names) if positions not in who else ():
+            yield f"{given} says nothing about {model.positions = }", remedy
     if model.position_dim is not None and positions != "rotary" and model.position_merge != "concat":
-        problem = f"model.position_dim = {model.position_dim} is for concatenated positions"
-        yield problem, "leave it out, or set model.position_merge = 'concat'"
+        yield f"{model.position_dim = } is for concatenation", "leave it out, or set model.position_merge = 'concat'"
     if model.concatenated_size >= model.d_model:
-        problem = f"model.position_dim = {model.concatenated_size} leaves tokens nothing of model.d_model ="
-        yield f"{problem} {model.d_model}", "choose less"
+        yield f"model.position_dim = {model.concatenated_size} leaves tokens none of {model.d_model = }", "choose less"
     if positions == "sinusoidal" and model.layout == "halves" and model.position_size % 2:
         problem = f"Half sines and half cosines need an even size, and {model.position_size} is odd"
         yield problem, "choose an even one, or model.position_layout = 'interleaved'"
@@ -404,12 +391,10 @@ def _rotation(model: "ModelSection") -> Iterator[Refusal]:
         problem = f"model.position_dim = {model.turned_size} of a head of {model.size_per_head}"
         yield f"{problem} cannot be turned in pairs", "choose an even number of at most the head size"
     kind = model.position_scaling_kind
-    for name in ("position_trained_len", "position_low_turns", "position_high_turns"):
-        if kind not in ("llama3", "yarn") and (given := _given(model, name)):
-            problem = f"{given} says nothing about model.position_scaling_kind = {kind!r}"
-            yield problem, "leave it out, or choose 'llama3' or 'yarn'"
-    low, high = model.turns
-    if kind in ("llama3", "yarn") and low >= high:
+    by_turns, (low, high) = kind in ("llama3", "yarn"), model.turns
+    for given in _given(model, "trained_len low_turns high_turns") if not by_turns else ():
+        yield f"{given} says nothing about {model.position_scaling_kind = }", "leave it out, or choose llama3 or yarn"
+    if by_turns and low >= high:
         yield f"model.position_low_turns = {low:g} is not below {high:g} high ones", "choose fewer"
     if kind == "dynamic" and model.turned_size < 4:
         yield "A single pair of dimensions has no base that could grow", "choose another model.position_scaling_kind"
@@ -427,15 +412,11 @@ def _buckets(model: "ModelSection") -> Iterator[Refusal]:
 
 def _embeddings(model: "ModelSection") -> Iterator[Refusal]:
     if model.concatenated_size and model.tie_embeddings and model.head != "none":
-        own = f"a token's embedding has {model.d_model - model.concatenated_size} numbers"
-        problem = f"With concatenated positions {own} and the head reads {model.d_model}, so they cannot be one matrix"
-        yield problem, "set model.tie_embeddings = false"
+        yield "Beside concatenated positions embeddings are narrower than the head", "set model.tie_embeddings = false"
     if model.token_types and model.architecture != "encoder":
-        problem = f"model.token_types = {model.token_types} tells segments of an encoder's text apart"
-        yield problem, "leave it out, or choose model.architecture = 'encoder'"
+        yield f"{model.token_types = } is for an encoder", "leave it out, or choose model.architecture = 'encoder'"
     if model.head == "none" and model.architecture != "encoder":
-        problem = f"model.head = 'none' leaves a {model.architecture} without predictions to generate from"
-        yield problem, "choose 'linear' or 'transform'"
+        yield f"{model.head = } leaves a {model.architecture} without predictions", "choose 'linear' or 'transform'"
     if model.labels is not None:
         if len(set(model.labels)) != max(2, len(model.labels)):
             yield "model.labels must be two names or more, each once", "leave it out: the data has them"
@@ -451,26 +432,24 @@ def _norms(model: "ModelSection") -> Iterator[Refusal]:
         why = "rmsnorm subtracts no mean" if model.norm == "rmsnorm" else "model.norm_affine is off"
         yield f"model.norm_bias = true adds a bias, and {why}", "leave it out"
     if model.parallel_residual and model.norm_placement == "post":
-        problem = "With model.parallel_residual two sublayers share a sum, and model.norm_placement = 'post' norms each"
-        yield problem, "choose 'pre'"
+        yield f"Sublayers of model.parallel_residual share a sum: {model.norm_placement = } norms each", "choose 'pre'"
     if model.parallel_residual and not model.residuals:
         yield "model.parallel_residual shares a sum that model.residuals = false leaves out", "set one of the two"
     if model.parallel_residual and model.architecture == "encoder-decoder":
-        problem = "model.parallel_residual puts attention and feed-forward side by side, and a decoder's layer has"
-        yield f"{problem} cross-attention between them", "leave it out"
+        yield "Cross-attention stands between what model.parallel_residual puts side by side", "leave it out"
 
 
 def _sides(model: "ModelSection") -> Iterator[Refusal]:
     if model.architecture == "encoder-decoder":
         return
     if model.num_decoder_layers is not None:
-        problem = f"model.num_decoder_layers = {model.num_decoder_layers} is for an encoder-decoder"
-        yield problem, "set model.num_layers instead"
+        yield f"{model.num_decoder_layers = } is for an encoder-decoder", "set model.num_layers instead"
     if not model.share_embeddings:
         yield f"A {model.architecture} has one side, so model.share_embeddings says nothing", "leave it out"
 
 
-def _given(model: "ModelSection", name: str) -> str:
-    """The setting as it is written; empty where it is left at its default."""
-    value = getattr(model, name)
-    return "" if value == getattr(ModelSection, name) else f"model.{name} = {value!r}"
+def _given(model: "ModelSection", names: str) -> Iterator[str]:
+    """Settings of positions, as they are written, that are not left at their default."""
+    for name in (f"position_{one}" for one in names.split()):
+        if (value := getattr(model, name)) != getattr(ModelSection, name):
+            yield f"model.{name} = {value!r}"

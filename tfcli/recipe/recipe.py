@@ -1,12 +1,12 @@
 """Recipes: one run as frozen dataclasses, with its text, its model, its training and its generation."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen, Unit
 
-from tfcli.errors import UsageError
-from tfcli.recipe import Section
+from tfcli.recipe import Refusal, Section
 from tfcli.recipe.data import DataSection, TokenizerSection
 from tfcli.recipe.model import ModelSection
 from tfcli.recipe.train import TrainSection
@@ -186,48 +186,38 @@ class Recipe(Section):
     result: ResultSection = field(default_factory=ResultSection)
     origin: OriginSection = field(default_factory=OriginSection)
 
-    def __post_init__(self) -> None:
-        model, data, train = self.model, self.data, self.train
-        context = train.context
-        if context is not None and context > model.max_seq_len:
-            problem = f"train.context = {context} is longer than model.max_seq_len = {model.max_seq_len}"
-            raise UsageError(problem, "shorten train.context or raise model.max_seq_len")
-        tokens, needed = train.batch_tokens, self.context
+    def refusals(self) -> Iterator[Refusal]:
+        """What does not go together between sections, and in [train]."""
+        model, data, train, needed = self.model, self.data, self.train, self.context
+        if needed > model.max_seq_len:
+            yield f"{train.context = } is longer than {model.max_seq_len = }", "shorten the one or raise the other"
         cuts = model.architecture != "encoder-decoder" and not self.reads_pairs
-        if tokens is not None and tokens < needed and cuts:
-            problem = f"train.batch_tokens = {tokens} cannot hold one window of train.context = {needed} tokens"
-            raise UsageError(problem, f"raise train.batch_tokens to {needed} or more, or shorten train.context")
-        self._require_objective()
+        if train.batch_tokens is not None and train.batch_tokens < needed and cuts:
+            remedy = f"raise train.batch_tokens to {needed} or more, or shorten train.context"
+            yield f"{train.batch_tokens = } cannot hold one window of train.context = {needed} tokens", remedy
+        yield from self._of_objective()
         if train.windows is not None and self.reads_pairs:
             reader = "a decoder with train.completion_only" if train.completion_only else "an encoder-decoder"
-            reads = f"train.task = {train.task!r} reads one at a time" if train.task else f"{reader} reads pairs"
-            problem = f"train.windows = {train.windows!r} says how text is cut, and {reads}"
-            raise UsageError(problem, "leave train.windows out")
+            reads = f"{train.task = } reads one at a time" if train.task else f"{reader} reads pairs"
+            yield f"{train.windows = } says how text is cut, and {reads}", "leave train.windows out"
         if train.document_masking and self.objective not in ("clm", "mlm"):
-            problem = "train.document_masking = true is for windows that hold several documents"
-            pairs = "an encoder-decoder reads a pair at a time"
-            other = pairs if self.objective == "seq2seq" else f"not {self.objective}"
-            raise UsageError(f"{problem}, and {other}", "leave it out")
-        average, keep = train.average_checkpoints, train.keep_checkpoints
-        if average == 1:
-            raise UsageError("train.average_checkpoints = 1 averages nothing", "set 0, or 2 and more")
-        if average > keep:
-            problem = f"train.average_checkpoints = {average} is more than train.keep_checkpoints = {keep}"
-            raise UsageError(problem, f"keep {average} or more")
-        if average > 1 and not train.save_every:
-            problem = f"train.average_checkpoints = {average} needs several checkpoints"
-            raise UsageError(f"{problem}, and train.save_every = 0 makes one", "set train.save_every")
+            other = "an encoder-decoder reads pairs" if self.objective == "seq2seq" else f"not {self.objective}"
+            yield f"train.document_masking = true is for windows of several documents, and {other}", "leave it out"
+        if train.average_checkpoints == 1:
+            yield "train.average_checkpoints = 1 averages nothing", "set 0, or 2 and more"
+        if train.average_checkpoints > train.keep_checkpoints:
+            yield f"{train.average_checkpoints = } is more than {train.keep_checkpoints = }", "keep as many, or more"
+        if train.average_checkpoints > 1 and not train.save_every:
+            yield f"{train.average_checkpoints = } needs several, and {train.save_every = } makes one", "set the latter"
         if train.adapter and train.optimizer == "muon":
-            problem = "train.optimizer = 'muon' moves whole matrices, and train.adapter trains factors of them"
-            raise UsageError(problem, "set train.optimizer = 'adamw'")
+            yield f"{train.optimizer = } moves whole matrices, and train.adapter factors of them", "choose 'adamw'"
         if data.split == "file" and data.validation is None:
-            raise UsageError("data.split = 'file' needs data.validation", "name the file of the validation part")
+            yield "data.split = 'file' needs data.validation", "name the file of the validation part"
         if data.validation is not None and data.split in ("hash", "tail"):
-            problem = f"data.validation names a file, but data.split = {data.split!r}"
-            raise UsageError(problem, "leave one of the two out")
+            yield f"data.validation names a file, but {data.split = }", "leave one of the two out"
 
-    def _require_objective(self) -> None:
-        """Refuse an objective of another architecture."""
+    def _of_objective(self) -> Iterator[Refusal]:
+        """An objective of another architecture."""
         architecture, train = self.model.architecture, self.train
         readers = {"span-corruption": "encoder-decoder", "infilling": "encoder-decoder", "prefix": "decoder"}
         asked = {
@@ -237,22 +227,21 @@ class Recipe(Section):
         }
         for key, reader in asked.items():
             if reader and reader != architecture:
-                problem = f"{key} is for the architecture {reader!r}, and this one is {architecture!r}"
-                raise UsageError(problem, f"set model.architecture = {reader!r}, or leave it out")
+                remedy = f"set model.architecture = {reader!r}, or leave it out"
+                yield f"{key} is for the architecture {reader!r}, and this one is {architecture!r}", remedy
         if train.task is not None:
-            self._require_task()
+            yield from self._of_task()
         elif train.class_weights:
-            raise UsageError("train.class_weights is for a task head, and there is none", "set train.task, too")
+            yield "train.class_weights is for a task head, and there is none", "set train.task, too"
         if train.completion_only and train.objective is not None:
-            problem = f"train.objective = {train.objective!r} reads text, and train.completion_only pairs"
-            raise UsageError(problem, "leave one of the two out")
+            yield f"{train.objective = } reads text, and train.completion_only pairs", "leave one of the two out"
 
-    def _require_task(self) -> None:
-        """Refuse what does not go with a task head."""
+    def _of_task(self) -> Iterator[Refusal]:
+        """What does not go with a task head."""
         train, task = self.train, self.train.task
         if self.model.architecture == "encoder-decoder":
-            problem = f"train.task = {task!r} is for an encoder or a decoder, and this is an encoder-decoder"
-            raise UsageError(problem, "set model.architecture = 'encoder', or begin with an encoder: --init RUN")
+            remedy = "set model.architecture = 'encoder', or begin with an encoder: --init RUN"
+            yield f"{train.task = } is for an encoder or a decoder, and this is an encoder-decoder", remedy
         asked = {
             f"train.objective = {train.objective!r}": train.objective,
             "train.whole_words = true": train.whole_words,
@@ -264,7 +253,7 @@ class Recipe(Section):
         }
         for key, given in asked.items():
             if given:
-                raise UsageError(f"{key} has no meaning with train.task = {task!r}", "leave one of the two out")
+                yield f"{key} has no meaning with {train.task = }", "leave one of the two out"
 
     @property
     def objective(self) -> str:
