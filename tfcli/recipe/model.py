@@ -350,7 +350,7 @@ def _scores(model: "ModelSection") -> Iterator[Refusal]:
     if model.attention_score != "parameter_free":
         return
     if model.kv_heads != model.num_heads or model.size_per_head * model.num_heads != model.d_model:
-        yield "Parameter-free attention projects to no other size", "leave model.num_kv_heads and model.head_dim out"
+        yield "Parameter-free attention has no projections to resize", "leave model.num_kv_heads and model.head_dim out"
     if model.query_key_norm:
         yield "Parameter-free attention has no queries and keys to normalise", "leave model.query_key_norm out"
     if model.attention_bias or model.attention_output_bias:
@@ -412,7 +412,8 @@ def _buckets(model: "ModelSection") -> Iterator[Refusal]:
 
 def _embeddings(model: "ModelSection") -> Iterator[Refusal]:
     if model.concatenated_size and model.tie_embeddings and model.head != "none":
-        yield "Beside concatenated positions embeddings are narrower than the head", "set model.tie_embeddings = false"
+        own = f"embeddings have {model.d_model - model.concatenated_size} numbers"
+        yield f"Concatenated, {own} and the head reads {model.d_model}", "set model.tie_embeddings = false"
     if model.token_types and model.architecture != "encoder":
         yield f"{model.token_types = } is for an encoder", "leave it out, or choose model.architecture = 'encoder'"
     if model.head == "none" and model.architecture != "encoder":
@@ -436,7 +437,7 @@ def _norms(model: "ModelSection") -> Iterator[Refusal]:
     if model.parallel_residual and not model.residuals:
         yield "model.parallel_residual shares a sum that model.residuals = false leaves out", "set one of the two"
     if model.parallel_residual and model.architecture == "encoder-decoder":
-        yield "Cross-attention stands between what model.parallel_residual puts side by side", "leave it out"
+        yield "model.parallel_residual leaves cross-attention no place between the two others", "leave it out"
 
 
 def _sides(model: "ModelSection") -> Iterator[Refusal]:
