@@ -5,8 +5,7 @@ from typing import ClassVar
 
 from tfcli.errors import UsageError
 
-Refusal = tuple[str, str]
-"""What is wrong, and the remedy."""
+Refusal = tuple[str, str]  # what is wrong, and the remedy
 
 
 class Section:

@@ -23,12 +23,10 @@ class TokenizerSection(Section):
     """Train a tokenizer on the training text, or use one that exists."""
 
     algorithm: Algorithm = "bpe"
-    """bpe (byte-pair encoding) is byte-level and can spell any text. The others read what they cannot spell as
-    unknown."""
+    """bpe (byte-pair encoding) is byte-level and spells any text. To the others, what they cannot spell is unknown."""
 
     vocab_size: Annotated[int, Ge(6), Le(2_000_000), Unit("ids")] = 2048
-    """The most ids it may have, special tokens included; a small text may give fewer. char and word keep the most
-    frequent."""
+    """The most ids, special tokens included; a small text may give fewer. char and word keep the most frequent."""
 
     min_frequency: Annotated[int, Ge(1), Unit("times")] = 2
     """A merge, a word or a subword that occurs less often is not learned (char keeps every character)."""
@@ -98,8 +96,7 @@ class WeightedSource(Section):
     """Its share of the training tokens, in any unit."""
 
     max_epochs: Annotated[int, Ge(1), Unit("times")] | None = None
-    """The most times that it is read while the largest source is read once; then the others share its part. None: as
-    often as its weight asks for."""
+    """The most times it is read while the largest source is read once; then others share its part. None: no limit."""
 
     text_field: Annotated[str, MinLen(1)] | None = None
     """The column of its text, where it is a table. None: `data.columns`."""
@@ -128,8 +125,7 @@ class DataSection(Section):
     """Share of the validation part: of the documents for hash, of the characters for tail."""
 
     columns: tuple[str, ...] | None = None
-    """Columns to read from tables: one for text, two (source, target, or prompt, answer) for pairs. None: they are
-    found by their names."""
+    """Columns to read from tables: one for text, two (source, target, or prompt, answer) for pairs. None: by name."""
 
     max_documents: Annotated[int, Ge(1), Unit("documents")] | None = None
     """Read no more documents than this. None: all, or a built-in generator's own number."""
@@ -142,8 +138,7 @@ class DataSection(Section):
     "<|endoftext|>". None: a whole file is one document."""
 
     on_bad_record: OnBadRecord = "refuse"
-    """What happens at a record that cannot be read. refuse: the first one ends the command. skip: it is left out,
-    counted, and the first few are listed."""
+    """What an unreadable record does. refuse: end the command. skip: be left out and counted; the first are listed."""
 
     normalize: Literal["nfc", "nfkc"] | None = None
     """Put the text into a Unicode normalization form. nfc: the same character has the same code. nfkc: ligatures, wide
@@ -162,8 +157,7 @@ class DataSection(Section):
     """Leave out pairs whose sides are the same, or of which a side has no letter, in whatever language."""
 
     deduplicate: Literal["exact", "near"] | None = None
-    """Leave out documents that came before, in whatever source or part. near: also those that are nearly the same,
-    which needs the extra `dedup`."""
+    """Leave out documents that came before, in any source or part. near: near copies, too (with the extra `dedup`)."""
 
     drop_duplicates: Literal["train", "validation"] | None = None
     """Leave out of this part the documents that stand, letter for letter, in the other one, too."""

@@ -19,13 +19,11 @@ NormPlacement = Literal["pre", "post"]
 AttentionScore = Literal["scaled_dot", "dot", "additive", "parameter_free"]
 Activation = Literal["relu", "relu2", "gelu", "gelu_tanh", "silu", "swiglu", "geglu", "geglu_tanh"]
 WeightPrecision = Literal["float32", "bfloat16", "int8"]
-"""Of the weights at inference: as trained (float32), all of them in bfloat16, or quantization of the matrices to
-int8."""
+"""Of the weights at inference: as trained (float32), all in bfloat16, or quantization of the matrices to int8."""
 HeadKind = Literal["linear", "transform", "none"]
 Initialization = Literal["copying", "gpt2", "bert", "vaswani2017", "t5"]
 
-LARGEST_SIZE = 1 << 24
-"""No published model has a larger one: contexts reach ten million tokens."""
+LARGEST_SIZE = 1 << 24  # no published model has a larger one: contexts reach ten million tokens
 
 MOST_LAYERS = 4096
 
@@ -109,8 +107,7 @@ class ModelSection(Section):
     """llama3 and yarn leave a wavelength alone that turns more often than this. None: 4 for llama3, 32 for yarn."""
 
     position_gain: Annotated[float, Gt(0)] | None = None
-    """Rotated queries and keys are multiplied by this (Peng et al. 2023, 3.4). None: 1 + ln(position_scaling) / 10 for
-    yarn, or 1."""
+    """Factor of turned queries and keys (Peng et al. 2023, 3.4). None: 1 + ln(position_scaling) / 10 for yarn, or 1."""
 
     position_dim: Annotated[int, Ge(1), Le(LARGEST_SIZE), Unit("dimensions")] | None = None
     """Dimensions that positions take. Concatenated positions take them from d_model (None: a quarter of it); rotary
@@ -123,8 +120,7 @@ class ModelSection(Section):
     """All distances from this one on share the last bucket of t5 positions."""
 
     token_types: Annotated[int, Ge(0), Le(LARGEST_SIZE), Unit("rows")] = 0
-    """Rows of a second embedding, which tells segments of a text apart; 0: there is none (2 in Devlin et al. 2019,
-    3)."""
+    """Rows of a second embedding, which tells segments of a text apart; 0: none (2 in Devlin et al. 2019, 3)."""
 
     embedding_norm: bool = False
     """Normalise the sum of all embeddings before the first layer, as BERT and BART do."""
@@ -142,8 +138,7 @@ class ModelSection(Section):
     """pre: X + f(norm(X)). post: norm(X + f(X)), as in Vaswani et al. 2017."""
 
     residuals: bool = True
-    """Residual connections around attention and feed-forward. Without them a layer is f(norm(X)) or norm(f(X)), and
-    what the layers make of a vector replaces it."""
+    """Residual connections around attention and feed-forward. Without them a layer is f(norm(X)) or norm(f(X))."""
 
     parallel_residual: bool = False
     """Attention and feed-forward read the same vectors, and both are added: X + f(norm(X)) + g(norm'(X)) (Wang and
@@ -163,8 +158,7 @@ class ModelSection(Section):
     """A bias in the output projection. None: as attention_bias says."""
 
     query_key_norm: bool = False
-    """Normalise each head's queries and keys, so that scores cannot grow without bound (Henry et al. 2020; Dehghani et
-    al. 2023)."""
+    """Normalise each head's queries and keys, which bounds scores (Henry et al. 2020; Dehghani et al. 2023)."""
 
     sliding_window: Annotated[int, Ge(1), Le(LARGEST_SIZE), Unit("tokens")] | None = None
     """Sliding window: a token attends to this many tokens at most, itself and those just before it (in an encoder, also
@@ -187,22 +181,19 @@ class ModelSection(Section):
     """One embedding matrix for both sides of an encoder-decoder; with tie_embeddings, three-way tying."""
 
     scale_embeddings: bool | None = None
-    """Multiply embeddings by √d_model (Vaswani et al. 2017, 3.4). None: where positions are sinusoidal or
-    `initialization` is copying."""
+    """Multiply embeddings by √d_model (Vaswani et al. 2017, 3.4). None: if sinusoidal, or initialised by copying."""
 
     scale_logits: bool = False
     """Divide the vectors that the output head reads by √d_model, as T5 does where its embeddings are tied."""
 
     head: HeadKind = "linear"
-    """linear: one matrix. transform: dense, activation and norm before it (Devlin et al. 2019). none: an encoder that
-    predicts no tokens."""
+    """linear: one matrix. transform: dense, activation, norm before it (Devlin et al. 2019). none: of encoders."""
 
     head_bias: bool = False
     """A bias for every logit."""
 
     labels: tuple[str, ...] | None = None
-    """What a task head tells apart (train.task): a row of its matrix each. None: the labels of the training part, in
-    the order of their names."""
+    """What a task head tells apart (train.task): a row of its matrix each. None: the training part's labels, sorted."""
 
     dropout: Annotated[float, Ge(0), Lt(1), Unit("share")] = 0.0
     """Applied to each sublayer's output (residual dropout), in training alone."""
@@ -262,11 +253,7 @@ class ModelSection(Section):
     @property
     def inner_size(self) -> int:
         """F."""
-        if self.d_ff:
-            return self.d_ff
-        if self.is_gated:
-            return -(-(8 * self.d_model // 3) // 8) * 8
-        return 4 * self.d_model
+        return self.d_ff or (-(-(8 * self.d_model // 3) // 8) * 8 if self.is_gated else 4 * self.d_model)
 
     @property
     def layout(self) -> PositionLayout:
@@ -315,10 +302,8 @@ class ModelSection(Section):
     @property
     def embedding_scale(self) -> float:
         """What embeddings are multiplied by."""
-        scaled = self.scale_embeddings
-        if scaled is None:
-            scaled = self.positions == "sinusoidal" or self.initialization == "copying"
-        return self.d_model**0.5 if scaled else 1.0
+        usual = self.positions == "sinusoidal" or self.initialization == "copying"
+        return self.d_model**0.5 if (usual if self.scale_embeddings is None else self.scale_embeddings) else 1.0
 
     @property
     def embedding_dropout_rate(self) -> float:

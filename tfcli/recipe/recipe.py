@@ -19,8 +19,7 @@ class GenerateSection(Section):
     """Sampling, beam search, and what `tfcli run` shows after training."""
 
     prompts: tuple[str, ...] = ()
-    """Prompts that `tfcli run` continues, fills or translates at the end. Without any, a decoder continues an empty
-    one."""
+    """Prompts that `tfcli run` continues, fills or translates at the end. Without any, a decoder has an empty one."""
 
     chat: bool = False
     """Put every prompt into the chat template of an imported model, as what a user says."""
@@ -38,8 +37,7 @@ class GenerateSection(Section):
     """Divides the logits; 0 is greedy. An encoder-decoder is greedy unless a temperature is given."""
 
     top_k: Annotated[int, Ge(0), Unit("tokens")] = 0
-    """Sample from the k most probable tokens only; 0: from all. For an encoder: how many tokens to show for each mask
-    (0: 5)."""
+    """Sample from the k most probable tokens only; 0: from all. For an encoder: tokens to show for each mask (0: 5)."""
 
     top_p: Annotated[float, Gt(0), Le(1), Unit("share")] = 1.0
     """Sample from the smallest set of tokens that holds this probability (Holtzman et al. 2020)."""
@@ -74,8 +72,7 @@ class GenerateSection(Section):
     """What a run of train.task = "span" is asked of every prompt."""
 
     joint: bool = False
-    """An encoder fills the mask first that it is surest of, and reads the result before it fills the next. Otherwise it
-    fills each mask on its own."""
+    """An encoder fills the mask first that it is surest of, and reads that before the next; else each on its own."""
 
     num_samples: Annotated[int, Ge(1), Le(10_000), Unit("texts")] = 1
     """Texts to generate for each prompt."""
@@ -84,8 +81,7 @@ class GenerateSection(Section):
     """Prompts that are computed together, where there are several."""
 
     seed: Annotated[int, Ge(0), Lt(2**63)] = 0
-    """Seed of the sampling. A text depends only on the seed, its prompt and its number among the samples, and not on
-    what else is in the batch."""
+    """Seed of the sampling. A text depends only on it, its prompt and its number among samples, not on the batch."""
 
 
 @dataclass(frozen=True)
@@ -99,15 +95,13 @@ class InspectSection(Section):
     """The target text of an encoder-decoder. None: its own greedy output."""
 
     layer: Annotated[int, Ge(0)] | None = None
-    """Layer of the table, from 0. None: that of the head that attends farthest, the first token and the neighbours
-    aside."""
+    """Layer of the table, from 0. None: that of the head that attends farthest, first token and neighbours aside."""
 
     head: Annotated[int, Ge(0)] | None = None
     """Head of the table, from 0. None: chosen as the layer is."""
 
     positions: Annotated[int, Ge(0), Unit("positions")] = 0
-    """How many positions of the positional encoding to show; 0: none. In a terminal, the command that shows them is
-    named."""
+    """How many positions of the positional encoding to show; 0: none. A terminal is told the command that does."""
 
 
 @dataclass(frozen=True)
@@ -221,7 +215,7 @@ class Recipe(Section):
         architecture, train = self.model.architecture, self.train
         readers = {"span-corruption": "encoder-decoder", "infilling": "encoder-decoder", "prefix": "decoder"}
         asked = {
-            f"train.objective = {train.objective!r}": train.objective and readers[train.objective],
+            f"{train.objective = }": train.objective and readers[train.objective],
             "train.whole_words = true": train.whole_words and "encoder",
             "train.completion_only = true": train.completion_only and "decoder",
         }
@@ -243,7 +237,7 @@ class Recipe(Section):
             remedy = "set model.architecture = 'encoder', or begin with an encoder: --init RUN"
             yield f"{train.task = } is for an encoder or a decoder, and this is an encoder-decoder", remedy
         asked = {
-            f"train.objective = {train.objective!r}": train.objective,
+            f"{train.objective = }": train.objective,
             "train.whole_words = true": train.whole_words,
             "train.completion_only = true": train.completion_only,
             "data.sources": self.data.sources,
@@ -257,8 +251,7 @@ class Recipe(Section):
 
     @property
     def objective(self) -> str:
-        """What is minimised: clm, mlm or seq2seq, as the architecture has it; "completion", or what `train.objective`
-        or `train.task` names."""
+        """What is minimised: what `train.task` or `train.objective` names, "completion", or the architecture's own."""
         train = self.train
         return train.task or train.objective or ("completion" if train.completion_only else self.model.objective)
 
@@ -278,8 +271,7 @@ class Recipe(Section):
         return self.origin != OriginSection()
 
     def resolved(self) -> "Recipe":
-        """The recipe with every setting that follows from another one written out. What depends on the machine or on
-        the trained tokenizer is filled in by the training stage."""
+        """With all settings written out that follow from others; training fills in those of machine and tokenizer."""
         usual = 0.1 if self.objective == "seq2seq" else 0.0
         smoothing = usual if self.train.label_smoothing is None else self.train.label_smoothing
         own = None if self.data.sources else _OWN.get(self.objective, "builtin:stories")
@@ -291,8 +283,7 @@ class Recipe(Section):
         return replace(self, name=self.name or self.model.architecture, data=data, model=model, train=train)
 
 
-SPAN_LABELS = ("first", "last")
-"""What the head for spans tells apart."""
+SPAN_LABELS = ("first", "last")  # what the head for spans tells apart
 
 _OWN = {"classify": "builtin:bank", "tag": "builtin:word-classes", "span": None}
 _OWN |= {"seq2seq": "builtin:pt-en", "completion": "builtin:pt-en"}
@@ -306,14 +297,8 @@ def known_keys() -> list[str]:
     return top + [f"{section}.{f.name}" for section, kind in SECTIONS.items() for f in fields(kind)]
 
 
-_OF_TRAINING = "windows batch_size batch_tokens evaluate_tokens device precision attention compile threads"
-DECIDED_BY_THE_RUN = (
-    "tokenizer.path",
-    "model.vocab_size",
-    "model.labels",
-    *(f"train.{name}" for name in _OF_TRAINING.split()),
-)
+_TRAIN = "windows batch_size batch_tokens evaluate_tokens device precision attention compile threads"
+DECIDED_BY_THE_RUN = ("tokenizer.path", "model.vocab_size", "model.labels", *map("train.{}".format, _TRAIN.split()))
 """Settings that a recipe may leave open, and a run decides once and records."""
 
-DECISIVE = ("tokenizer", "data", "model", "train")
-"""Sections that say what is computed. The others shape only what is shown."""
+DECISIVE = ("tokenizer", "data", "model", "train")  # what is computed; other sections shape what is shown

@@ -58,8 +58,7 @@ class StoredRun(_Run):
     tensors: Mapping[str, Tensor]
 
     def fill(self, model: Transformer, *, headless: bool = False) -> None:
-        """Copy the weights into a model, but for adapters, and for the head where it is `headless`; a
-        `BrokenInputError` where they are damaged, or those of another model."""
+        """Copy the weights into a model, but for adapters, and for the head where it is `headless`, as `fill_model`."""
 
         def skips(name: str) -> bool:
             return name.endswith(FACTORS) or (headless and name.startswith("head."))
@@ -143,14 +142,13 @@ _LISTED = 5
 
 @dataclass(frozen=True)
 class Usual:
-    """What a run's validation part is like: the share of unknown tokens, pieces a word and how far they spread, and, of
-    a decoder, bits per byte; None where it is not recorded. `dataset`: the fingerprint of what it is a part of."""
+    """What a run's validation part is like; None where it is not recorded."""
 
-    unknown: float = 0.0
-    pieces: float | None = None
-    spread: float = 0.0
-    bits_per_byte: float | None = None
-    dataset: str = ""
+    unknown: float = 0.0  # share of tokens
+    pieces: float | None = None  # a word
+    spread: float = 0.0  # of the pieces of a word
+    bits_per_byte: float | None = None  # of a decoder
+    dataset: str = ""  # the fingerprint of what it is a part of
 
 
 def usual(run: LoadedRun) -> Usual:
@@ -189,8 +187,7 @@ def remark_on_first_foreign(
     """Say by a `Remark` that a text, the first of several, is clearly foreign to a run; returns whether there is one.
     Pieces a word are too many from the larger of 2.4 times the usual and 4 times their spread, over √words, above the
     usual, and bits per byte from 2 + 80 / bytes above theirs: both limits are wide for short texts, and measured so
-    that a run's own are not told (decisions/0018). Texts are read for their bits side by side, as far as one is foreign
-    by its tokens."""
+    that a run's own are not told (decisions/0018). Texts are read for their bits up to one foreign by its tokens."""
     reasons, waiting = "", list[str]()
     for text in texts:
         if reasons := "; ".join(_of_tokens(run, text, known)):

@@ -26,8 +26,7 @@ from tfcli.recipe.train import TrainSection
 BLOCK = {"cpu": 1 << 21}  # logits worked on at a time, by device: what a processor's cache holds
 LARGEST_BLOCK = 1 << 28  # the same for GPUs, which are slowed by many small blocks: a gigabyte in float32
 MOST_TOKENS = 1 << 13  # tokens whose logits are held at a time, in the precision of the matrix product
-MULTIPLE = {"cuda": 64}
-"""Of how many words the matrix product is made, by device: where rows begin, a GPU's matrix units read them whole."""
+MULTIPLE = {"cuda": 64}  # words that the matrix product is made of, by device: so a GPU's matrix units read whole rows
 
 
 def linear_cross_entropy(
@@ -105,8 +104,7 @@ class _Tokens:
         self.log_z = self.of_label = self.hidden.new_empty(0)
 
     def losses(self) -> Tensor:
-        """Log Z − Σ q x, with log Z gathered block by block: Z = Σ exp(x − m) exp(m), m the largest x so far; and the
-        same without smoothing, (2,). Remembers the logits."""
+        """Log Z − Σ q x, where Z = Σ exp(x − m) exp(m) by blocks, m the largest yet; and without smoothing, (2,)."""
         largest = self.hidden.new_full((len(self.hidden),), -torch.inf, dtype=torch.float32)
         z, of_all, of_label = (torch.zeros_like(largest) for _ in range(3))
         for block, words, place, is_in in self._blocks():
@@ -124,8 +122,7 @@ class _Tokens:
         return torch.stack([loss.masked_fill_(~self.scored, 0.0).sum() for loss in losses])
 
     def gradients(self, d_weight: Tensor | None, d_bias: Tensor | None, *, first: bool) -> Tensor:
-        """The gradient by the hidden vectors, (N, D); those by the matrix, (Vocab, D), and the bias, (Vocab,), are
-        added to what is given, or, of the first tokens, put there."""
+        """The gradient by the hidden vectors, (N, D); those by matrix and bias are added to what is given."""
         d_hidden = torch.zeros_like(self.hidden, dtype=torch.float32)
         share, spread = self.scored[:, None].float(), self.smoothing / self.vocab_size
         at_label = ((self.of_label - self.log_z).exp_() - spread + (self.smoothing - 1))[:, None] * share
