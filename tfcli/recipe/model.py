@@ -71,9 +71,8 @@ class ModelSection(Section):
     d_model, rounded up to a multiple of 8, so that it has about as many parameters."""
 
     positions: Positions = "rotary"
-    """Positional encoding. sinusoidal (Vaswani et al. 2017, 3.5) and learned (Gehring et al. 2017) are joined to the
-    embeddings; rotary (Su et al. 2021), alibi (Press et al. 2022) and t5 (Raffel et al. 2020, 2.1) act in attention;
-    with none the model knows no order."""
+    """Positional encoding. sinusoidal (Vaswani et al. 2017, 3.5) and learned (Gehring et al. 2017) join the embeddings;
+    rotary (Su et al. 2021), alibi (Press et al. 2022), t5 (Raffel et al. 2020, 2.1) act on scores. none: no order."""
 
     position_merge: PositionMerge = "add"
     """How sinusoidal and learned positions join. add: to the embeddings. concat: beside the embeddings. query_key:

@@ -31,13 +31,12 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Filled:
-    """Every mask of a prompt with its candidates, best first, and the prompt with the best of each put in. `order`
-    holds every mask's turn, from 0; None: each was judged with all the others still masked."""
+    """Every mask of a prompt with its candidates, best first."""
 
     prompt: str
     predictions: tuple[tuple[Candidate, ...], ...]
-    text: str
-    order: tuple[int, ...] | None = None
+    text: str  # the prompt with the best of each put in
+    order: tuple[int, ...] | None = None  # every mask's turn, from 0; None: each with all the others still masked
 
 
 @dataclass(frozen=True)

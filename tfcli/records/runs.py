@@ -248,19 +248,18 @@ class KeptFile:
 
 @dataclass(frozen=True)
 class RunDetail:
-    """All of one run. `text` is what it was trained on, as data.json has it, or `origin` where it was imported from.
-    `bits_per_byte` is that of the best evaluation, where the size of the validation text is known."""
+    """All of one run."""
 
     summary: RunSummary
     objective: str
     model: dict[str, Any]
     tokenizer: dict[str, Any]  # its algorithm (None where the run did not train it), vocab_size and fingerprint
-    text: dict[str, Any] | None
-    origin: str | None
+    text: dict[str, Any] | None  # that it was trained on, as data.json has it
+    origin: str | None  # from where it was imported
     settings: tuple[Setting, ...]
     history: History
     kept: tuple[KeptFile, ...]
-    bits_per_byte: float | None = None
+    bits_per_byte: float | None = None  # of the best evaluation, where the size of the validation text is known
 
 
 @dataclass(frozen=True)

@@ -73,9 +73,8 @@ def load_run(
     device: torch.device | str = "cpu",
     precision: WeightPrecision | None = None,
 ) -> LoadedRun:
-    """Load a run directory; `checkpoint` is "best" by validation, "last", or the number of a step that is kept. With a
-    `precision`, which this machine may refuse, the model predicts faster and can do nothing else; None: as it was
-    trained, to be looked into, trained on or written. Raises what `read_run` raises."""
+    """Load a run directory; `checkpoint` is "best" by validation, "last", or a step that is kept. With a `precision`,
+    which this machine may refuse, the model predicts faster and can do nothing else; None: as it was trained."""
     run = read_run(path, checkpoint)
     model = uninitialized_model(run.config.model)
     if precision == "bfloat16":

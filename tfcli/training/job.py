@@ -263,8 +263,7 @@ def decide(recipe: Recipe, tokenizer: Tokenizer, data: PreparedDataset) -> Recip
 
 def with_batches(recipe: Recipe, data: PreparedDataset, roles: TokenRoles) -> TrainSection:
     """Windows and micro-batches, decided by the text where the recipe names none: as many tokens as `BATCH_SIZE`
-    documents or pairs of mean length have, and no less than one of the longest; of a stream, whose windows are equally
-    long, `BATCH_SIZE` of them. And the steps, where the recipe counts epochs."""
+    documents or pairs of mean length, or one of the longest; so many windows of a stream. And epochs in steps."""
     train = replace(recipe.train, windows=recipe.train.windows or _windows(recipe, data))
     if not (train.batch_size or train.batch_tokens):
         if train.windows == "stream":

@@ -175,9 +175,8 @@ def _keeping_the_last(job: TrainingJob) -> Iterator[None]:
 
 
 def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> Iterator[runs.TrainingEvent]:
-    """Train to the last step, evaluating, saving and reporting as the recipe says. `should_stop` is asked after every
-    step; once it says yes, the step is saved and the loop ends. A loss that is no longer finite, or a file that cannot
-    be written, is a TfcliError; the last good checkpoint is kept."""
+    """Train to the last step, evaluating, saving and reporting as the recipe says, or until `should_stop` says yes. A
+    loss that is not finite, or a file that cannot be written, is a TfcliError; the last good checkpoint is kept."""
     section, progress = job.recipe.train, job.progress
     meter, spikes = Meter(progress, job.device), SpikeWatch(read_metrics(job.run.metrics))
     yield _started(job)

@@ -49,28 +49,19 @@ def _decayed(model: Transformer, train: TrainSection) -> list[Tensor]:
 
 
 def optimizer_step(
-    objective: nn.Module,
+    objective: nn.Module,  # gives the summed losses of a batch, plain and to be minimised, as `TrainingLoss` does
     optimizers: Sequence[Optimizer],
     batches: Sequence[Batch],
     *,
-    learning_rate_factor: float,
+    learning_rate_factor: float,  # the learning rate, as a share of each parameter group's "peak"
     clip_norm: float,
-    only_finite: bool = False,
-    workers: distributed.Workers = distributed.SINGLE_PROCESS,
-    measured: metrics.UpdateSizes | None = None,
+    only_finite: bool = False,  # change nothing where loss or norm is not finite; to know it waits for the device
+    workers: distributed.Workers = distributed.SINGLE_PROCESS,  # each takes its share of every micro-batch
+    measured: metrics.UpdateSizes | None = None,  # finds how far the update moves the weights
 ) -> tuple[Tensor, Tensor]:
     """Accumulate the micro-batches' gradients and update the weights once, by the mean loss over all target tokens.
-
-    Args:
-        objective: gives the summed losses of a batch, plain and to be minimised, as `TrainingLoss` does.
-        learning_rate_factor: the learning rate, as a share of each parameter group's "peak".
-        only_finite: leave weights and moments alone where loss or norm is not finite; to know it waits for the device.
-        workers: each takes its share of every micro-batch; loss and norm are those of all shares together.
-        measured: finds how far the update moves the weights.
-
-    Shape:
-        returns: both losses in nats a token, (2,), and the gradient norm before clipping, (); left on the device
-    """
+    Returns both losses in nats a token, (2,), and the gradient norm before clipping, (), of all workers' shares
+    together; left on the device."""
     tokens = max(sum(batch.target_tokens for batch in batches), 1)  # windows of special tokens have no target
     losses = []
     for index, batch in enumerate(batches, start=1):
