@@ -186,7 +186,8 @@ class ModelSection(Section):
     """Divide the vectors that the output head reads by √d_model, as T5 does where its embeddings are tied."""
 
     head: HeadKind = "linear"
-    """linear: one matrix. transform: dense, activation, norm before it (Devlin et al. 2019). none: of encoders."""
+    """linear: one matrix. transform: dense, activation and norm before it (Devlin et al. 2019). none: an encoder that
+    predicts no tokens."""
 
     head_bias: bool = False
     """A bias for every logit."""

@@ -85,7 +85,7 @@ class TrainSection(Section):
     """Decoupled weight decay (Loshchilov and Hutter 2019) of the weights that `decayed` names."""
 
     decayed: Literal["matrices", "linear", "all"] = "matrices"
-    """Which weights decay. matrices: all, with embeddings; linear: of linear layers; all: gains and biases, too."""
+    """What decays. matrices: all, with embeddings; linear: those of linear layers; all: also gains and biases."""
 
     beta1: Annotated[float, Ge(0), Lt(1)] = 0.9
     """Decay of Adam's first moment."""
