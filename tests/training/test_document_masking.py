@@ -296,7 +296,7 @@ def test_a_gpu_without_triton_and_a_cpu_have_no_block_masks(monkeypatch: pytest.
 
 
 def test_an_encoder_decoder_is_refused_in_words():
-    with pytest.raises(UsageError, match=r"document_masking = true .* an encoder-decoder reads a pair at a time"):
+    with pytest.raises(UsageError, match=r"document_masking = true .* an encoder-decoder reads pairs"):
         tiny_recipe("encoder-decoder", {"train": {"document_masking": True}})
 
 

@@ -2,13 +2,14 @@
 
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen, Unit
 
-from tfcli.errors import UsageError, shortened
-from tfcli.recipe import Section
+from tfcli.errors import shortened
+from tfcli.recipe import Refusal, Section
 from tfcli.records.roles import BOS, EOS, MASK, PAD, ROLE_NAMES, UNK
 
 Algorithm = Literal["bpe", "wordpiece", "unigram", "word", "char"]
@@ -22,12 +23,10 @@ class TokenizerSection(Section):
     """Train a tokenizer on the training text, or use one that exists."""
 
     algorithm: Algorithm = "bpe"
-    """bpe (byte-pair encoding) is byte-level and can spell any text. The others read what they cannot spell as
-    unknown."""
+    """bpe (byte-pair encoding) is byte-level and spells any text. To the others, what they cannot spell is unknown."""
 
     vocab_size: Annotated[int, Ge(6), Le(2_000_000), Unit("ids")] = 2048
-    """The most ids it may have, special tokens included; a small text may give fewer. char and word keep the most
-    frequent."""
+    """The most ids, special tokens included; a small text may give fewer. char and word keep the most frequent."""
 
     min_frequency: Annotated[int, Ge(1), Unit("times")] = 2
     """A merge, a word or a subword that occurs less often is not learned (char keeps every character)."""
@@ -65,25 +64,25 @@ class TokenizerSection(Section):
     path: Annotated[str, MinLen(1)] | None = None
     """A tokenizer.json, or a run, whose tokenizer is taken instead of training one; the other keys are then unused."""
 
-    def __post_init__(self) -> None:
+    def refusals(self) -> Iterator[Refusal]:
+        """Names of special tokens that would be read as something else, too."""
         if self.byte_fallback and self.algorithm != "unigram":
-            problem = f"tokenizer.byte_fallback is for unigram, and tokenizer.algorithm = {self.algorithm!r}"
-            raise UsageError(problem, "leave it out" if self.algorithm == "bpe" else "choose unigram, or bpe")
+            remedy = "leave it out" if self.algorithm == "bpe" else "choose unigram, or bpe"
+            yield f"tokenizer.byte_fallback is for unigram, and tokenizer.algorithm = {self.algorithm!r}", remedy
         for role, names in ROLE_NAMES.items():
             token = getattr(self, role)
             if token not in names and (token or role not in ("pad", "bos", "mask")):
                 problem = f"tokenizer.{role} = {shortened(token)!r} is no name that a tokenizer.json is read by"
-                raise UsageError(problem, f"choose {', '.join(names)}")
+                yield problem, f"choose {', '.join(names)}"
             for other in self.special_tokens:
                 if other in names and (not token or names.index(other) < names.index(token)):
-                    problem = f"The special token {other!r} would be read as tokenizer.{role}"
-                    raise UsageError(problem, f"set tokenizer.{role} to it, or leave it out")
+                    yield f"The special token {other!r} would be read as tokenizer.{role}", "set that, or leave it out"
         for number, token in enumerate(self.special_tokens):
             if not re.fullmatch(r"(?=.*\w)(?=.*[^\w\s])\S{2,80}", token):
                 problem = f"tokenizer.special_tokens has {shortened(token)!r}, which a text could hold as a word"
-                raise UsageError(problem, "write a word and a sign, without spaces, as <|user|>")
+                yield problem, "write a word and a sign, without spaces, as <|user|>"
             if token in self.special_tokens[:number] or token in [getattr(self, role) for role in ROLE_NAMES]:
-                raise UsageError(f"The special token {token!r} is there already", "leave it out")
+                yield f"The special token {token!r} is there already", "leave it out"
 
 
 @dataclass(frozen=True)
@@ -97,8 +96,7 @@ class WeightedSource(Section):
     """Its share of the training tokens, in any unit."""
 
     max_epochs: Annotated[int, Ge(1), Unit("times")] | None = None
-    """The most times that it is read while the largest source is read once; then the others share its part. None: as
-    often as its weight asks for."""
+    """The most times it is read while the largest source is read once; then others share its part. None: no limit."""
 
     text_field: Annotated[str, MinLen(1)] | None = None
     """The column of its text, where it is a table. None: `data.columns`."""
@@ -127,8 +125,7 @@ class DataSection(Section):
     """Share of the validation part: of the documents for hash, of the characters for tail."""
 
     columns: tuple[str, ...] | None = None
-    """Columns to read from tables: one for text, two (source, target, or prompt, answer) for pairs. None: they are
-    found by their names."""
+    """Columns to read from tables: one for text, two (source, target, or prompt, answer) for pairs. None: by name."""
 
     max_documents: Annotated[int, Ge(1), Unit("documents")] | None = None
     """Read no more documents than this. None: all, or a built-in generator's own number."""
@@ -141,8 +138,7 @@ class DataSection(Section):
     "<|endoftext|>". None: a whole file is one document."""
 
     on_bad_record: OnBadRecord = "refuse"
-    """What happens at a record that cannot be read. refuse: the first one ends the command. skip: it is left out,
-    counted, and the first few are listed."""
+    """What an unreadable record does. refuse: end the command. skip: be left out and counted; the first are listed."""
 
     normalize: Literal["nfc", "nfkc"] | None = None
     """Put the text into a Unicode normalization form. nfc: the same character has the same code. nfkc: ligatures, wide
@@ -161,23 +157,22 @@ class DataSection(Section):
     """Leave out pairs whose sides are the same, or of which a side has no letter, in whatever language."""
 
     deduplicate: Literal["exact", "near"] | None = None
-    """Leave out documents that came before, in whatever source or part. near: also those that are nearly the same,
-    which needs the extra `dedup`."""
+    """Leave out documents that came before, in any source or part. near: near copies, too (with the extra `dedup`)."""
 
     drop_duplicates: Literal["train", "validation"] | None = None
     """Leave out of this part the documents that stand, letter for letter, in the other one, too."""
 
-    def __post_init__(self) -> None:
-        if self.source and self.sources:
-            problem = "data.source and data.sources both name the text"
-            raise UsageError(problem, "leave data.source out, or name its weights in data.sources alone")
-        if not all(name.strip() for name in self.names):
-            raise UsageError("data.source has an empty name", "name a source, or leave data.source out")
-        if self.source == ():
-            raise UsageError("data.source = [] names no source", "name one, or leave data.source out")
-        if (self.min_characters or 0) > (self.max_characters or math.inf):
-            problem = f"data.min_characters = {self.min_characters} is above data.max_characters"
-            raise UsageError(f"{problem} = {self.max_characters}", "keep the lengths between the two")
+    def refusals(self) -> Iterator[Refusal]:
+        """Sources that are none, and lengths that are out of order."""
+        data = self
+        if data.source and data.sources:
+            yield "data.source and data.sources both name the text", "leave data.source out"
+        if not all(name.strip() for name in data.names):
+            yield "data.source has an empty name", "name a source, or leave data.source out"
+        if data.source == ():
+            yield "data.source = [] names no source", "name one, or leave data.source out"
+        if (data.min_characters or 0) > (data.max_characters or math.inf):
+            yield f"{data.min_characters = } is above {data.max_characters = }", "keep the lengths between the two"
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -52,8 +52,7 @@ def meanings(word: str) -> list[Meant]:
 
 
 def key_meant(name: str) -> tuple[str, Meant | None]:
-    """Words to say what was meant by a name that is no key, and that: the key that another program calls so, else one
-    of the same section that is spelled nearly so, else none."""
+    """Words and what was meant by a name that is no key: one called so elsewhere, or spelled nearly so, if any."""
     for meant in meanings(name):
         if meant.name in known_keys() or meant.name.startswith("--"):
             return "it is called", meant
@@ -112,8 +111,7 @@ def recipe_keys() -> list[RecipeKey]:
 
 
 def find_keys(word: str) -> list[RecipeKey]:
-    """The keys that a word names, here or elsewhere, then those with it in their name, then in their meaning; a
-    UsageError where there is none."""
+    """The keys that a word names, here or elsewhere, then those with it in their name, then in their meaning."""
     called = [meant.name for meant in meanings(word)]
     part = re.sub(r"\W|_", " ", word.lower()).strip()
     keys, ranks = recipe_keys(), list[list[RecipeKey]]([[], [], []])

@@ -17,10 +17,8 @@ from tfcli.recipe.keys import key_meant
 from tfcli.recipe.recipe import DECIDED_BY_THE_RUN, DECISIVE, SECTIONS, GenerateSection, Recipe, known_keys
 from tfcli.recipe.shipped import find_recipe
 
-Settings = Mapping[str, Any]
-"""Nested settings as TOML reads them: ``{"model": {"d_model": 64}}``."""
-LONGEST_NAME = 100
-"""Bytes of a recipe's name."""
+Settings = Mapping[str, Any]  # nested settings as TOML reads them: ``{"model": {"d_model": 64}}``
+LONGEST_NAME = 100  # bytes of a recipe's name
 _INSTEAD = {
     "train": (("batch_size", "batch_tokens"), ("steps", "epochs"), ("epochs", "steps")),
     "data": (("source", "sources"), ("sources", "source")),
@@ -150,8 +148,7 @@ def load_recorded(path: Path) -> Recipe:
 
 
 def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
-    """``["model.norm=layernorm", "train.steps=50"]`` as settings; values are TOML, or bare words. A UsageError where
-    there is no ``=``, or a key is given two values."""
+    """``["model.norm=layernorm", "train.steps=50"]`` as settings; values are TOML, or bare words, one a key."""
     return typed_settings(assignments, ())[0]
 
 
@@ -194,8 +191,7 @@ def _assigned(assignment: str) -> tuple[str, Any]:
     except tomllib.TOMLDecodeError:
         return key, text
     except ValueError as error:
-        problem = f"{shortened(key)} = {shortened(text)} cannot be read: {error}"
-        raise UsageError(problem, "give another value") from error
+        raise UsageError(f"{shortened(key)} = {shortened(text)} cannot be read: {error}", "give another") from error
     if len(read) > 1:
         problem = f"--set {shortened(key)} has several lines, and more than one setting"
         raise UsageError(problem, "give each setting a --set of its own")
@@ -327,8 +323,7 @@ def setting(recipe: Recipe, key: str) -> Any:
 
 
 def first_difference(wanted: Recipe, recorded: Recipe) -> Change | None:
-    """The first setting on which a run's recipe is not the wanted one. Settings that shape only what is shown may
-    differ, and so may what the wanted recipe leaves for the run to decide."""
+    """The first decisive setting, not left open, on which a run's recipe is not the wanted one."""
     for change in changes_between(wanted.resolved(), recorded.resolved()):
         left_open = change.key in DECIDED_BY_THE_RUN and change.before == setting(Recipe(), change.key)
         if change.key.partition(".")[0] in DECISIVE and not left_open:

@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, Le, Lt, Unit
 
-from tfcli.errors import UsageError
-from tfcli.recipe import Section
+from tfcli.recipe import Refusal, Section
 
 Architecture = Literal["decoder", "encoder", "encoder-decoder"]
 Positions = Literal["sinusoidal", "learned", "rotary", "alibi", "t5", "none"]
@@ -20,13 +19,11 @@ NormPlacement = Literal["pre", "post"]
 AttentionScore = Literal["scaled_dot", "dot", "additive", "parameter_free"]
 Activation = Literal["relu", "relu2", "gelu", "gelu_tanh", "silu", "swiglu", "geglu", "geglu_tanh"]
 WeightPrecision = Literal["float32", "bfloat16", "int8"]
-"""Of the weights at inference: as trained (float32), all of them in bfloat16, or quantization of the matrices to
-int8."""
+"""Of the weights at inference: as trained (float32), all in bfloat16, or quantization of the matrices to int8."""
 HeadKind = Literal["linear", "transform", "none"]
 Initialization = Literal["copying", "gpt2", "bert", "vaswani2017", "t5"]
 
-LARGEST_SIZE = 1 << 24
-"""No published model has a larger one: contexts reach ten million tokens."""
+LARGEST_SIZE = 1 << 24  # no published model has a larger one: contexts reach ten million tokens
 
 MOST_LAYERS = 4096
 
@@ -74,9 +71,8 @@ class ModelSection(Section):
     d_model, rounded up to a multiple of 8, so that it has about as many parameters."""
 
     positions: Positions = "rotary"
-    """Positional encoding. sinusoidal (Vaswani et al. 2017, 3.5) and learned (Gehring et al. 2017) are joined to the
-    embeddings; rotary (Su et al. 2021), alibi (Press et al. 2022) and t5 (Raffel et al. 2020, 2.1) act in attention;
-    with none the model knows no order."""
+    """Positional encoding. sinusoidal (Vaswani et al. 2017, 3.5) and learned (Gehring et al. 2017) join the embeddings;
+    rotary (Su et al. 2021), alibi (Press et al. 2022), t5 (Raffel et al. 2020, 2.1) act on scores. none: no order."""
 
     position_merge: PositionMerge = "add"
     """How sinusoidal and learned positions join. add: to the embeddings. concat: beside the embeddings. query_key:
@@ -110,8 +106,7 @@ class ModelSection(Section):
     """llama3 and yarn leave a wavelength alone that turns more often than this. None: 4 for llama3, 32 for yarn."""
 
     position_gain: Annotated[float, Gt(0)] | None = None
-    """Rotated queries and keys are multiplied by this (Peng et al. 2023, 3.4). None: 1 + ln(position_scaling) / 10 for
-    yarn, or 1."""
+    """Factor of turned queries and keys (Peng et al. 2023, 3.4). None: 1 + ln(position_scaling) / 10 for yarn, or 1."""
 
     position_dim: Annotated[int, Ge(1), Le(LARGEST_SIZE), Unit("dimensions")] | None = None
     """Dimensions that positions take. Concatenated positions take them from d_model (None: a quarter of it); rotary
@@ -124,8 +119,7 @@ class ModelSection(Section):
     """All distances from this one on share the last bucket of t5 positions."""
 
     token_types: Annotated[int, Ge(0), Le(LARGEST_SIZE), Unit("rows")] = 0
-    """Rows of a second embedding, which tells segments of a text apart; 0: there is none (2 in Devlin et al. 2019,
-    3)."""
+    """Rows of a second embedding, which tells segments of a text apart; 0: none (2 in Devlin et al. 2019, 3)."""
 
     embedding_norm: bool = False
     """Normalise the sum of all embeddings before the first layer, as BERT and BART do."""
@@ -143,8 +137,7 @@ class ModelSection(Section):
     """pre: X + f(norm(X)). post: norm(X + f(X)), as in Vaswani et al. 2017."""
 
     residuals: bool = True
-    """Residual connections around attention and feed-forward. Without them a layer is f(norm(X)) or norm(f(X)), and
-    what the layers make of a vector replaces it."""
+    """Residual connections around attention and feed-forward. Without them a layer is f(norm(X)) or norm(f(X))."""
 
     parallel_residual: bool = False
     """Attention and feed-forward read the same vectors, and both are added: X + f(norm(X)) + g(norm'(X)) (Wang and
@@ -164,8 +157,7 @@ class ModelSection(Section):
     """A bias in the output projection. None: as attention_bias says."""
 
     query_key_norm: bool = False
-    """Normalise each head's queries and keys, so that scores cannot grow without bound (Henry et al. 2020; Dehghani et
-    al. 2023)."""
+    """Normalise each head's queries and keys, which bounds scores (Henry et al. 2020; Dehghani et al. 2023)."""
 
     sliding_window: Annotated[int, Ge(1), Le(LARGEST_SIZE), Unit("tokens")] | None = None
     """Sliding window: a token attends to this many tokens at most, itself and those just before it (in an encoder, also
@@ -188,8 +180,7 @@ class ModelSection(Section):
     """One embedding matrix for both sides of an encoder-decoder; with tie_embeddings, three-way tying."""
 
     scale_embeddings: bool | None = None
-    """Multiply embeddings by √d_model (Vaswani et al. 2017, 3.4). None: where positions are sinusoidal or
-    `initialization` is copying."""
+    """Multiply embeddings by √d_model (Vaswani et al. 2017, 3.4). None: if sinusoidal, or initialised by copying."""
 
     scale_logits: bool = False
     """Divide the vectors that the output head reads by √d_model, as T5 does where its embeddings are tied."""
@@ -202,8 +193,7 @@ class ModelSection(Section):
     """A bias for every logit."""
 
     labels: tuple[str, ...] | None = None
-    """What a task head tells apart (train.task): a row of its matrix each. None: the labels of the training part, in
-    the order of their names."""
+    """What a task head tells apart (train.task): a row of its matrix each. None: the training part's labels, sorted."""
 
     dropout: Annotated[float, Ge(0), Lt(1), Unit("share")] = 0.0
     """Applied to each sublayer's output (residual dropout), in training alone."""
@@ -225,10 +215,10 @@ class ModelSection(Section):
     init_std: Annotated[float, Gt(0)] = 0.02
     """Standard deviation of the initial weights, where `initialization` uses one."""
 
-    def __post_init__(self) -> None:
+    def refusals(self) -> Iterator[Refusal]:
+        """What does not go together."""
         for rules in (_heads, _scores, _positions, _embeddings, _norms, _sides):
-            for problem, remedy in rules(self):
-                raise UsageError(problem, remedy)
+            yield from rules(self)
 
     @property
     def outputs(self) -> int:
@@ -263,11 +253,7 @@ class ModelSection(Section):
     @property
     def inner_size(self) -> int:
         """F."""
-        if self.d_ff:
-            return self.d_ff
-        if self.is_gated:
-            return -(-(8 * self.d_model // 3) // 8) * 8
-        return 4 * self.d_model
+        return self.d_ff or (-(-(8 * self.d_model // 3) // 8) * 8 if self.is_gated else 4 * self.d_model)
 
     @property
     def layout(self) -> PositionLayout:
@@ -316,10 +302,8 @@ class ModelSection(Section):
     @property
     def embedding_scale(self) -> float:
         """What embeddings are multiplied by."""
-        scaled = self.scale_embeddings
-        if scaled is None:
-            scaled = self.positions == "sinusoidal" or self.initialization == "copying"
-        return self.d_model**0.5 if scaled else 1.0
+        usual = self.positions == "sinusoidal" or self.initialization == "copying"
+        return self.d_model**0.5 if (usual if self.scale_embeddings is None else self.scale_embeddings) else 1.0
 
     @property
     def embedding_dropout_rate(self) -> float:
@@ -337,17 +321,11 @@ class ModelSection(Section):
         return {"decoder": "clm", "encoder": "mlm", "encoder-decoder": "seq2seq"}[self.architecture]  # type: ignore[return-value]
 
 
-Refusal = tuple[str, str]
-"""What is wrong, and the remedy."""
-
-
 def _heads(model: "ModelSection") -> Iterator[Refusal]:
     if model.head_dim is None and model.d_model % model.num_heads:
-        problem = f"model.d_model = {model.d_model} is not divisible by model.num_heads = {model.num_heads}"
-        yield problem, "choose a multiple, or set model.head_dim"
+        yield f"{model.d_model = } is not divisible by {model.num_heads = }", "choose a multiple, or set model.head_dim"
     if model.num_heads % model.kv_heads:
-        problem = f"model.num_heads = {model.num_heads} is not divisible by model.num_kv_heads = {model.kv_heads}"
-        yield problem, "let each key-value head serve equally many query heads"
+        yield f"{model.num_heads = } is not divisible by {model.num_kv_heads = }", "choose a divisor of the query heads"
 
 
 def _scores(model: "ModelSection") -> Iterator[Refusal]:
@@ -357,14 +335,11 @@ def _scores(model: "ModelSection") -> Iterator[Refusal]:
     if model.attention_score != "parameter_free":
         return
     if model.kv_heads != model.num_heads or model.size_per_head * model.num_heads != model.d_model:
-        problem = "Parameter-free attention has no projections that could change a size"
-        yield problem, "leave model.num_kv_heads and model.head_dim out"
+        yield "Parameter-free attention has no projections to resize", "leave model.num_kv_heads and model.head_dim out"
     if model.query_key_norm:
-        problem = "Parameter-free attention has no queries and keys of its own to normalise"
-        yield problem, "leave model.query_key_norm out"
+        yield "Parameter-free attention has no queries and keys to normalise", "leave model.query_key_norm out"
     if model.attention_bias or model.attention_output_bias:
-        problem = "Parameter-free attention has no projections, and so no biases"
-        yield problem, "leave model.attention_bias and model.attention_output_bias out"
+        yield "Parameter-free attention has no biases", "leave model.attention_bias and model.attention_output_bias out"
 
 
 def _positions(model: "ModelSection") -> Iterator[Refusal]:
@@ -379,16 +354,13 @@ def _positions(model: "ModelSection") -> Iterator[Refusal]:
         "buckets max_distance": {"t5"},
     }
     for names, who in takers.items():
-        for given in (_given(model, f"position_{name}") for name in names.split()):
-            if given and positions not in who:
-                problem = f"{given} says nothing about model.positions = {positions!r}"
-                yield problem, f"leave it out, or choose {' or '.join(sorted(who))} positions"
+        remedy = f"leave it out, or choose {' or '.join(sorted(who))} positions"
+        for given in _given(model, names) if positions not in who else ():
+            yield f"{given} says nothing about {model.positions = }", remedy
     if model.position_dim is not None and positions != "rotary" and model.position_merge != "concat":
-        problem = f"model.position_dim = {model.position_dim} is for concatenated positions"
-        yield problem, "leave it out, or set model.position_merge = 'concat'"
+        yield f"{model.position_dim = } is for concatenation", "leave it out, or set model.position_merge = 'concat'"
     if model.concatenated_size >= model.d_model:
-        problem = f"model.position_dim = {model.concatenated_size} leaves tokens nothing of model.d_model ="
-        yield f"{problem} {model.d_model}", "choose less"
+        yield f"model.position_dim = {model.concatenated_size} leaves tokens none of {model.d_model = }", "choose less"
     if positions == "sinusoidal" and model.layout == "halves" and model.position_size % 2:
         problem = f"Half sines and half cosines need an even size, and {model.position_size} is odd"
         yield problem, "choose an even one, or model.position_layout = 'interleaved'"
@@ -404,12 +376,10 @@ def _rotation(model: "ModelSection") -> Iterator[Refusal]:
         problem = f"model.position_dim = {model.turned_size} of a head of {model.size_per_head}"
         yield f"{problem} cannot be turned in pairs", "choose an even number of at most the head size"
     kind = model.position_scaling_kind
-    for name in ("position_trained_len", "position_low_turns", "position_high_turns"):
-        if kind not in ("llama3", "yarn") and (given := _given(model, name)):
-            problem = f"{given} says nothing about model.position_scaling_kind = {kind!r}"
-            yield problem, "leave it out, or choose 'llama3' or 'yarn'"
-    low, high = model.turns
-    if kind in ("llama3", "yarn") and low >= high:
+    by_turns, (low, high) = kind in ("llama3", "yarn"), model.turns
+    for given in _given(model, "trained_len low_turns high_turns") if not by_turns else ():
+        yield f"{given} says nothing about {model.position_scaling_kind = }", "leave it out, or choose llama3 or yarn"
+    if by_turns and low >= high:
         yield f"model.position_low_turns = {low:g} is not below {high:g} high ones", "choose fewer"
     if kind == "dynamic" and model.turned_size < 4:
         yield "A single pair of dimensions has no base that could grow", "choose another model.position_scaling_kind"
@@ -427,15 +397,12 @@ def _buckets(model: "ModelSection") -> Iterator[Refusal]:
 
 def _embeddings(model: "ModelSection") -> Iterator[Refusal]:
     if model.concatenated_size and model.tie_embeddings and model.head != "none":
-        own = f"a token's embedding has {model.d_model - model.concatenated_size} numbers"
-        problem = f"With concatenated positions {own} and the head reads {model.d_model}, so they cannot be one matrix"
-        yield problem, "set model.tie_embeddings = false"
+        own = f"embeddings have {model.d_model - model.concatenated_size} numbers"
+        yield f"Concatenated, {own} and the head reads {model.d_model}", "set model.tie_embeddings = false"
     if model.token_types and model.architecture != "encoder":
-        problem = f"model.token_types = {model.token_types} tells segments of an encoder's text apart"
-        yield problem, "leave it out, or choose model.architecture = 'encoder'"
+        yield f"{model.token_types = } is for an encoder", "leave it out, or choose model.architecture = 'encoder'"
     if model.head == "none" and model.architecture != "encoder":
-        problem = f"model.head = 'none' leaves a {model.architecture} without predictions to generate from"
-        yield problem, "choose 'linear' or 'transform'"
+        yield f"{model.head = } leaves a {model.architecture} without predictions", "choose 'linear' or 'transform'"
     if model.labels is not None:
         if len(set(model.labels)) != max(2, len(model.labels)):
             yield "model.labels must be two names or more, each once", "leave it out: the data has them"
@@ -451,26 +418,24 @@ def _norms(model: "ModelSection") -> Iterator[Refusal]:
         why = "rmsnorm subtracts no mean" if model.norm == "rmsnorm" else "model.norm_affine is off"
         yield f"model.norm_bias = true adds a bias, and {why}", "leave it out"
     if model.parallel_residual and model.norm_placement == "post":
-        problem = "With model.parallel_residual two sublayers share a sum, and model.norm_placement = 'post' norms each"
-        yield problem, "choose 'pre'"
+        yield f"Sublayers of model.parallel_residual share a sum: {model.norm_placement = } norms each", "choose 'pre'"
     if model.parallel_residual and not model.residuals:
         yield "model.parallel_residual shares a sum that model.residuals = false leaves out", "set one of the two"
     if model.parallel_residual and model.architecture == "encoder-decoder":
-        problem = "model.parallel_residual puts attention and feed-forward side by side, and a decoder's layer has"
-        yield f"{problem} cross-attention between them", "leave it out"
+        yield "model.parallel_residual leaves cross-attention no place between the two others", "leave it out"
 
 
 def _sides(model: "ModelSection") -> Iterator[Refusal]:
     if model.architecture == "encoder-decoder":
         return
     if model.num_decoder_layers is not None:
-        problem = f"model.num_decoder_layers = {model.num_decoder_layers} is for an encoder-decoder"
-        yield problem, "set model.num_layers instead"
+        yield f"{model.num_decoder_layers = } is for an encoder-decoder", "set model.num_layers instead"
     if not model.share_embeddings:
         yield f"A {model.architecture} has one side, so model.share_embeddings says nothing", "leave it out"
 
 
-def _given(model: "ModelSection", name: str) -> str:
-    """The setting as it is written; empty where it is left at its default."""
-    value = getattr(model, name)
-    return "" if value == getattr(ModelSection, name) else f"model.{name} = {value!r}"
+def _given(model: "ModelSection", names: str) -> Iterator[str]:
+    """Settings of positions, as they are written, that are not left at their default."""
+    for name in (f"position_{one}" for one in names.split()):
+        if (value := getattr(model, name)) != getattr(ModelSection, name):
+            yield f"model.{name} = {value!r}"

@@ -1,12 +1,12 @@
 """Recipes: one run as frozen dataclasses, with its text, its model, its training and its generation."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen, Unit
 
-from tfcli.errors import UsageError
-from tfcli.recipe import Section
+from tfcli.recipe import Refusal, Section
 from tfcli.recipe.data import DataSection, TokenizerSection
 from tfcli.recipe.model import ModelSection
 from tfcli.recipe.train import TrainSection
@@ -19,8 +19,7 @@ class GenerateSection(Section):
     """Sampling, beam search, and what `tfcli run` shows after training."""
 
     prompts: tuple[str, ...] = ()
-    """Prompts that `tfcli run` continues, fills or translates at the end. Without any, a decoder continues an empty
-    one."""
+    """Prompts that `tfcli run` continues, fills or translates at the end. Without any, a decoder has an empty one."""
 
     chat: bool = False
     """Put every prompt into the chat template of an imported model, as what a user says."""
@@ -38,8 +37,7 @@ class GenerateSection(Section):
     """Divides the logits; 0 is greedy. An encoder-decoder is greedy unless a temperature is given."""
 
     top_k: Annotated[int, Ge(0), Unit("tokens")] = 0
-    """Sample from the k most probable tokens only; 0: from all. For an encoder: how many tokens to show for each mask
-    (0: 5)."""
+    """Sample from the k most probable tokens only; 0: from all. For an encoder: tokens to show for each mask (0: 5)."""
 
     top_p: Annotated[float, Gt(0), Le(1), Unit("share")] = 1.0
     """Sample from the smallest set of tokens that holds this probability (Holtzman et al. 2020)."""
@@ -74,8 +72,7 @@ class GenerateSection(Section):
     """What a run of train.task = "span" is asked of every prompt."""
 
     joint: bool = False
-    """An encoder fills the mask first that it is surest of, and reads the result before it fills the next. Otherwise it
-    fills each mask on its own."""
+    """An encoder fills the mask first that it is surest of, and reads that before the next; else each on its own."""
 
     num_samples: Annotated[int, Ge(1), Le(10_000), Unit("texts")] = 1
     """Texts to generate for each prompt."""
@@ -84,8 +81,7 @@ class GenerateSection(Section):
     """Prompts that are computed together, where there are several."""
 
     seed: Annotated[int, Ge(0), Lt(2**63)] = 0
-    """Seed of the sampling. A text depends only on the seed, its prompt and its number among the samples, and not on
-    what else is in the batch."""
+    """Seed of the sampling. A text depends only on it, its prompt and its number among samples, not on the batch."""
 
 
 @dataclass(frozen=True)
@@ -99,15 +95,13 @@ class InspectSection(Section):
     """The target text of an encoder-decoder. None: its own greedy output."""
 
     layer: Annotated[int, Ge(0)] | None = None
-    """Layer of the table, from 0. None: that of the head that attends farthest, the first token and the neighbours
-    aside."""
+    """Layer of the table, from 0. None: that of the head that attends farthest, first token and neighbours aside."""
 
     head: Annotated[int, Ge(0)] | None = None
     """Head of the table, from 0. None: chosen as the layer is."""
 
     positions: Annotated[int, Ge(0), Unit("positions")] = 0
-    """How many positions of the positional encoding to show; 0: none. In a terminal, the command that shows them is
-    named."""
+    """How many positions of the positional encoding to show; 0: none. A terminal is told the command that does."""
 
 
 @dataclass(frozen=True)
@@ -186,75 +180,64 @@ class Recipe(Section):
     result: ResultSection = field(default_factory=ResultSection)
     origin: OriginSection = field(default_factory=OriginSection)
 
-    def __post_init__(self) -> None:
-        model, data, train = self.model, self.data, self.train
-        context = train.context
-        if context is not None and context > model.max_seq_len:
-            problem = f"train.context = {context} is longer than model.max_seq_len = {model.max_seq_len}"
-            raise UsageError(problem, "shorten train.context or raise model.max_seq_len")
-        tokens, needed = train.batch_tokens, self.context
+    def refusals(self) -> Iterator[Refusal]:
+        """What does not go together between sections, and in [train]."""
+        model, data, train, needed = self.model, self.data, self.train, self.context
+        if needed > model.max_seq_len:
+            yield f"{train.context = } is longer than {model.max_seq_len = }", "shorten the one or raise the other"
         cuts = model.architecture != "encoder-decoder" and not self.reads_pairs
-        if tokens is not None and tokens < needed and cuts:
-            problem = f"train.batch_tokens = {tokens} cannot hold one window of train.context = {needed} tokens"
-            raise UsageError(problem, f"raise train.batch_tokens to {needed} or more, or shorten train.context")
-        self._require_objective()
+        if train.batch_tokens is not None and train.batch_tokens < needed and cuts:
+            remedy = f"raise train.batch_tokens to {needed} or more, or shorten train.context"
+            yield f"{train.batch_tokens = } cannot hold one window of train.context = {needed} tokens", remedy
+        yield from self._of_objective()
         if train.windows is not None and self.reads_pairs:
             reader = "a decoder with train.completion_only" if train.completion_only else "an encoder-decoder"
-            reads = f"train.task = {train.task!r} reads one at a time" if train.task else f"{reader} reads pairs"
-            problem = f"train.windows = {train.windows!r} says how text is cut, and {reads}"
-            raise UsageError(problem, "leave train.windows out")
+            reads = f"{train.task = } reads one at a time" if train.task else f"{reader} reads pairs"
+            yield f"{train.windows = } says how text is cut, and {reads}", "leave train.windows out"
         if train.document_masking and self.objective not in ("clm", "mlm"):
-            problem = "train.document_masking = true is for windows that hold several documents"
-            pairs = "an encoder-decoder reads a pair at a time"
-            other = pairs if self.objective == "seq2seq" else f"not {self.objective}"
-            raise UsageError(f"{problem}, and {other}", "leave it out")
-        average, keep = train.average_checkpoints, train.keep_checkpoints
-        if average == 1:
-            raise UsageError("train.average_checkpoints = 1 averages nothing", "set 0, or 2 and more")
-        if average > keep:
-            problem = f"train.average_checkpoints = {average} is more than train.keep_checkpoints = {keep}"
-            raise UsageError(problem, f"keep {average} or more")
-        if average > 1 and not train.save_every:
-            problem = f"train.average_checkpoints = {average} needs several checkpoints"
-            raise UsageError(f"{problem}, and train.save_every = 0 makes one", "set train.save_every")
+            other = "an encoder-decoder reads pairs" if self.objective == "seq2seq" else f"not {self.objective}"
+            yield f"train.document_masking = true is for windows of several documents, and {other}", "leave it out"
+        if train.average_checkpoints == 1:
+            yield "train.average_checkpoints = 1 averages nothing", "set 0, or 2 and more"
+        if train.average_checkpoints > train.keep_checkpoints:
+            yield f"{train.average_checkpoints = } is more than {train.keep_checkpoints = }", "keep as many, or more"
+        if train.average_checkpoints > 1 and not train.save_every:
+            yield f"{train.average_checkpoints = } needs several, and {train.save_every = } makes one", "set the latter"
         if train.adapter and train.optimizer == "muon":
-            problem = "train.optimizer = 'muon' moves whole matrices, and train.adapter trains factors of them"
-            raise UsageError(problem, "set train.optimizer = 'adamw'")
+            yield f"{train.optimizer = } moves whole matrices, and train.adapter factors of them", "choose 'adamw'"
         if data.split == "file" and data.validation is None:
-            raise UsageError("data.split = 'file' needs data.validation", "name the file of the validation part")
+            yield "data.split = 'file' needs data.validation", "name the file of the validation part"
         if data.validation is not None and data.split in ("hash", "tail"):
-            problem = f"data.validation names a file, but data.split = {data.split!r}"
-            raise UsageError(problem, "leave one of the two out")
+            yield f"data.validation names a file, but {data.split = }", "leave one of the two out"
 
-    def _require_objective(self) -> None:
-        """Refuse an objective of another architecture."""
+    def _of_objective(self) -> Iterator[Refusal]:
+        """An objective of another architecture."""
         architecture, train = self.model.architecture, self.train
         readers = {"span-corruption": "encoder-decoder", "infilling": "encoder-decoder", "prefix": "decoder"}
         asked = {
-            f"train.objective = {train.objective!r}": train.objective and readers[train.objective],
+            f"{train.objective = }": train.objective and readers[train.objective],
             "train.whole_words = true": train.whole_words and "encoder",
             "train.completion_only = true": train.completion_only and "decoder",
         }
         for key, reader in asked.items():
             if reader and reader != architecture:
-                problem = f"{key} is for the architecture {reader!r}, and this one is {architecture!r}"
-                raise UsageError(problem, f"set model.architecture = {reader!r}, or leave it out")
+                remedy = f"set model.architecture = {reader!r}, or leave it out"
+                yield f"{key} is for the architecture {reader!r}, and this one is {architecture!r}", remedy
         if train.task is not None:
-            self._require_task()
+            yield from self._of_task()
         elif train.class_weights:
-            raise UsageError("train.class_weights is for a task head, and there is none", "set train.task, too")
+            yield "train.class_weights is for a task head, and there is none", "set train.task, too"
         if train.completion_only and train.objective is not None:
-            problem = f"train.objective = {train.objective!r} reads text, and train.completion_only pairs"
-            raise UsageError(problem, "leave one of the two out")
+            yield f"{train.objective = } reads text, and train.completion_only pairs", "leave one of the two out"
 
-    def _require_task(self) -> None:
-        """Refuse what does not go with a task head."""
+    def _of_task(self) -> Iterator[Refusal]:
+        """What does not go with a task head."""
         train, task = self.train, self.train.task
         if self.model.architecture == "encoder-decoder":
-            problem = f"train.task = {task!r} is for an encoder or a decoder, and this is an encoder-decoder"
-            raise UsageError(problem, "set model.architecture = 'encoder', or begin with an encoder: --init RUN")
+            remedy = "set model.architecture = 'encoder', or begin with an encoder: --init RUN"
+            yield f"{train.task = } is for an encoder or a decoder, and this is an encoder-decoder", remedy
         asked = {
-            f"train.objective = {train.objective!r}": train.objective,
+            f"{train.objective = }": train.objective,
             "train.whole_words = true": train.whole_words,
             "train.completion_only = true": train.completion_only,
             "data.sources": self.data.sources,
@@ -264,12 +247,11 @@ class Recipe(Section):
         }
         for key, given in asked.items():
             if given:
-                raise UsageError(f"{key} has no meaning with train.task = {task!r}", "leave one of the two out")
+                yield f"{key} has no meaning with {train.task = }", "leave one of the two out"
 
     @property
     def objective(self) -> str:
-        """What is minimised: clm, mlm or seq2seq, as the architecture has it; "completion", or what `train.objective`
-        or `train.task` names."""
+        """What is minimised: what `train.task` or `train.objective` names, "completion", or the architecture's own."""
         train = self.train
         return train.task or train.objective or ("completion" if train.completion_only else self.model.objective)
 
@@ -289,8 +271,7 @@ class Recipe(Section):
         return self.origin != OriginSection()
 
     def resolved(self) -> "Recipe":
-        """The recipe with every setting that follows from another one written out. What depends on the machine or on
-        the trained tokenizer is filled in by the training stage."""
+        """With all settings written out that follow from others; training fills in those of machine and tokenizer."""
         usual = 0.1 if self.objective == "seq2seq" else 0.0
         smoothing = usual if self.train.label_smoothing is None else self.train.label_smoothing
         own = None if self.data.sources else _OWN.get(self.objective, "builtin:stories")
@@ -302,8 +283,7 @@ class Recipe(Section):
         return replace(self, name=self.name or self.model.architecture, data=data, model=model, train=train)
 
 
-SPAN_LABELS = ("first", "last")
-"""What the head for spans tells apart."""
+SPAN_LABELS = ("first", "last")  # what the head for spans tells apart
 
 _OWN = {"classify": "builtin:bank", "tag": "builtin:word-classes", "span": None}
 _OWN |= {"seq2seq": "builtin:pt-en", "completion": "builtin:pt-en"}
@@ -317,14 +297,8 @@ def known_keys() -> list[str]:
     return top + [f"{section}.{f.name}" for section, kind in SECTIONS.items() for f in fields(kind)]
 
 
-_OF_TRAINING = "windows batch_size batch_tokens evaluate_tokens device precision attention compile threads"
-DECIDED_BY_THE_RUN = (
-    "tokenizer.path",
-    "model.vocab_size",
-    "model.labels",
-    *(f"train.{name}" for name in _OF_TRAINING.split()),
-)
+_TRAIN = "windows batch_size batch_tokens evaluate_tokens device precision attention compile threads"
+DECIDED_BY_THE_RUN = ("tokenizer.path", "model.vocab_size", "model.labels", *map("train.{}".format, _TRAIN.split()))
 """Settings that a recipe may leave open, and a run decides once and records."""
 
-DECISIVE = ("tokenizer", "data", "model", "train")
-"""Sections that say what is computed. The others shape only what is shown."""
+DECISIVE = ("tokenizer", "data", "model", "train")  # what is computed; other sections shape what is shown

@@ -19,8 +19,7 @@ def shipped_recipes() -> dict[str, Path]:
 
 
 def find_recipe(name_or_path: str) -> Path:
-    """A TOML file by its path, or a shipped recipe by its name; a UsageError where neither is there, which is Misnamed
-    for a run, whose recipe is meant, and for a file without its ending."""
+    """A TOML file by its path, or a shipped recipe by its name; else a UsageError, Misnamed where one was meant."""
     shipped = shipped_recipes()
     if name_or_path in shipped:
         return shipped[name_or_path]

@@ -14,12 +14,10 @@ AttentionPath = Literal["auto", "fused", "rows"]
 Compile = Literal["auto", "on", "off"]
 
 BATCH_SIZE = 32
-"""Sequences in a micro-batch where a recipe names no number. Of documents and pairs, a micro-batch then has as many
-tokens as this number of them, at their mean length."""
+"""Sequences in a micro-batch where none are named; of documents and pairs, the tokens of so many of mean length."""
 
 EVALUATE_TOKENS = 1 << 14
-"""Tokens of the sample that is scored during training. With the other defaults this adds 1 to 4 % to what training
-computes."""
+"""Tokens of the sample that is scored during training: with other defaults, 1 to 4 % of what training computes."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +36,7 @@ class TrainSection(Section):
     as many tokens as 32 of mean length have, which is decided when the run begins."""
 
     batch_tokens: Annotated[int, Ge(1), Unit("tokens")] | None = None
-    """Tokens of a micro-batch, padding included, instead of batch_size sequences: many short sequences or few long
-    ones, so that a token weighs the same in every step."""
+    """Tokens of a micro-batch, padding included, instead of batch_size: so a token weighs the same in every step."""
 
     grad_accumulation: Annotated[int, Ge(1), Unit("micro-batches")] = 1
     """Gradient accumulation: micro-batches whose gradients are summed into one step."""
@@ -59,9 +56,8 @@ class TrainSection(Section):
     """Peak of the learning-rate schedule."""
 
     schedule: Literal["cosine", "linear", "inverse_sqrt", "constant", "wsd"] = "cosine"
-    """Learning-rate schedule after the warm-up. cosine and linear fall to final_learning_rate, inverse_sqrt falls as
-    1/√step, constant stays. wsd (warm-up, stable, decay) stays, then falls linearly to final_learning_rate over the
-    last decay_share of the steps."""
+    """Learning-rate schedule after the warm-up. cosine and linear fall to final_learning_rate, inverse_sqrt as 1/√step,
+    constant stays. wsd (warm-up, stable, decay) stays, then falls linearly over the last decay_share of the steps."""
 
     warmup_steps: Annotated[int, Ge(0), Unit("steps")] = 100
     """Steps of linear rise from 0 to learning_rate."""
@@ -89,8 +85,7 @@ class TrainSection(Section):
     """Decoupled weight decay (Loshchilov and Hutter 2019) of the weights that `decayed` names."""
 
     decayed: Literal["matrices", "linear", "all"] = "matrices"
-    """Which weights decay. matrices: all matrices with the embeddings; linear: only the matrices of linear layers; all:
-    also gains and biases."""
+    """What decays. matrices: all, with embeddings; linear: those of linear layers; all: also gains and biases."""
 
     beta1: Annotated[float, Ge(0), Lt(1)] = 0.9
     """Decay of Adam's first moment."""
@@ -105,15 +100,13 @@ class TrainSection(Section):
     """Gradient clipping: the largest norm that a step's gradient may have; 0 leaves gradients alone."""
 
     skip_nonfinite: Annotated[int, Ge(0), Unit("steps")] = 0
-    """How many steps may be skipped because their loss or gradient is not finite; the next one ends the training. 0:
-    the first one does."""
+    """How many steps may be skipped because loss or gradient is not finite; the next one ends the training."""
 
     ema_decay: Annotated[float, Ge(0), Lt(1)] = 0.0
     """Decay of an exponential moving average of the weights, which is then evaluated and kept as the best; 0: none."""
 
     label_smoothing: Annotated[float, Ge(0), Lt(1), Unit("share")] | None = None
-    """Label smoothing: share of the target that is spread over the vocabulary. None: 0.1 for an encoder-decoder of
-    pairs, else 0."""
+    """Label smoothing: share of the target spread over the vocabulary. None: 0; of an encoder-decoder of pairs, 0.1."""
 
     mask_probability: Annotated[float, Gt(0), Lt(1), Unit("share")] = 0.15
     """Share of the tokens that an encoder must predict; of these 80 % are masked, 10 % replaced, 10 % kept."""
@@ -195,12 +188,10 @@ class TrainSection(Section):
     """Whether torch.compile compiles the model before the training. auto: on a CUDA GPU."""
 
     activation_checkpointing: bool = False
-    """Gradient checkpointing: the activations inside a layer are computed again for the backward pass, not kept. A
-    third more work, far less memory."""
+    """Gradient checkpointing: a layer's activations are computed again, not kept. A third more work, less memory."""
 
     parallel: Literal["ddp", "fsdp"] = "ddp"
-    """With several processes. ddp (distributed data parallel): each holds all weights. fsdp (fully sharded): each holds
-    a part of every matrix."""
+    """Of several processes, ddp (distributed data parallel): each holds all weights; fsdp (fully sharded): a part."""
 
     @property
     def rows(self) -> int:

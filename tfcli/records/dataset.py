@@ -25,17 +25,15 @@ class CacheEntry:
 
 @dataclass(frozen=True)
 class PartCounts:
-    """Counts of the training or the validation part. For pairs: `tokens` and `words` of both sides, `bytes` of the
-    target. `words` stand between white space, and `spread` is the standard deviation of the pieces of one, from
-    document to document; both are 0 where an older dataset has not counted them."""
+    """Counts of the training or the validation part; 0 where an older dataset has not counted."""
 
     documents: int
-    tokens: int
-    bytes: int
+    tokens: int  # of pairs, of both sides
+    bytes: int  # of pairs, of the target
     characters: int
     unknown: int
-    words: int = 0
-    spread: float = 0.0
+    words: int = 0  # between white space; of pairs, of both sides
+    spread: float = 0.0  # the standard deviation of the pieces of a word, from document to document
 
     def joined(self, more: "PartCounts") -> "PartCounts":
         """The counts of both texts together; the spread is that of both about their own means."""
@@ -57,8 +55,7 @@ class SkippedRecords:
     count: int = 0
     first: tuple[str, ...] = ()
 
-    MOST: ClassVar[int] = 5
-    """How many are listed."""
+    MOST: ClassVar[int] = 5  # how many are listed
 
     def __bool__(self) -> bool:
         return self.count > 0
@@ -81,8 +78,7 @@ NONE_SKIPPED = SkippedRecords()
 
 @dataclass(frozen=True)
 class MixedSource:
-    """What a source has of a mixture; it may be read `max_epochs` times at most, which it was at token `retired_at` of
-    the stream, from where on the others take over its share."""
+    """What a source has of a mixture, `max_epochs` times at most; others take its share from token `retired_at` on."""
 
     source: str
     weight: float
@@ -118,8 +114,7 @@ class DatasetRecord:
 
 @dataclass(frozen=True)
 class TokenizerReport:
-    """A tokenizer and its text in numbers. `stretches_learned`: of long stretches without white space, the share that
-    memory let it learn from. `learned_bytes`: of the text, what it was learned from."""
+    """A tokenizer and its text in numbers."""
 
     json_keys: ClassVar[tuple[Any, ...]] = (..., "bytes_per_token")
     algorithm: str
@@ -130,9 +125,9 @@ class TokenizerReport:
     bytes: int
     tokens: int
     unknown: int
-    stretches_learned: float = 1.0
+    stretches_learned: float = 1.0  # of long ones without white space, the share that memory let it learn from
     skipped: SkippedRecords = NONE_SKIPPED
-    learned_bytes: int | None = None
+    learned_bytes: int | None = None  # of the text, what it was learned from
 
     @property
     def bytes_per_token(self) -> float:
@@ -142,14 +137,13 @@ class TokenizerReport:
 
 @dataclass(frozen=True)
 class VocabularyExtension:
-    """A run begun with more rows than the run has whose weights it takes. `loss_before` and `loss_after`: nats a target
-    token of the first batch, with the new rows as they were drawn and as the means of what their tokens replace."""
+    """A run begun with more rows than the run has whose weights it takes."""
 
     rows_before: int
     rows: int
     tokens: int
-    loss_before: float
-    loss_after: float
+    loss_before: float  # nats a target token of the first batch, with the new rows as they were drawn
+    loss_after: float  # the same, with the means of what their tokens replace
 
 
 @dataclass(frozen=True)
@@ -164,19 +158,7 @@ class Encoding:
 
 @dataclass(frozen=True)
 class TokenizerQuality:
-    """What one tokenizer makes of a text. Shares and rates are 0 to 1.
-
-    Attributes:
-        fertility: tokens a word, words being what stands between white space (Rust et al. 2021, section 3.3, whose
-            words are cut at punctuation as well).
-        whole_words: share of the runs of letters and digits that lie in one known token.
-        single_characters: share of the tokens that stand for one character, or for a part of one.
-        vocabulary_use: share of the vocabulary, special tokens left out, that occurs in the text.
-        renyi_efficiency: Rényi entropy of the tokens with α = 2.5, over ln of the vocabulary's size (Zouhar et al.
-            2023, equation 9): 1 where all tokens are equally frequent.
-        round_trip: share of the documents that come back exactly from their ids.
-        megabytes_per_second: 10⁶ bytes of UTF-8, over the timed rounds.
-    """
+    """What one tokenizer makes of a text. Shares and rates are 0 to 1."""
 
     name: str
     algorithm: str
@@ -186,14 +168,14 @@ class TokenizerQuality:
     unknown: int
     bytes_per_token: float
     characters_per_token: float
-    fertility: float
-    whole_words: float
-    single_characters: float
+    fertility: float  # tokens a word between white space (Rust et al. 2021, section 3.3, who cut at punctuation, too)
+    whole_words: float  # share of the runs of letters and digits that lie in one known token
+    single_characters: float  # share of the tokens that stand for one character, or for a part of one
     unknown_rate: float
-    vocabulary_use: float
-    renyi_efficiency: float
-    round_trip: float
-    megabytes_per_second: Spread
+    vocabulary_use: float  # share of the vocabulary, special tokens left out, that occurs in the text
+    renyi_efficiency: float  # entropy, α = 2.5, over ln of the vocabulary's size (Zouhar et al. 2023, equation 9)
+    round_trip: float  # share of the documents that come back exactly from their ids
+    megabytes_per_second: Spread  # 10⁶ bytes of UTF-8, over the timed rounds
 
 
 @dataclass(frozen=True)

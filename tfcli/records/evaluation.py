@@ -7,8 +7,7 @@ from typing import Literal
 
 Interval = tuple[float, float]  # from, to: where 95 % of the resamples lie
 
-Unit = Literal["documents", "pairs", "stretches"]
-"""What resamples are made of; stretches of the text where there are few documents."""
+Unit = Literal["documents", "pairs", "stretches"]  # what resamples are made of; stretches where documents are few
 
 
 @dataclass(frozen=True)
@@ -31,8 +30,7 @@ class Intervals:
 
 @dataclass(frozen=True)
 class Bucket:
-    """The documents, or pairs, of `shortest` to `longest` tokens (of a pair, its source), and their scores; None where
-    none of them has a part in that score."""
+    """The documents, or pairs, of `shortest` to `longest` tokens (of a pair, its source), and their scores, if any."""
 
     shortest: int
     longest: int
@@ -46,8 +44,7 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Difference:
-    """One score of two models on the same text: the second's less the first's, its 95 % interval, and the p-value of
-    a paired bootstrap; None where there is too little to resample."""
+    """A score of two models on one text, its 95 % interval and p-value of a paired bootstrap; None: too little text."""
 
     score: str
     first: float
@@ -68,56 +65,44 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Scores:
-    """`loss` in nats a token, `perplexity` = exp(loss), `bits_per_byte` = total nats / (bytes · ln 2). `accuracy` is
-    the share of predicted tokens that were right (for an encoder: of masked tokens). BLEU and chrF are sacrebleu's, 0
-    to 100, with its signature; `exact_match` is a share of pairs, 0 to 1. `left_out` counts pairs that are too long for
-    the context and have no part in the loss; they are translated all the same. `bytes` (UTF-8) and `characters` are
-    those of the text that was scored; `unknown` counts the scored tokens that are the unknown one. Windows have
-    `context` tokens, each `stride` behind the last (None: none overlap as there are no windows, or they must not).
-    `precision` is that of the weights. `text_start` are the tokens that stood before each text, and `unscored` counts
-    first tokens that nothing stood before: they are in no score. `pseudo_perplexity` is that of `pseudo_tokens` tokens,
-    each masked alone. Of a task head, `tokens` are labels, and accuracy is beside `chance`, that of whoever always says
-    the most frequent one. `confusion` counts how often each of the `labels`, by row, was taken for each, by column."""
+    """The scores of a run on a whole set; None where there is no such score."""
 
     run: str
     objective: str
     sources: tuple[str, ...]
-    loss: float
-    perplexity: float
-    bits_per_byte: float | None
-    tokens: int
+    loss: float  # nats a token; of a task head, a label
+    perplexity: float  # exp(loss)
+    bits_per_byte: float | None  # total nats / (bytes · ln 2)
+    tokens: int  # of a task head: labels
     documents: int
-    accuracy: float
-    left_out: int = 0
-    bleu: float | None = None
+    accuracy: float  # share of predicted tokens that were right (for an encoder: of masked tokens)
+    left_out: int = 0  # pairs too long for the context: they have no part in the loss, and are translated all the same
+    bleu: float | None = None  # as chrF sacrebleu's, 0 to 100, with its signature
     chrf: float | None = None
-    exact_match: float | None = None
+    exact_match: float | None = None  # share of pairs, 0 to 1
     signature: str | None = None
     bits_per_character: float | None = None
-    bytes: int | None = None
+    bytes: int | None = None  # in UTF-8, of the text that was scored, as are its characters
     characters: int | None = None
-    unknown: int = 0
+    unknown: int = 0  # scored tokens that are the unknown one
     ids_without_token: int = 0  # of the model's vocabulary, which may be larger than the tokenizer's
     share_without_token: float | None = None
-    """The probability that the model gives to them, on average over the scored tokens; the loss counts it as the
-    model does. None: there are none."""
-    context: int | None = None
-    precision: str = "float32"
-    stride: int | None = None
+    """The probability that the model gives to them, on average over the scored tokens. None: there are none."""
+    context: int | None = None  # tokens of a window
+    precision: str = "float32"  # of the weights
+    stride: int | None = None  # how far a window stands behind the last; None: none overlap
     windows: Literal["documents", "stream"] | None = None  # what was read at a time (not of pairs)
-    text_start: tuple[str, ...] | None = None
-    unscored: int = 0
+    text_start: tuple[str, ...] | None = None  # the tokens that stood before each text
+    unscored: int = 0  # first tokens that nothing stood before: in no score
     beam: int | None = None
     references_exact: bool | None = None
     """Whether the references are the text itself; else they are as the tokenizer writes it (of pairs alone)."""
-    pseudo_perplexity: float | None = None
+    pseudo_perplexity: float | None = None  # of `pseudo_tokens` tokens, each masked alone
     pseudo_tokens: int | None = None
     resampled: Unit | None = None
-    pieces_per_word: float | None = None
-    """Tokens that a word of the text is cut into; None where nobody has counted the words."""
+    pieces_per_word: float | None = None  # tokens that a word of the text is cut into; None: not counted
     usual_pieces_per_word: float | None = None
-    """In the validation part of the run's own text, and so are `usual_bits_per_byte`; None where that is not recorded,
-    or is what was scored."""
+    """As `usual_bits_per_byte`: of the run's own validation part; None: not recorded, or that is what was scored."""
     usual_bits_per_byte: float | None = None
     units: int = 0  # documents, pairs or stretches that the resamples are made of
     intervals: Intervals = Intervals()
@@ -127,6 +112,6 @@ class Scores:
     macro_f1: float | None = None
     entity_f1: float | None = None
     span_f1: float | None = None
-    chance: float | None = None
+    chance: float | None = None  # accuracy of whoever always says the most frequent label
     labels: tuple[str, ...] = ()
-    confusion: tuple[tuple[int, ...], ...] = ()
+    confusion: tuple[tuple[int, ...], ...] = ()  # how often each label, by row, was taken for each, by column

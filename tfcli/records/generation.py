@@ -11,15 +11,13 @@ Fate = Literal["kept", "ended", "pruned"]
 
 @dataclass(frozen=True)
 class Generated:
-    """A continuation (decoder) or a translation (encoder-decoder). `text` and `token_ids` are it alone, a `stop` text
-    left out of `text` and not of `token_ids`; `log_probabilities` are the tokens' own (nats) under the model itself,
-    before temperature and filters, and `score` is their sum."""
+    """A continuation (decoder) or a translation (encoder-decoder)."""
 
     prompt: str
-    text: str
-    token_ids: tuple[int, ...]
-    score: float
-    log_probabilities: tuple[float, ...]
+    text: str  # without the prompt, and without a `stop` text
+    token_ids: tuple[int, ...]  # of the same, with a `stop` text
+    score: float  # the sum of the log-probabilities
+    log_probabilities: tuple[float, ...]  # the tokens' (nats), under the model itself, before temperature and filters
     finish: Finish
 
 
@@ -33,13 +31,12 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Filled:
-    """Every mask of a prompt with its candidates, best first, and the prompt with the best of each put in. `order`
-    holds every mask's turn, from 0; None: each was judged with all the others still masked."""
+    """Every mask of a prompt with its candidates, best first."""
 
     prompt: str
     predictions: tuple[tuple[Candidate, ...], ...]
-    text: str
-    order: tuple[int, ...] | None = None
+    text: str  # the prompt with the best of each put in
+    order: tuple[int, ...] | None = None  # every mask's turn, from 0; None: each with all the others still masked
 
 
 @dataclass(frozen=True)
@@ -79,8 +76,7 @@ class Tagged:
 
 @dataclass(frozen=True)
 class Answered:
-    """The answer to a question, which stands in the text from character `start` on, and its probability among all
-    spans, 0 to 1."""
+    """An answer, from character `start` of the text on, and its probability among all spans, 0 to 1."""
 
     prompt: str
     question: str
@@ -94,8 +90,7 @@ Told = Classified | Tagged | Answered
 
 @dataclass(frozen=True)
 class Option:
-    """A token that could come next: `probability` under the model itself, and `chance` in the draw, after temperature,
-    penalties and filters (0: ruled out; greedy: 1 for the best)."""
+    """A token that could come next: `probability` under the model itself, `chance` in the draw (0: ruled out)."""
 
     token_id: int
     token: str
@@ -124,20 +119,17 @@ class Trace:
 
 @dataclass(frozen=True)
 class BeamNode:
-    """A beginning that the search looked at. `score` is the log-probability (nats) of the tokens up to here; `ranking`
-    is that, less what penalties on what is repeated took, over the length penalty. `fate`: kept for the next step,
-    ended (with the end token, a stop text or the last allowed token), or pruned. `chosen`: on the way to the best text.
-    """
+    """A beginning that the search looked at."""
 
     step: int
     parent: int | None
     token_id: int
     token: str
-    log_probability: float
-    score: float
-    ranking: float
-    fate: Fate
-    chosen: bool
+    log_probability: float  # of the token, in nats
+    score: float  # that of the tokens up to here
+    ranking: float  # that, less what penalties on what is repeated took, over the length penalty
+    fate: Fate  # ended: with the end token, a stop text or the last allowed token
+    chosen: bool  # on the way to the best text
 
 
 @dataclass(frozen=True)

@@ -17,15 +17,11 @@ class TokenRoles:
     eos: int
     mask: int | None = None
     unk: int | None = None
-    known: int | None = None
-    """Ids that the tokenizer knows, where the model has more rows than that (published ones are padded to a round
-    number). None: as many as there are rows. A loaded run has it from its tokenizer, whatever its config.json says."""
+    known: int | None = None  # ids of the tokenizer, which a loaded run has it from, where the model has more rows
     missing: tuple[int, ...] = ()  # ids below that have no token either
     suppressed: tuple[int, ...] = ()  # ids that an imported checkpoint itself rules out in generation
-    source_start: tuple[int, ...] = ()
-    """What a source begins with, in an encoder-decoder: nothing here, ``<s>`` in BART. It always ends with eos."""
-    target_start: tuple[int, ...] | None = None
-    """What a target begins with: BART has ``</s> <s>``, T5 and Marian the pad token. None: bos."""
+    source_start: tuple[int, ...] = ()  # of a pair: nothing here, ``<s>`` in BART; it always ends with eos
+    target_start: tuple[int, ...] | None = None  # ``</s> <s>`` in BART, the pad token in T5 and Marian; None: bos
     text_start: tuple[int, ...] | None = None
     """What a decoder's or an encoder's text begins with: nothing in GPT-2, ``<s>`` in Llama. Where that is eos itself,
     the end of a document begins the next one. None: bos, each document with its own."""

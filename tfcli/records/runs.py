@@ -11,8 +11,7 @@ Reason = Literal["done", "early", "interrupted"]
 """Why a training ended: at its last step; because no evaluation was better for long; because it was asked to."""
 
 Scored = Literal["weights", "moving_average", "checkpoints", "best"]
-"""Whose loss an evaluation measured: the weights'; their moving average's; the mean's of the last checkpoints; at the
-end, that of the weights that were the best so far."""
+"""Whose loss was measured: the weights', their moving average's, the last checkpoints' mean's, or the best weights'."""
 
 Scope = Literal["whole", "sample"]
 """What an evaluation scored: the whole validation part, or train.evaluate_tokens of it, evenly spread."""
@@ -46,15 +45,13 @@ class TrainingStarted(_Event):
     lost_lines: int = 0  # lines of metrics.jsonl that were there when the run was saved, and are there no more
     batch_tokens: int | None = None  # most tokens of a micro-batch, where they are counted
     evaluate_tokens: int | None = None  # tokens of the validation part that are scored in between; None: all
-    without_digest: bool = False
-    """Whether the checkpoint is of before they told what they belong to: some edits of its run cannot be seen."""
+    without_digest: bool = False  # of a checkpoint of before they told what they belong to: some edits are not seen
     adapter_parameters: int = 0  # where only these are trained, and the `parameters` are frozen
 
 
 @dataclass(frozen=True)
 class SettingChanged(_Event):
-    """A setting, as ``section.field``, that a resume has changed before step `step` + 1; `rate_before` and `rate_after`
-    are the learning rates of that step and the next, where it bears on them."""
+    """A setting, as ``section.field``, that a resume changed behind `step`, with learning rates of it and the next."""
 
     event = "changed"
     step: int
@@ -79,22 +76,19 @@ class StepsDone(_Event):
     tokens_per_second: float
     seconds: float
     seconds_left: float
-    objective: float | None = None
-    """With label smoothing, the mean of what is minimised; in metrics of before there was this, `loss` was that."""
+    objective: float | None = None  # with label smoothing, the mean of what is minimised: in old metrics, the `loss`
     padding: float = 0.0  # share of places without a token among all places read since the last report
     skipped: int = 0  # steps left out since the run began, because their loss or gradient was not finite
     spike: bool = False  # whether the loss stands out far above the recent ones
     weight_norms: Mapping[str, float | None] = field(default_factory=dict)
-    """‖w‖ behind the last step, of "all" parameters and by what they are part of: embeddings, attention, feed_forward,
-    norms, head. None: not finite."""
+    """‖w‖ behind the last step, of "all" parameters and by part, as `weight_groups` has it. None: not finite."""
     update_ratios: Mapping[str, float | None] = field(default_factory=dict)
     """‖Δw‖ / ‖w‖ of the last step, by the same names; 0 where the step was left out."""
 
 
 @dataclass(frozen=True)
 class Evaluated(_Event):
-    """The validation part was scored. `of_step`: the step that the weights are of, where it is not `step`. `f1` is that
-    of a task head: of entities or spans, else macro-F1."""
+    """The validation part was scored, with weights of `of_step` if not `step`; `f1`: of entities or spans, or macro."""
 
     event = "evaluated"
     step: int
@@ -171,8 +165,7 @@ RunState = Literal["finished", "interrupted", "running", "imported", "damaged"]
 
 @dataclass(frozen=True)
 class RunSummary:
-    """A run in a line. `seconds` is its training time, `age_seconds` the time since it was last written to. What a
-    damaged run does not tell is None, and `problem` says what is wrong."""
+    """A run in a line. `seconds`: of training; `age_seconds`: since it was written to; `problem`: why it is damaged."""
 
     path: str
     name: str
@@ -221,8 +214,7 @@ class EvaluationPoint:
 
 @dataclass(frozen=True)
 class History:
-    """A run's metrics, oldest first. `whole`: of a run that scores a sample in between, what it scored on the whole
-    part at its end. `padding` is the mean share of places without a token."""
+    """A run's metrics, oldest first; `whole`: beside samples, scored on all at the end; `padding`: its mean share."""
 
     training: tuple[StepPoint, ...] = ()
     validation: tuple[EvaluationPoint, ...] = ()
@@ -256,19 +248,18 @@ class KeptFile:
 
 @dataclass(frozen=True)
 class RunDetail:
-    """All of one run. `text` is what it was trained on, as data.json has it, or `origin` where it was imported from.
-    `bits_per_byte` is that of the best evaluation, where the size of the validation text is known."""
+    """All of one run."""
 
     summary: RunSummary
     objective: str
     model: dict[str, Any]
     tokenizer: dict[str, Any]  # its algorithm (None where the run did not train it), vocab_size and fingerprint
-    text: dict[str, Any] | None
-    origin: str | None
+    text: dict[str, Any] | None  # that it was trained on, as data.json has it
+    origin: str | None  # from where it was imported
     settings: tuple[Setting, ...]
     history: History
     kept: tuple[KeptFile, ...]
-    bits_per_byte: float | None = None
+    bits_per_byte: float | None = None  # of the best evaluation, where the size of the validation text is known
 
 
 @dataclass(frozen=True)
@@ -281,8 +272,7 @@ class SettingRow:
 
 @dataclass(frozen=True)
 class SeedSpread:
-    """The best losses of compared runs (by their places) that differ in their seed alone. `settings` set them apart
-    from the other runs; `deviation` is the standard deviation (n − 1)."""
+    """Best losses of compared runs (places) that differ by seed alone, set apart by `settings`; deviation by n − 1."""
 
     settings: dict[str, Any]
     runs: tuple[int, ...]
@@ -305,25 +295,17 @@ class RunComparison:
 
 @dataclass(frozen=True)
 class TrainingCurves:
-    """A run's reports, oldest first. NaN: not recorded, or not finite. Losses are in nats a token, `objectives` are
-    there where labels are smoothed.
-
-    `groups` are "all" parameters, then what they are part of; () where the run was trained before these figures were
-    recorded. `weight_norms` and `update_ratios` are ‖w‖ and ‖Δw‖ / ‖w‖ of the last step before each report;
-    `typical_ratios` are the medians of the latter over the reports at which anything moved.
-
-    Shape: steps, losses, objectives, learning_rates, grad_norms (N,); weight_norms, update_ratios (G, N);
-    typical_ratios (G,); evaluated_steps, evaluated_losses (E,)."""
+    """A run's N reports of G groups, and E evaluations, oldest first. NaN: not recorded, or not finite."""
 
     run: str
-    groups: tuple[str, ...]
-    steps: NDArray[np.int64]
-    losses: NDArray[np.float64]
-    objectives: NDArray[np.float64]
-    learning_rates: NDArray[np.float64]
-    grad_norms: NDArray[np.float64]
-    weight_norms: NDArray[np.float64]
-    update_ratios: NDArray[np.float64]
-    typical_ratios: NDArray[np.float64]
-    evaluated_steps: NDArray[np.int64]
-    evaluated_losses: NDArray[np.float64]
+    groups: tuple[str, ...]  # "all" parameters, then what they are part of; () where that was not recorded yet
+    steps: NDArray[np.int64]  # (N,)
+    losses: NDArray[np.float64]  # (N,), nats a token, as all losses
+    objectives: NDArray[np.float64]  # (N,), of smoothed labels
+    learning_rates: NDArray[np.float64]  # (N,)
+    grad_norms: NDArray[np.float64]  # (N,)
+    weight_norms: NDArray[np.float64]  # (G, N): ‖w‖ of the last step before each report
+    update_ratios: NDArray[np.float64]  # (G, N): ‖Δw‖ / ‖w‖ of that step
+    typical_ratios: NDArray[np.float64]  # (G,): their medians over the reports at which anything moved
+    evaluated_steps: NDArray[np.int64]  # (E,)
+    evaluated_losses: NDArray[np.float64]  # (E,)

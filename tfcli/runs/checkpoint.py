@@ -29,30 +29,26 @@ Count = Annotated[int, Ge(0), Le(1 << 53)]
 
 @dataclass
 class Progress:
-    """Counters of a training. `stale`: evaluations since the best one. `seconds`: of training and evaluation.
-    `best_loss`: on the part that is scored in between. `whole_loss`: that of the kept weights on the whole part, scored
-    at the end where another was in between. `skipped`: steps left out, whose numbers were not finite. `lines`: those of
-    metrics.jsonl so far. `pending_*`: what is summed up for the next report, so that a resumed run reports what the
-    unbroken one does. `unevaluated`: the evaluation that was due at this step was still to come."""
+    """Counters of a training."""
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (read by pydantic, never changed)
 
     step: Count = 0
     tokens: Count = 0
-    seconds: Annotated[float, Ge(0)] = 0.0
-    best_loss: float | None = None
+    seconds: Annotated[float, Ge(0)] = 0.0  # of training and evaluation
+    best_loss: float | None = None  # on the part that is scored in between
     best_step: Count | None = None
-    stale: Count = 0
-    skipped: Count = 0
-    lines: Count = 0
-    pending_loss: float = 0.0
+    stale: Count = 0  # evaluations since the best one
+    skipped: Count = 0  # steps left out, whose numbers were not finite
+    lines: Count = 0  # of metrics.jsonl so far
+    pending_loss: float = 0.0  # as all that is pending: summed up for the next report, as in an unbroken run
     pending_targets: Count = 0
     pending_tokens: Count = 0
     pending_places: Count = 0
     finished: bool = False
-    unevaluated: bool = False
+    unevaluated: bool = False  # the evaluation that was due at this step was still to come
     pending_objective: float | None = None
-    whole_loss: float | None = None
+    whole_loss: float | None = None  # of the kept weights on the whole part, at the end, where another was in between
 
     @property
     def updates(self) -> int:
@@ -62,8 +58,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Origin:
-    """What a checkpoint belongs to: the run's id, the fingerprints of its tokenizer and its dataset, the ids of the
-    token roles, and the sections of its recipe that decide what is computed."""
+    """What a checkpoint belongs to: run id, fingerprints of tokenizer and dataset, role ids, decisive settings."""
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (read by pydantic, never changed)
 
@@ -158,6 +153,4 @@ def finished_event(run: RunDirectory, progress: Progress, reason: Reason) -> Tra
     """What the last event of a training says."""
     p = progress
     best = p.best_loss if p.whole_loss is None else p.whole_loss
-    return TrainingFinished(
-        reason, p.step, p.tokens, seconds=p.seconds, best_loss=best, best_step=p.best_step, run=str(run.path)
-    )
+    return TrainingFinished(reason, p.step, p.tokens, p.seconds, best, p.best_step, str(run.path))

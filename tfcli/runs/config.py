@@ -16,8 +16,7 @@ from tfcli.records.dataset import DatasetRecord, PartCounts
 from tfcli.records.roles import TokenRoles
 
 FORMAT_VERSION = 3
-_BEFORE_TEXT_START = 2
-"""Where every text begins with bos, whatever the tokenizer of an imported run puts there, and one token ends it."""
+_BEFORE_TEXT_START = 2  # where bos begins every text, whatever an imported tokenizer has, and one token ends it
 RUN_DATA_VERSION = 1
 _RESTORE = "restore the file from a copy of the run"
 

@@ -116,8 +116,7 @@ def _scale(series: Sequence[Series], end: float) -> tuple[float, float] | None:
 HEALTHY = 1e-3
 _FACTOR = 10**0.5  # how far from `HEALTHY` a ratio may be to be called near it: half a power of ten
 _WIDE_GUTTER = 7
-_NARROW, _WIDE = 72, 100
-"""Columns of a terminal from which on the table has a column of words, and a plot the names of its lines."""
+_NARROW, _WIDE = 72, 100  # columns of a terminal from which on the table has words, and a plot its lines' names
 _TRAINING_LINES, _SMALL_LINES, _NORM_LINES, _RATIO_LINES = 9, 4, 6, 10
 
 _NO_SIZES = "This run was trained before tfcli recorded norms of weights and update ratios; a new training does."
@@ -179,10 +178,7 @@ def _table(curves: TrainingCurves, with_words: bool) -> Iterator[Table | Text]:
     for number, name in enumerate(curves.groups):
         norms, ratios = curves.weight_norms[number], curves.update_ratios[number]
         typical = float(curves.typical_ratios[number])
-        begin = (
-            Text(letter(number), color(number)),
-            Text(printable(name.replace("_", "-")), "bold" if not number else ""),
-        )
+        begin = Text(letter(number), color(number)), Text(printable(name.replace("_", "-")), "" if number else "bold")
         sizes = f"{norms[begins[number]]:.4g}", f"{norms[-1]:.4g}"
         moves = Text(f"{typical:.1e}", "bold"), f"{ratios[-1]:.1e}"
         grid.add_row(*begin, *sizes, *moves, *([Text(_said(typical), "dim")] if with_words else []))

@@ -95,8 +95,7 @@ class RunDirectory:
 
 @contextmanager
 def claimed_run(out: Path | None, name: str, runs: Path = RUNS) -> Iterator[RunDirectory]:
-    """Hold a run directory that is to be made at `out`, or at the first `runs/<name>-<n>` that no other process has; a
-    `UsageError` where something is at `out`, or another process makes it."""
+    """Hold a run directory that is to be made at `out`, where none may be, or at the first free `runs/<name>-<n>`."""
     with ExitStack() as stack:
         if out is not None:
             if RunDirectory(out).holds_run():
@@ -113,8 +112,7 @@ def claimed_run(out: Path | None, name: str, runs: Path = RUNS) -> Iterator[RunD
 
 @contextmanager
 def held(run: RunDirectory) -> Iterator[None]:
-    """Hold a run while training into it, by a lock on config.json, which is never written again. A `UsageError` where
-    another process holds it, a `TfcliError` where it cannot be written."""
+    """Hold a run while training into it, by a lock on config.json, which is never written again; else it is refused."""
     try:
         lock = patient_lock(run.config)
     except BlockingIOError:
@@ -182,8 +180,7 @@ def find_runs(folder: Path) -> list[RunDirectory]:
     try:
         list(folder.iterdir())
     except OSError as error:
-        problem = f"Cannot read the folder {str(folder)!r}: {error.strerror}"
-        raise UsageError(problem, "check its permissions") from error
+        raise UsageError(f"Cannot read {str(folder)!r}: {error.strerror}", "check its permissions") from error
     return sorted(_below(folder, DEEPEST), key=lambda run: run.path)
 
 

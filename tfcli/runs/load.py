@@ -58,8 +58,7 @@ class StoredRun(_Run):
     tensors: Mapping[str, Tensor]
 
     def fill(self, model: Transformer, *, headless: bool = False) -> None:
-        """Copy the weights into a model, but for adapters, and for the head where it is `headless`; a
-        `BrokenInputError` where they are damaged, or those of another model."""
+        """Copy the weights into a model, but for adapters, and for the head where it is `headless`, as `fill_model`."""
 
         def skips(name: str) -> bool:
             return name.endswith(FACTORS) or (headless and name.startswith("head."))
@@ -74,9 +73,8 @@ def load_run(
     device: torch.device | str = "cpu",
     precision: WeightPrecision | None = None,
 ) -> LoadedRun:
-    """Load a run directory; `checkpoint` is "best" by validation, "last", or the number of a step that is kept. With a
-    `precision`, which this machine may refuse, the model predicts faster and can do nothing else; None: as it was
-    trained, to be looked into, trained on or written. Raises what `read_run` raises."""
+    """Load a run directory; `checkpoint` is "best" by validation, "last", or a step that is kept. With a `precision`,
+    which this machine may refuse, the model predicts faster and can do nothing else; None: as it was trained."""
     run = read_run(path, checkpoint)
     model = uninitialized_model(run.config.model)
     if precision == "bfloat16":
@@ -143,14 +141,13 @@ _LISTED = 5
 
 @dataclass(frozen=True)
 class Usual:
-    """What a run's validation part is like: the share of unknown tokens, pieces a word and how far they spread, and, of
-    a decoder, bits per byte; None where it is not recorded. `dataset`: the fingerprint of what it is a part of."""
+    """What a run's validation part is like; None where it is not recorded."""
 
-    unknown: float = 0.0
-    pieces: float | None = None
-    spread: float = 0.0
-    bits_per_byte: float | None = None
-    dataset: str = ""
+    unknown: float = 0.0  # share of tokens
+    pieces: float | None = None  # a word
+    spread: float = 0.0  # of the pieces of a word
+    bits_per_byte: float | None = None  # of a decoder
+    dataset: str = ""  # the fingerprint of what it is a part of
 
 
 def usual(run: LoadedRun) -> Usual:
@@ -189,8 +186,7 @@ def remark_on_first_foreign(
     """Say by a `Remark` that a text, the first of several, is clearly foreign to a run; returns whether there is one.
     Pieces a word are too many from the larger of 2.4 times the usual and 4 times their spread, over √words, above the
     usual, and bits per byte from 2 + 80 / bytes above theirs: both limits are wide for short texts, and measured so
-    that a run's own are not told (decisions/0018). Texts are read for their bits side by side, as far as one is foreign
-    by its tokens."""
+    that a run's own are not told (decisions/0018). Texts are read for their bits up to one foreign by its tokens."""
     reasons, waiting = "", list[str]()
     for text in texts:
         if reasons := "; ".join(_of_tokens(run, text, known)):

@@ -90,8 +90,7 @@ def _parsed(raw: bytes) -> dict[str, Any] | None:
 
 
 def truncate_metrics(path: Path, step: int, *, unevaluated: bool = False) -> tuple[int, list[dict[str, Any]]]:
-    """Forget what came after the checkpoint that training goes on from, and the step's evaluation where it is
-    `unevaluated`: how many lines stay, and those that do not."""
+    """Forget what came after a step, and its evaluation if `unevaluated`: how many lines stay, and which do not."""
     kept, forgotten = list[dict[str, Any]](), list[dict[str, Any]]()
     for line in read_metrics(path):
         undone = unevaluated and line["step"] == step and line.get("event") == "evaluated"
@@ -143,8 +142,7 @@ def _step(line: Line) -> runs.StepPoint:
 def _evaluations(
     lines: Sequence[Line], training: Sequence[runs.StepPoint]
 ) -> tuple[tuple[runs.EvaluationPoint, ...], tuple[runs.EvaluationPoint, ...]]:
-    """Each with the tokens and seconds of the last report before it. Where a sample was scored in between, those of the
-    whole part are kept apart, if nothing came behind them."""
+    """Each with the tokens and seconds of the report before it; beside samples, those of the whole at the end apart."""
     samples = any(line.get("part") == "sample" for line in lines)
     points, whole, number = [], list[runs.EvaluationPoint](), 0
     for line in lines:
@@ -187,8 +185,7 @@ def training_curves(run: RunDirectory) -> runs.TrainingCurves:
         why = "it was interrupted before the first, or the file is damaged"
         raise UsageError(f"{run.metrics} holds no report of training: {why}", "restore the file, or name another run")
     if not points:
-        problem = f"The run {run.path} has recorded no step of training"
-        raise UsageError(problem, "name a run that tfcli has trained here")
+        raise UsageError(f"The run {run.path} has recorded no training", "name a run that tfcli has trained here")
 
     def curve(values: Iterable[object]) -> NDArray[np.float64]:
         return frozen(list(values), np.float64)  # None as NaN

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from itertools import starmap
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -36,17 +37,16 @@ def summarize(run: RunDirectory) -> records.RunSummary:
 def summary_of(run: RunDirectory, recipe: Recipe, history: records.History, name: str) -> records.RunSummary:
     """What a run's recipe, weights, metrics and last checkpoint say of it; a `TfcliError` where one is damaged."""
     _require_whole(run)
-    parameters = count_numbers(run.weights)
+    parameters, best, last = count_numbers(run.weights), history.best, next(reversed(history.training), None)
     state: records.RunState = "imported"
-    reached, seconds = None, None
+    reached = [last.step] if last else []
+    seconds = [last.seconds] if last else []
     if not recipe.is_imported:
         checkpoint = last_checkpoint(run)
-        reached, seconds = (checkpoint.step, checkpoint.progress.seconds) if checkpoint else (0, None)
+        reached.append(checkpoint.step if checkpoint else 0)
+        seconds += [checkpoint.progress.seconds] if checkpoint else []
         is_finished = checkpoint and finished_reason(checkpoint.progress, recipe.train)
         state = "finished" if is_finished else "running" if is_held(run) else "interrupted"
-    last, best = history.training[-1] if history.training else None, history.best
-    if last is not None:
-        reached = max(last.step, reached or 0)
     return records.RunSummary(
         path=str(run.path),
         name=name,
@@ -54,12 +54,12 @@ def summary_of(run: RunDirectory, recipe: Recipe, history: records.History, name
         age_seconds=_age(run),
         architecture=recipe.model.architecture,
         parameters=parameters,
-        step=reached,
+        step=max(reached, default=None),
         total_steps=None if recipe.is_imported else recipe.train.steps,
         tokens=last.tokens if last else None,
         best_loss=best.loss if best else None,
         best_step=best.step if best else None,
-        seconds=max((s for s in (seconds, last.seconds if last else None) if s is not None), default=None),
+        seconds=max(seconds, default=None),
     )
 
 
@@ -123,9 +123,8 @@ def compare(paths: Sequence[Path]) -> records.RunComparison:
     runs = tuple(read_detail(path) for path in paths)
     notes = tuple(_incomparable(runs))
     recipes = [load_recorded(RunDirectory(path).recipe) for path in paths]
-    settings = tuple(
-        records.SettingRow(key, of) for key, of in _settings(recipes) if any(value != of[0] for value in of)
-    )
+    differing = ((key, values) for key, values in _settings(recipes) if any(value != values[0] for value in values))
+    settings = tuple(starmap(records.SettingRow, differing))
     return records.RunComparison(runs, settings, not notes, tuple(_spreads(runs, settings)), notes)
 
 
@@ -158,9 +157,7 @@ def _spreads(runs: Sequence[records.RunDetail], settings: Sequence[records.Setti
         losses = [loss for place in places if (loss := runs[place].summary.best_loss) is not None]
         if len(losses) > 1:
             apart, (low, *_, high) = {row.key: row.values[places[0]] for row in others}, sorted(losses)
-            yield records.SeedSpread(
-                apart, tuple(places), mean(losses), deviation=stdev(losses), lowest=low, highest=high
-            )
+            yield records.SeedSpread(apart, tuple(places), mean(losses), stdev(losses), low, high)
 
 
 def _incomparable(runs: Sequence[records.RunDetail]) -> Iterator[str]:

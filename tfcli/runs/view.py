@@ -93,7 +93,7 @@ class RunView(View[records.RunDetail]):
         yield _named(_facts(self.record))
         if self.record.settings:
             yield from heading("\nSettings that are not the default")
-            yield _settings(self.record)
+            yield _named(map(_setting, self.record.settings), "lwl")
         for plot in run_plots(self.record.history):
             yield ""
             yield plot
@@ -103,26 +103,20 @@ class RunView(View[records.RunDetail]):
 
 
 def _title(summary: records.RunSummary) -> Text:
-    about = [summary.architecture or "-", summary.state]
-    if summary.parameters is not None:
-        about.insert(1, f"{short(summary.parameters)} parameters")
-    about.append(f"{duration(summary.age_seconds)} old")
+    size = [] if summary.parameters is None else [f"{short(summary.parameters)} parameters"]
+    about = [summary.architecture or "-", *size, summary.state, f"{duration(summary.age_seconds)} old"]
     return Text.assemble((printable(summary.name), "bold"), (f"  {', '.join(about)}", "dim"))
 
 
-def _named(rows: Iterable[tuple[str, str]]) -> Table:
-    table = columns("lw")
-    for name, value in rows:
-        table.add_row(Text(printable(name), "dim"), Text(printable(value)))
+def _named(rows: Iterable[tuple[str, ...]], kinds: str = "lw") -> Table:
+    table = columns(kinds)
+    for name, value, *more in rows:
+        table.add_row(Text(printable(name), "dim"), Text(printable(value)), *(Text(one, "dim") for one in more))
     return table
 
 
-def _settings(run: records.RunDetail) -> Table:
-    table = columns("lwl")
-    for setting in run.settings:
-        default = Text(f"not {value_text(setting.default)}" if setting.default is not None else "", "dim")
-        table.add_row(Text(setting.key, "dim"), Text(value_text(setting.value)), default)
-    return table
+def _setting(of: records.Setting) -> tuple[str, str, str]:
+    return of.key, value_text(of.value), "" if of.default is None else f"not {value_text(of.default)}"
 
 
 def _facts(run: records.RunDetail) -> Iterator[tuple[str, str]]:

@@ -1,5 +1,4 @@
-"""Weights on disk as safetensors: written atomically, read tensor by tensor, checked on the way in; sharded checkpoints
-of FSDP, a folder with a file of each process.
+"""Weights as safetensors: written atomically, read tensor by tensor, checked; FSDP's folders with a file a process.
 
 Sharded ones go by `torch.distributed.checkpoint` in its safetensors form; its usual one is pickled, and is not used.
 What it needs is imported where it is called, since most trainings have one process.
@@ -148,17 +147,15 @@ def fill_model(
     stored: Sequence[torch.dtype] = (),
     skips: Callable[[str], bool] = lambda _: False,
 ) -> None:
-    """Copy tensors into a model's parameters, but for those that it `skips` by name; all stay where one is refused: one
-    that is left over, or by `require_tensors`. `stored` are the types that they may have, the usual one first; none:
-    the model's."""
+    """Copy tensors into a model's parameters, but for those that it `skips` by name; all stay where one is refused, as
+    one left over. `stored` are the types that they may have, the usual one first; none: the model's."""
     parameters = {name: own for name, own in model_tensors(model).items() if not skips(name)}
     for name, parameter in parameters.items():
         found = {name: tensors[name]} if name in tensors else {}
         kinds = [tensor.dtype for tensor in found.values() if tensor.dtype in stored] or stored[:1]
         require_tensors(found, {name: parameter.to("meta", kinds[0]) if kinds else parameter}, path)
     for name in (one for one in tensors.keys() - parameters.keys() if not skips(one)):
-        remedy = "the file belongs to another run: restore the run's own"
-        raise BrokenInputError(f"{path} has a tensor {name!r} that the model does not", remedy)
+        raise BrokenInputError(f"{path} has a tensor {name!r} that the model does not", _OTHER)
     with torch.no_grad():
         for name, parameter in parameters.items():
             parameter.copy_(tensors[name])

@@ -67,8 +67,7 @@ def mean_of_weights(
 
 
 def weights_of_file(model: nn.Module, path: Path, run_id: str, workers: Workers = SINGLE_PROCESS) -> dict[str, Tensor]:
-    """The weights in a run's file, divided among the workers as the model's are; beside merged ones, adapters add
-    nothing. Refused as `mean_of_weights` does."""
+    """The weights in a run's file, divided as the model's are, checked; beside merged ones, adapters add nothing."""
     own = weights.model_tensors(model)
     parameters = {name: tensor for name, tensor in own.items() if not name.endswith(FACTORS)}
     with workers.together():

@@ -64,8 +64,7 @@ def _of(rank: int) -> str:
 def restore_random_state(
     device: torch.device, tensors: Mapping[str, Tensor], path: Path, workers: Workers, seed: int
 ) -> None:
-    """Put this worker's own random state back; a missing or damaged one is refused. Where there were more or fewer
-    workers, or another kind of device, all begin afresh, each at its `seed`."""
+    """Put this worker's random state back; with other workers or another kind of device, begin afresh at its `seed`."""
     saved, on_cpu = sum(name.startswith(_CPU) for name in tensors), device.type == "cpu"
     if saved and (saved != workers.size or not (on_cpu or _ACCELERATOR in tensors)):
         torch.manual_seed(seed)
@@ -168,14 +167,12 @@ def load_checkpoint(
     seed: int = 0,
 ) -> Progress:
     """Put a checkpoint's weights, moments, moving average and random state back, and return its counters. Random
-    numbers begin at `seed` if there were more or fewer workers when it was written. A file that is damaged, or of
-    another run or step, is refused."""
+    numbers begin at `seed` if there were more or fewer workers. Damaged and foreign files are refused."""
     progress, folder = checkpoint.progress, checkpoint.folder
     file, moments = folder / "model.safetensors", folder / "optimizer.safetensors"
     with workers.together():  # parts are read by all in one go, and what one finds in its own ends all
-        weights.fill_model(
-            model, weights.checkpoint_tensors(checkpoint, "model", run_id, weights.model_tensors(model)), file
-        )
+        own = weights.model_tensors(model)
+        weights.fill_model(model, weights.checkpoint_tensors(checkpoint, "model", run_id, own), file)
     averages = _average_tensors(average)
     moved = list(_updated(model, optimizers)) if progress.updates > 0 else []  # no moments before the first update
     places = dict(averages)  # for each tensor, one of its shape, divided among the workers as it is
@@ -246,8 +243,7 @@ def _last_due(steps: Collection[int], before: int, section: TrainSection, count:
 
 def branch(source: RunDirectory, recipe: Recipe, checkpoint: Checkpoint, new: RunDirectory, *, asked: Settings) -> None:
     """Write the new run, whole or not at all; the old one is only read. The new one begins with the old one's `recipe`
-    at that checkpoint; what it is `asked` to change at once makes its id. A file that is damaged, or belongs to another
-    run, is refused."""
+    at that checkpoint; what it is `asked` to change at once makes its id. Damaged and foreign files are refused."""
     config, data, step = read_config(source.config), read_run_data(source.data), checkpoint.step
     run_id = digest(config.run_id, step, asked)
     with replacing_folder(new.path) as temporary:

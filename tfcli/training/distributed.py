@@ -1,8 +1,7 @@
 """Distributed data parallel (DDP) and fully sharded (FSDP) training: every process holds all weights, or a shard.
 
-As many processes as the world size, each with its rank: those that `--nproc` or torchrun start.
-
-What FSDP needs is imported where it is called, since most trainings have one process.
+As many processes as the world size, each with its rank: those that `--nproc` or torchrun start. What FSDP needs is
+imported where it is called, since most trainings have one process.
 """
 
 import itertools
@@ -31,8 +30,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_PATIENCE = timedelta(days=1)
-"""How long the others wait while the first one makes a tokenizer, a dataset or a checkpoint."""
+_PATIENCE = timedelta(days=1)  # how long others wait while the first one makes a tokenizer, dataset or checkpoint
 
 OWN_STORE = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
 """The environment variable that makes torchrun open a new store, without the addresses of the dead, at a restart."""
@@ -50,8 +48,7 @@ class WorkerFailedError(TfcliError):
 
 @dataclass(frozen=True)
 class Workers:
-    """One of `size` processes that take a step together, each with its share of every micro-batch. The first one writes
-    the run and reports. `local_rank` of `local_size`: those on this machine."""
+    """One of `size` processes that share every micro-batch; the first writes and reports. `local_`: on this machine."""
 
     rank: int = 0
     size: int = 1
@@ -89,8 +86,7 @@ class Workers:
         return everyone
 
     def share(self, batch: Batch) -> Batch:
-        """The rows of a micro-batch that this one computes: every `size`-th from row `rank` on. One without a row
-        computes the first, unscored: all pass through the model equally often."""
+        """Every `size`-th row of a micro-batch from row `rank` on; the first, unscored, where there is none."""
         if self.size == 1:
             return batch
         if self.rank < len(batch.labels):
@@ -142,8 +138,7 @@ class Workers:
         if self.size > 1 and device.type == "mps":
             raise UsageError("Several processes cannot train on Apple's MPS together", "use one, or --device cpu")
         if device.type == "cuda" and self.local_size > (gpus := torch.cuda.device_count()):
-            problem = f"This machine has fewer GPUs ({gpus}) than processes ({self.local_size})"
-            raise UsageError(problem, f"use --nproc {gpus}")
+            raise UsageError(f"There are fewer GPUs ({gpus}) than processes ({self.local_size})", f"use --nproc {gpus}")
 
     def threads(self, wanted: int) -> int:
         """CPU threads of this one: those of a machine are divided among its workers."""
@@ -179,8 +174,7 @@ def one_of_several() -> bool:
 
 @contextmanager
 def process_group() -> Iterator[Workers]:
-    """Join the other processes, where there are several, for the block: through a file in the launcher's private
-    folder, or torchrun's store. That another one has ended is a WorkerLostError."""
+    """Join the other processes, if any, for the block: by a file in the launcher's folder, or torchrun's store."""
     if not one_of_several():
         yield SINGLE_PROCESS
         return
@@ -209,9 +203,8 @@ def process_group() -> Iterator[Workers]:
 
 def parallelized(objective: TrainingLoss, train: TrainSection, workers: Workers, device: torch.device) -> nn.Module:
     """Put the loss on its device, and wrap it so that its gradients are the mean over all workers, each with its share
-    of the batch. ddp is `DistributedDataParallel` (Li et al. 2020). fsdp is `fully_shard` (Zhao et al. 2023): a layer's
-    weights are gathered when it is their turn; what lies outside the layers is one group more. Parameters become parts,
-    which is why optimizers are built after this."""
+    of the batch. ddp is `DistributedDataParallel` (Li et al. 2020). fsdp is `fully_shard` (Zhao et al. 2023): weights
+    of a layer, or of all outside, are gathered at their turn; parameters become parts, before optimizers are built."""
     if workers.size == 1:
         return objective.to(device)
     if train.parallel == "ddp":

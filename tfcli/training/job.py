@@ -77,8 +77,7 @@ def assemble(
     workers: Workers = SINGLE_PROCESS,
     weights: NDArray[np.float64] | None = None,
 ) -> Assembly:
-    """Build everything from sections that are decided; sets this process's threads and seed. More workers than devices
-    are refused. `weights` are those of the labels, (C,)."""
+    """Build all from decided sections; sets this process's threads and seed. `weights`: those of the labels, (C,)."""
     torch.set_num_threads(workers.threads(train.threads))
     device = choose_device(train.device)
     workers.require_device(device)
@@ -104,8 +103,7 @@ def needs_new_head(ours: ModelSection, theirs: ModelSection, task: str | None) -
 
 
 def require_same_model(model: ModelSection, initial: StoredRun, task: str | None) -> None:
-    """Refuse, before any work, to begin a model with the weights of another one, naming the first setting that differs.
-    A vocabulary that is still open is the tokenizer's."""
+    """Refuse weights of another model by the first setting that differs; an open vocabulary is the tokenizer's."""
     ours, theirs = _computed(model), _computed(initial.config.model)
     if ours.vocab_size is None:
         ours = replace(ours, vocab_size=theirs.vocab_size)
@@ -124,9 +122,8 @@ def require_adaptable(train: TrainSection, initial: StoredRun) -> None:
     theirs = initial.config.model
     adapt(meta_model(theirs), train.adapter_rank, train.adapter_factor)
     if not (theirs.predicts_tokens or train.task):
-        head = "head for tokens" if theirs.labels else "head"
-        problem = f"The run {initial.directory.path} has no {head}, and train.adapter leaves it as it is"
-        raise UsageError(problem, "train one first, without train.adapter")
+        has = f"has no head{' for tokens' * bool(theirs.labels)}, and train.adapter leaves it as it is"
+        raise UsageError(f"The run {initial.directory.path} {has}", "train one first, without train.adapter")
 
 
 def _computed(model: ModelSection) -> ModelSection:
@@ -166,12 +163,10 @@ class TrainingJob:
     average: MovingAverage | None = None
     changes: tuple[SettingChanged, ...] = ()
     lost_lines: int = 0  # of metrics.jsonl: those that were there at the checkpoint and are there no more
-    best_is_later: bool = False
-    """Whether the best weights are of a step after the checkpoint that training goes on from."""
+    best_is_later: bool = False  # than the checkpoint that training goes on from: the best weights' step
     without_digest: bool = False  # whether that checkpoint is of before they told what they belong to
     workers: Workers = SINGLE_PROCESS
-    extension: VocabularyExtension | None = None
-    """Of a run that was begun with more rows than another one's weights have."""
+    extension: VocabularyExtension | None = None  # of a run begun with more rows than another one's weights have
 
     @property
     def origin(self) -> Origin:
@@ -200,8 +195,7 @@ def start(
     run_id = digest(to_toml(recipe), tokenizer.fingerprint, data.record().fingerprint)
     config = RunConfig(recipe.model, tokenizer.roles, tokenizer.fingerprint, run_id)
     device: Device | None = "cpu" if processes > 1 else None
-    extended = tokenizer if initial is not None and tokenizer.extends(initial.tokenizer) else None
-    job = _assemble(recipe, config, data, run, device=device, initial=initial, extended=extended)
+    job = _assemble(recipe, config, data, run, device=device, initial=initial, tokenizer=tokenizer)
     if initial is not None:
         kept = initial.tokenizer if job.extension is None else tokenizer
         kept.chat, tokenizer = initial.tokenizer.chat, kept
@@ -221,8 +215,7 @@ def start(
 
 
 def resume(run: RunDirectory, recipe: Recipe, data: PreparedDataset, workers: Workers = SINGLE_PROCESS) -> TrainingJob:
-    """Go on with a run exactly where its last checkpoint left it, whatever the number of processes that wrote it.
-    Damaged files, and more workers than rows in a batch, are refused."""
+    """Go on with a run exactly where its last checkpoint left it, whatever the number of processes that wrote it."""
     require_work_for_all(recipe.train, workers.size)
     config = read_config(run.config)
     data.require_tokenizer(load_run_tokenizer(run, config))
@@ -253,18 +246,16 @@ def require_checkpoint(run: RunDirectory) -> Checkpoint:
 
 def decide(recipe: Recipe, tokenizer: Tokenizer, data: PreparedDataset) -> Recipe:
     """Fill in what depends on the machine, the tokenizer and the text."""
-    recipe = recipe.resolved()
-    wanted = recipe.model.vocab_size
-    if wanted is not None and wanted < tokenizer.vocab_size:
-        problem = f"model.vocab_size = {wanted} is less than the tokenizer's {tokenizer.vocab_size} ids"
-        raise UsageError(problem, "leave model.vocab_size out")
-    model = replace(recipe.model, vocab_size=wanted or tokenizer.vocab_size)
+    recipe, ids = recipe.resolved(), tokenizer.vocab_size
+    model = replace(recipe.model, vocab_size=recipe.model.vocab_size or ids)
+    if (model.vocab_size or 0) < ids:
+        raise UsageError(f"{model.vocab_size = } is less than the tokenizer's {ids} ids", "leave model.vocab_size out")
     if recipe.train.task is not None:
-        if len(labels := model.labels or data.manifest.labels) < 2:
-            named = f"{len(labels)} label{'s' * (len(labels) != 1)} {', '.join(labels)}"
-            problem = f"{', '.join(data.manifest.sources)} has {named.strip()}, and there is nothing to tell apart"
+        model = replace(model, labels=model.labels or data.manifest.labels)
+        if len(labels := model.labels or ()) < 2:
+            named = f"{len(labels)} label{'s' * (len(labels) != 1)} {', '.join(labels)}".strip()
+            problem = f"{', '.join(data.manifest.sources)} has {named}, and there is nothing to tell apart"
             raise UsageError(problem, "give texts of two labels or more")
-        model = replace(model, labels=labels)
     sample = EVALUATE_TOKENS if recipe.train.evaluate_tokens is None else recipe.train.evaluate_tokens
     train = replace(with_batches(recipe, data, tokenizer.roles), evaluate_tokens=sample)
     return resolve_for_machine(replace(recipe, model=model, train=train))
@@ -272,8 +263,7 @@ def decide(recipe: Recipe, tokenizer: Tokenizer, data: PreparedDataset) -> Recip
 
 def with_batches(recipe: Recipe, data: PreparedDataset, roles: TokenRoles) -> TrainSection:
     """Windows and micro-batches, decided by the text where the recipe names none: as many tokens as `BATCH_SIZE`
-    documents or pairs of mean length have, and no less than one of the longest; of a stream, whose windows are equally
-    long, `BATCH_SIZE` of them. And the steps, where the recipe counts epochs."""
+    documents or pairs of mean length, or one of the longest; so many windows of a stream. And epochs in steps."""
     train = replace(recipe.train, windows=recipe.train.windows or _windows(recipe, data))
     if not (train.batch_size or train.batch_tokens):
         if train.windows == "stream":
@@ -312,7 +302,7 @@ def _assemble(
     workers: Workers = SINGLE_PROCESS,
     device: Device | None = None,
     initial: StoredRun | None = None,
-    extended: Tokenizer | None = None,
+    tokenizer: Tokenizer | None = None,
 ) -> TrainingJob:
     data.compare_first_shards()
     train, record, roles, weights = recipe.train, data.record(), config.roles, None
@@ -323,13 +313,12 @@ def _assemble(
     training, sample = build_batches(recipe, data, "train", roles), train.evaluate_tokens or 0
     is_sampled = 0 < sample < record.validation.tokens
     extension = None
-    if initial is not None and extended is not None:
-        extension = extend_model(parts.model, parts.objective, initial, extended, next(iter(training.training())))
+    if initial is not None and tokenizer is not None and tokenizer.extends(initial.tokenizer):
+        extension = extend_model(parts.model, parts.objective, initial, tokenizer, next(iter(training.training())))
     elif initial is not None:
-        where = initial.directory
         if initial.config.tokenizer_fingerprint != config.tokenizer_fingerprint:
-            problem = f"The run {where.path} has another tokenizer"
-            raise UsageError(problem, f"use its own: --set tokenizer.path={where.tokenizer}")
+            remedy = f"use its own: --set tokenizer.path={initial.directory.tokenizer}"
+            raise UsageError(f"The run {initial.directory.path} has another tokenizer", remedy)
         require_same_model(config.model, initial, train.task)
         initial.fill(parts.model, headless=needs_new_head(config.model, initial.config.model, train.task))
     return TrainingJob(
@@ -359,8 +348,7 @@ class StepBenchmark:
         self._batches = batches or synthetic_batches(self.recipe)
 
     def step(self) -> Tensor:
-        """One optimizer update of `train.grad_accumulation` micro-batches. Returns the plain loss in nats a token, (),
-        left on the device: reading it waits for the device."""
+        """One optimizer update. Returns the plain loss in nats a token, (), left on the device."""
         train = self.recipe.train
         micro_batches = [next(self._batches) for _ in range(train.grad_accumulation)]
         self.steps += 1

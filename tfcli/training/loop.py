@@ -1,7 +1,6 @@
 """The training loop, a generator of events: steps, evaluations, checkpoints, early stopping, throughput.
 
-Batches are prefetched, as by a data loader with one worker. Of several processes the first one writes, and what fails
-in one of them fails in all.
+Batches are prefetched, as by a data loader with one worker. The first process writes; what fails in one fails in all.
 """
 
 import math
@@ -32,7 +31,7 @@ from tfcli.training.averaging import exchanged, mean_of_weights, weights_of_file
 from tfcli.training.checkpoint import checkpoints_to_average, checkpoints_to_keep, save_checkpoint
 from tfcli.training.distributed import gathered
 from tfcli.training.job import TrainingJob
-from tfcli.training.metrics import Meter, UpdateSizes
+from tfcli.training.metrics import Meter, UpdateSizes, finite
 from tfcli.training.optimizer import optimizer_step
 from tfcli.training.schedule import learning_rate, learning_rate_factor
 
@@ -50,12 +49,12 @@ def _require_finite(job: TrainingJob, meter: Meter) -> None:
 
 def _count_left_out(job: TrainingJob, loss: float, norm: float) -> None:
     """Count one more step that was left out; the run ends where train.skip_nonfinite allows no more."""
-    allowed = job.recipe.train.skip_nonfinite
-    if job.progress.skipped >= allowed:
+    allowed, progress = job.recipe.train.skip_nonfinite, job.progress
+    if progress.skipped >= allowed:
+        before = f", and {allowed} step{' was' if allowed == 1 else 's were'} left out before"
         found = ("gradient norm", norm) if math.isfinite(loss) else ("loss", loss)
-        before = "1 step was" if allowed == 1 else f"{allowed} steps were"
-        raise _diverged(job, job.progress.step, *found, f", and {before} left out before")
-    job.progress.skipped += 1
+        raise _diverged(job, progress.step, *found, before)
+    progress.skipped += 1
 
 
 def _diverged(job: TrainingJob, step: int, what: str, value: float, more: str = "") -> TfcliError:
@@ -136,13 +135,12 @@ def append(job: TrainingJob, event: runs.StepsDone | runs.Evaluated | runs.Setti
 def save_best(job: TrainingJob, instead_of: int | None = None) -> None:
     """Make what the model holds now what the run is loaded with; the best so far, of step `instead_of`, stay aside."""
     whole = {name: full_tensor(tensor.detach()) for name, tensor in model_tensors(job.model).items()}
-    tensors = Merged(whole, job.recipe.train.adapter_factor)
 
     def write() -> None:
         if instead_of is not None:
             with replacing(job.run.aside(instead_of)) as temporary:
                 shutil.copyfile(job.run.weights, temporary)
-        save_tensors(job.run.weights, tensors, {"run_id": job.config.run_id})
+        save_tensors(job.run.weights, Merged(whole, job.recipe.train.adapter_factor), {"run_id": job.config.run_id})
 
     _first_writes(job, write)
 
@@ -177,9 +175,8 @@ def _keeping_the_last(job: TrainingJob) -> Iterator[None]:
 
 
 def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> Iterator[runs.TrainingEvent]:
-    """Train to the last step, evaluating, saving and reporting as the recipe says. `should_stop` is asked after every
-    step; once it says yes, the step is saved and the loop ends. A loss that is no longer finite, or a file that cannot
-    be written, is a TfcliError; the last good checkpoint is kept."""
+    """Train to the last step, evaluating, saving and reporting as the recipe says, or until `should_stop` says yes. A
+    loss that is not finite, or a file that cannot be written, is a TfcliError; the last good checkpoint is kept."""
     section, progress = job.recipe.train, job.progress
     meter, spikes = Meter(progress, job.device), SpikeWatch(read_metrics(job.run.metrics))
     yield _started(job)
@@ -240,15 +237,13 @@ def _ended_step(
         _require_finite(job, meter)
         yield (evaluated := _evaluated(job, meter))
         meter.pause(meter.evaluation)
-        reason = stopping_reason(progress, section)
+        reason, is_best = stopping_reason(progress, section), evaluated.best
         progress.finished = reason is not None
-        if progress.finished:
-            is_best = evaluated.best
-            if section.average_checkpoints:
-                yield (mean := _evaluated(job, meter, "checkpoints"))
-                is_best = is_best and not mean.best
-            if job.sample is not None:
-                yield from _evaluated_whole(job, meter, evaluated, is_best=is_best)
+        if progress.finished and section.average_checkpoints:
+            yield (mean := _evaluated(job, meter, "checkpoints"))
+            is_best = is_best and not mean.best
+        if progress.finished and job.sample is not None:
+            yield from _evaluated_whole(job, meter, evaluated, is_best=is_best)
     progress.unevaluated = False
     if saved:
         progress.seconds = meter.run_seconds()
@@ -333,37 +328,32 @@ def _evaluated(job: TrainingJob, meter: Meter, of: runs.Scored | None = None) ->
 def _evaluated_whole(job: TrainingJob, meter: Meter, last: runs.Evaluated, *, is_best: bool) -> list[runs.Evaluated]:
     """Score the best weights by the sample and the last ones (`last`) on the whole part, and keep the better ones."""
     progress, events = job.progress, list[runs.Evaluated]()
-    progress.whole_loss = None
     if not is_best and progress.best_step is not None:
         with exchanged(job.model, weights_of_file(job.model, job.run.weights, job.config.run_id, job.workers)):
             events.append(replace(_scored(job, meter, "best", "whole"), of_step=progress.best_step))
     with _averaged(job):
-        events.append(_scored(job, meter, part="whole"))
+        events.append(_scored(job, meter, on="whole"))
         losses = [event.loss if math.isfinite(event.loss) else math.inf for event in events]
         better = losses.index(min(losses))
-        if events[better] is events[-1] and len(events) > 1:
+        if better == 1:
             save_best(job, instead_of=progress.best_step)
-            progress.best_loss = last.loss if math.isfinite(last.loss) else None
-            progress.best_step = progress.step
+            progress.best_loss, progress.best_step = finite(last.loss), progress.step
+    progress.whole_loss = finite(events[better].loss)
     events[better] = replace(events[better], best=True)
-    if math.isfinite(events[better].loss):
-        progress.whole_loss = events[better].loss
     for event in events:
         append(job, event)
     return events
 
 
-def _scored(
-    job: TrainingJob, meter: Meter, of: runs.Scored | None = None, part: runs.Scope = "sample"
-) -> runs.Evaluated:
+def _scored(job: TrainingJob, meter: Meter, of: runs.Scored | None = None, on: runs.Scope = "sample") -> runs.Evaluated:
     """Score what the model holds now, on the sample, or on the whole part where there is none."""
-    batches = job.sample if part == "sample" and job.sample is not None else job.validation
+    batches = job.sample if on == "sample" and job.sample is not None else job.validation
     began = time.perf_counter()
     with gathered(job.objective):
         shares, task = job.workers.shares(batches.whole()), job.recipe.train.task
         totals = total_loss(job.model, shares, job.device, job.workers.sum, task)
     seconds = time.perf_counter() - began
-    if part == "sample":
+    if on == "sample":
         meter.evaluation = seconds
     return runs.Evaluated(
         step=job.progress.step,

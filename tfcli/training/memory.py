@@ -1,7 +1,6 @@
 """Memory estimate: how much memory a training takes, and whether that fits into this machine, before it begins.
 
-PyTorch's fake tensors, which have shapes and no numbers, run the model's own code: what is counted is what autograd
-really keeps.
+PyTorch's fake tensors, which have no numbers, run the model's own code: what is counted is what autograd really keeps.
 """
 
 import weakref
@@ -190,15 +189,13 @@ class _Ledger:
         return self.numbers.setdefault(tensor.untyped_storage(), next(self.counter))
 
 
-BYTES_PER_PARAMETER = 16
-"""The least that training takes in float32: the weight, its gradient, Adam's two moments. Activations come on top."""
+BYTES_PER_PARAMETER = 16  # at least, in float32: the weight, its gradient, Adam's two moments; activations on top
 
 HELD_BACK = {"float32": 0.47, "bfloat16": 0.3}
 """What a CPU's allocator holds beyond what lives, as a share of all that comes and goes within a step. Measured with
 glibc 2.36 over models of 1 to 85 million parameters: 0.42 to 0.55 in float32, 0.15 to 0.35 in bfloat16."""
 
-MARGIN = 0.9
-"""A training is refused where this share of what lives at once is more than there is: predictions are that true."""
+MARGIN = 0.9  # share of what is predicted to live at once that must be there: predictions are that true
 
 
 def predict_memory(recipe: Recipe) -> MemoryRecord:

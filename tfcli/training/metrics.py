@@ -26,8 +26,7 @@ class Meter:
     def __init__(self, progress: Progress, device: torch.device) -> None:
         """Begin with what the checkpoint had not reported yet."""
         self._device, self._began = device, time.perf_counter() - progress.seconds
-        self.evaluation = 0.0
-        """Seconds that the last evaluation took."""
+        self.evaluation = 0.0  # seconds that the last one took
         self.reset()
         plain, minimised = progress.pending_loss, progress.pending_objective
         self.loss_sums += torch.tensor([plain, plain if minimised is None else minimised], device=device)
@@ -38,8 +37,7 @@ class Meter:
         """Begin the sums again, behind a report."""
         self.loss_sums = torch.zeros(2, device=self._device)
         self.norm = torch.zeros((), device=self._device)
-        self.targets, self.tokens, self.places = 0, 0, 0
-        self.steps, self.steps_tokens = 0, 0
+        self.targets = self.tokens = self.places = self.steps = self.steps_tokens = 0
         self._steps_began = time.perf_counter()
         self._unread: list[tuple[int, Tensor, Tensor]] = []
 
@@ -134,12 +132,12 @@ class UpdateSizes:
 
     def norms(self) -> dict[str, float | None]:
         """‖w‖ behind the update, of every group and of all; None where it is not finite. Waits for the device."""
-        return {name: _finite(norm) for name, (norm, _) in self._measured().items()}
+        return {name: finite(norm) for name, (norm, _) in self._measured().items()}
 
     def ratios(self) -> dict[str, float | None]:
         """‖Δw‖ / ‖w‖; None where it is not finite, and for weights that are all zero."""
         found = self._measured().items()
-        return {name: _finite(moved / norm) if norm else None for name, (norm, moved) in found}
+        return {name: finite(moved / norm) if norm else None for name, (norm, moved) in found}
 
     def _measured(self) -> dict[str, tuple[float, float]]:
         rows: list[list[float]] = self._sizes.tolist()
@@ -147,5 +145,6 @@ class UpdateSizes:
         return {name: (norm, moved) for name, (norm, moved) in zip(["all", *self._groups], [total, *rows], strict=True)}
 
 
-def _finite(value: float) -> float | None:
+def finite(value: float) -> float | None:
+    """The number; None where it is not finite."""
     return value if math.isfinite(value) else None

@@ -26,29 +26,21 @@ from tfcli.recipe.train import TrainSection
 BLOCK = {"cpu": 1 << 21}  # logits worked on at a time, by device: what a processor's cache holds
 LARGEST_BLOCK = 1 << 28  # the same for GPUs, which are slowed by many small blocks: a gigabyte in float32
 MOST_TOKENS = 1 << 13  # tokens whose logits are held at a time, in the precision of the matrix product
-MULTIPLE = {"cuda": 64}
-"""Of how many words the matrix product is made, by device: where rows begin, a GPU's matrix units read them whole."""
+MULTIPLE = {"cuda": 64}  # words that the matrix product is made of, by device: so a GPU's matrix units read whole rows
 
 
 def linear_cross_entropy(
-    hidden: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    labels: Tensor,
+    hidden: Tensor,  # (N, D)
+    weight: Tensor,  # (Vocab, D)
+    bias: Tensor | None,  # (Vocab,)
+    labels: Tensor,  # (N,)
     smoothing: float = 0.0,
     *,
-    compiled: bool = False,
+    compiled: bool = False,  # by torch.compile: two passes over the logits for ten, a third of GPT-2's step on a GPU
 ) -> tuple[Tensor, Tensor]:
     """−Σ q log softmax(h Wᵀ + b) with q = (1 − ε) one-hot + ε / Vocab (Szegedy et al. 2016, section 7), summed over the
-    tokens whose label is not `IGNORED`; and beside it the same with ε = 0, through which no gradient comes.
-
-    `compiled` lets torch.compile make two passes over the logits of what are ten here: a third of GPT-2's step on a
-    GPU, and nothing on a CPU, where a block of logits stays in the cache.
-
-    Shape:
-        hidden: (N, D); weight: (Vocab, D); bias: (Vocab,); labels: (N,)
-        returns: () and (), float32
-    """
+    tokens whose label is not `IGNORED`; and beside it the same with ε = 0, through which no gradient comes. Both are
+    (), in float32."""
     return _LinearCrossEntropy.apply(hidden, weight, bias, labels, smoothing, compiled)
 
 
@@ -105,8 +97,7 @@ class _Tokens:
         self.log_z = self.of_label = self.hidden.new_empty(0)
 
     def losses(self) -> Tensor:
-        """Log Z − Σ q x, with log Z gathered block by block: Z = Σ exp(x − m) exp(m), m the largest x so far; and the
-        same without smoothing, (2,). Remembers the logits."""
+        """Log Z − Σ q x, where Z = Σ exp(x − m) exp(m) by blocks, m the largest yet; and without smoothing, (2,)."""
         largest = self.hidden.new_full((len(self.hidden),), -torch.inf, dtype=torch.float32)
         z, of_all, of_label = (torch.zeros_like(largest) for _ in range(3))
         for block, words, place, is_in in self._blocks():
@@ -124,8 +115,7 @@ class _Tokens:
         return torch.stack([loss.masked_fill_(~self.scored, 0.0).sum() for loss in losses])
 
     def gradients(self, d_weight: Tensor | None, d_bias: Tensor | None, *, first: bool) -> Tensor:
-        """The gradient by the hidden vectors, (N, D); those by the matrix, (Vocab, D), and the bias, (Vocab,), are
-        added to what is given, or, of the first tokens, put there."""
+        """The gradient by the hidden vectors, (N, D); those by matrix and bias are added to what is given."""
         d_hidden = torch.zeros_like(self.hidden, dtype=torch.float32)
         share, spread = self.scored[:, None].float(), self.smoothing / self.vocab_size
         at_label = ((self.of_label - self.log_z).exp_() - spread + (self.smoothing - 1))[:, None] * share

@@ -38,46 +38,30 @@ def build_optimizers(model: Transformer, train: TrainSection) -> list[Optimizer]
 
 def layer_matrices(model: Transformer) -> list[Tensor]:
     """What a layer multiplies with: neither embeddings, whose rows are met one at a time, nor the head."""
-    return [
-        module.weight
-        for name, module in model.named_modules()
-        if isinstance(module, nn.Linear) and not name.startswith("head")
-    ]
+    return [m.weight for name, m in model.named_modules() if isinstance(m, nn.Linear) and not name.startswith("head")]
 
 
 def _decayed(model: Transformer, train: TrainSection) -> list[Tensor]:
     """Shrinking gains and biases only distorts; that of embeddings is a choice."""
     if train.decayed == "linear" and not train.adapter:  # an adapter has nothing else
-        multiplying = [m for m in model.modules() if isinstance(m, nn.Linear | Head)]
-        return [module.weight for module in multiplying]
+        return [m.weight for m in model.modules() if isinstance(m, nn.Linear | Head)]
     return [p for p in model.parameters() if train.decayed == "all" or p.ndim >= 2]
 
 
 def optimizer_step(
-    objective: nn.Module,
+    objective: nn.Module,  # gives the summed losses of a batch, plain and to be minimised, as `TrainingLoss` does
     optimizers: Sequence[Optimizer],
     batches: Sequence[Batch],
     *,
-    learning_rate_factor: float,
+    learning_rate_factor: float,  # the learning rate, as a share of each parameter group's "peak"
     clip_norm: float,
-    only_finite: bool = False,
-    workers: distributed.Workers = distributed.SINGLE_PROCESS,
-    measured: metrics.UpdateSizes | None = None,
+    only_finite: bool = False,  # change nothing where loss or norm is not finite; to know it waits for the device
+    workers: distributed.Workers = distributed.SINGLE_PROCESS,  # each takes its share of every micro-batch
+    measured: metrics.UpdateSizes | None = None,  # finds how far the update moves the weights
 ) -> tuple[Tensor, Tensor]:
-    """Accumulate the micro-batches' gradients and update the weights once. The loss is the mean over the target tokens
-    of all micro-batches together, so that accumulation changes nothing but memory.
-
-    Args:
-        objective: gives the summed losses of a batch, plain and to be minimised, as `TrainingLoss` does.
-        learning_rate_factor: the learning rate, as a share of each parameter group's "peak".
-        only_finite: leave weights and moments alone where the loss or the norm is not finite; to know it, the
-            device has to be waited for.
-        workers: each takes its share of every micro-batch; loss and norm are those of all shares together.
-        measured: finds how far the update moves the weights.
-
-    Shape:
-        returns: both losses in nats a token, (2,), and the gradient norm before clipping, (); left on the device
-    """
+    """Accumulate the micro-batches' gradients and update the weights once, by the mean loss over all target tokens.
+    Returns both losses in nats a token, (2,), and the gradient norm before clipping, (), of all workers' shares
+    together; left on the device."""
     tokens = max(sum(batch.target_tokens for batch in batches), 1)  # windows of special tokens have no target
     losses = []
     for index, batch in enumerate(batches, start=1):

@@ -17,11 +17,9 @@ from tfcli.recipe.train import AttentionPath, Compile
 _BFLOAT16_UNITS = {"amx_bf16", "avx512_bf16"}
 _SMALLEST_BFLOAT16_D_MODEL = 128
 
-_LONGEST_ROWS = 512
-"""Tokens up to which a sequence at a time pays: its weights are kept, and their memory grows with the square."""
+_LONGEST_ROWS = 512  # tokens up to which a sequence at a time pays: memory of its weights grows with the square
 _FEWEST_STEPS = 500  # steps below which compiling takes longer than it saves
-_MOST_FORMS = 32
-"""Compiled forms of a layer that are kept; an encoder-decoder has 14 over lengths, masks, training and evaluation."""
+_MOST_FORMS = 32  # compiled forms of a layer that are kept; an encoder-decoder has 14, by lengths, masks and mode
 
 
 def choose_precision(wanted: str, device: torch.device, model: ModelSection) -> Literal["float32", "bfloat16"]:

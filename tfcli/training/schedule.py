@@ -15,13 +15,11 @@ def learning_rate_factor(step: int, train: TrainSection) -> float:
 
     Rises linearly to 1 over `warmup_steps`; then
 
-    - cosine: falls along a half cosine to final_learning_rate at the last step (Loshchilov and Hutter 2017,
-      equation 5, one cycle);
+    - cosine: falls along a half cosine to final_learning_rate (Loshchilov and Hutter 2017, equation 5, one cycle);
     - linear: falls along a line to the same (Devlin et al. 2019, appendix A.2, to 0);
     - inverse_sqrt: √(warmup / step) (Vaswani et al. 2017, equation 3, with the peak named);
     - constant: stays;
-    - wsd: stays, and over the last `decay_share` of all steps falls along a line to final_learning_rate (Hu et al.
-      2024, section 4.2; the line is that of Hägele et al. 2024).
+    - wsd: stays, and over the last `decay_share` falls along a line (Hu et al. 2024, section 4.2; Hägele et al. 2024).
 
     The steps are those that the schedule is made for; after them the rate stays.
     """

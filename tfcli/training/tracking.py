@@ -120,8 +120,5 @@ def _wandb(run: Path, step: int, recipe: Mapping[str, Any]) -> Tracker:
     return Tracker(lambda step, figures: opened.log(dict(figures), step=step), opened.finish)
 
 
-_OPENED: dict[Service, Callable[[Path, int, Mapping[str, Any]], Tracker]] = {
-    "tensorboard": _tensorboard,
-    "wandb": _wandb,
-}
+_OPENED = {"tensorboard": _tensorboard, "wandb": _wandb}
 """Open the service for the run in a folder. The step is 0 for a new one, else where a resumed one goes on behind."""

@@ -6,7 +6,7 @@ from typing import Any
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.progress_bar import ProgressBar
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from tfcli.draw.curve import Plot, Series
@@ -80,21 +80,17 @@ class TrainingView:
             share = 1.0
         elif last := self._seen.get(runs.StepsDone):
             share = min(1.0, last.tokens / max(1, started.total_steps * started.tokens_per_step))
-        grid = Table.grid(padding=(0, 1), expand=True)
-        grid.add_column(ratio=1)
-        grid.add_column(justify="right", width=7)
         bar = ProgressBar(total=1.0, completed=share, complete_style="cyan", finished_style="green")
+        grid = Table.grid(Column(ratio=1), Column(justify="right", width=7), padding=(0, 1), expand=True)
         grid.add_row(bar, Text(percent(share), style="bold"))
         return grid
 
     def _figures(self, started: runs.TrainingStarted, width: int, lines: int) -> Table:
         """Side by side where nothing has to be cut for it, else below each other, as many as `lines` bear."""
         last, evaluated, finished = map(self._seen.get, (runs.StepsDone, runs.Evaluated, runs.TrainingFinished))
-        best = self._best
-        step = last.step if last else started.step
-        total_tokens = started.total_steps * started.tokens_per_step
+        best, total_tokens = self._best, started.total_steps * started.tokens_per_step
         left = [
-            ("step", f"{exact(step)} of {exact(started.total_steps)}"),
+            ("step", f"{exact((last or started).step)} of {exact(started.total_steps)}"),
             ("tokens", f"{short(last.tokens if last else 0)} of {short(total_tokens)}"),
             ("speed", speed(last.tokens_per_second) if last else "–"),
             ("time", duration(ended.seconds) if (ended := finished or last) else "–"),
@@ -121,8 +117,7 @@ class TrainingView:
             rows = [[*row] for row in zip(left, right, strict=True)]
         else:
             widths = [max(names, others), None]
-            rank = {name: number for number, name in enumerate(_FIRST)}
-            ranked = sorted([*left, *right], key=lambda row: rank.get(row[0], len(rank)))
+            ranked = sorted([*left, *right], key=lambda row: [*_FIRST, row[0]].index(row[0]))
             rows = [[row] for row in ranked[: max(1, lines)]]
         grid = columns("l" * len(widths))
         for column, cells in zip(grid.columns, widths, strict=True):
@@ -144,13 +139,10 @@ class TrainingView:
 
 def _finished_sentence(event: runs.TrainingFinished) -> str:
     end = {"done": "Done", "early": "Stopped early, no better evaluation came", "interrupted": "Interrupted"}
-    best = ""
+    taken = f"{exact(event.step)} steps, {short(event.tokens)} tokens in {duration(event.seconds)}"
     if event.best_loss is not None and event.best_step is not None:
-        best = f"; best validation loss {event.best_loss:.4f} at step {exact(event.best_step)}"
-    return (
-        f"{end[event.reason]}: {exact(event.step)} steps, {short(event.tokens)} tokens "
-        f"in {duration(event.seconds)}{best}. Saved in {printable(event.run)}."
-    )
+        taken += f"; best validation loss {event.best_loss:.4f} at step {exact(event.best_step)}"
+    return f"{end[event.reason]}: {taken}. Saved in {printable(event.run)}."
 
 
 def event_line(event: runs.TrainingEvent) -> str:
@@ -176,12 +168,11 @@ def event_line(event: runs.TrainingEvent) -> str:
                 *((f"{_SPIKE} spike",) if event.spike else ()),
             )
         case runs.Evaluated():
-            told = (f"{event.step:>7}", f"loss {event.loss:8.4f}", f"accuracy {percent(event.accuracy)}")
-            of = [] if event.f1 is None else [f"F1 {percent(event.f1)}"]
-            of += [_SCORED[event.of]] if event.of in _SCORED else []
-            of += [f"weights of step {event.of_step}"] if event.of_step is not None else []
-            of += ["sample"] if event.part == "sample" else []
-            return _columns("evaluate", *told, *of, *(["best"] if event.best else []))
+            told = [f"{event.step:>7}", f"loss {event.loss:8.4f}", f"accuracy {percent(event.accuracy)}"]
+            told += [] if event.f1 is None else [f"F1 {percent(event.f1)}"]
+            told += [_SCORED[event.of]] if event.of in _SCORED else []
+            told += [f"weights of step {event.of_step}"] if event.of_step is not None else []
+            return _columns("evaluate", *told, *["sample"] * (event.part == "sample"), *["best"] * event.best)
         case runs.CheckpointSaved():
             return _columns("save", f"{event.step:>7}", printable(event.path))
         case runs.TrainingFinished():
@@ -201,10 +192,10 @@ def _change(event: runs.SettingChanged) -> str:
     change = f"{event.key}: {_value(event.from_)} → {_value(event.to)}"
     if event.rate_before is None or event.rate_after is None:
         return change
+    rates = f"learning rate {event.rate_before:.2e} → {event.rate_after:.2e}"
     if event.key == "train.schedule_steps" and event.to is not None and event.step >= event.to:
-        stays = f"so that the learning rate stays at its last, {event.rate_after:.2e}; train.schedule stretches it"
-        return f"{change}, {stays}"
-    return f"{change}, learning rate {event.rate_before:.2e} → {event.rate_after:.2e}"
+        rates = f"so that the learning rate stays at its last, {event.rate_after:.2e}; train.schedule stretches it"
+    return f"{change}, {rates}"
 
 
 def _value(value: Any) -> str:
@@ -239,13 +230,10 @@ def _columns(name: str, *told: str) -> str:
 
 
 def _start(event: runs.TrainingStarted) -> str:
-    notes = "".join(f"; {note}" for note in _begun_with(event))
     limits = [] if event.batch_tokens is None else [f"micro-batches of up to {exact(event.batch_tokens)}"]
     limits += [] if event.evaluate_tokens is None else [f"evaluated on {exact(event.evaluate_tokens)}"]
     batches = f" ({', '.join(limits)})" if limits else ""
-    return (
-        f"{event.architecture}, {counted(event.parameters, event.adapter_parameters)}, "
-        f"{event.device} {event.precision}, {plural(event.threads, 'thread')}, "
-        f"{exact(event.total_steps)} steps of {exact(event.tokens_per_step)} tokens{batches}, "
-        f"{printable(event.run)}{notes}"
-    )
+    machine = f"{event.device} {event.precision}, {plural(event.threads, 'thread')}"
+    model = f"{event.architecture}, {counted(event.parameters, event.adapter_parameters)}"
+    steps = f"{exact(event.total_steps)} steps of {exact(event.tokens_per_step)} tokens{batches}"
+    return "; ".join([f"{model}, {machine}, {steps}, {printable(event.run)}", *_begun_with(event)])
