@@ -88,11 +88,8 @@ def needed(files: Sequence[str], name: str) -> list[str]:
     shards = re.sub(r"(\.\w+)\.index\.json", r"-*\1", weights)
     wanted = {checkpoints.CONFIG_NAME, "generation_config.json", *TOKENIZER_FILES, weights, shards}
     inside = "additional_chat_templates/*.jinja"
-    return [
-        file
-        for file in files
-        if fnmatch(file, inside) or ("/" not in file and any(fnmatch(file, one) for one in wanted))
-    ]
+    at_the_top = {file for file in files if "/" not in file and any(fnmatch(file, one) for one in wanted)}
+    return [file for file in files if file in at_the_top or fnmatch(file, inside)]
 
 
 def _explained(error: Exception, name: str) -> TfcliError:
