@@ -74,19 +74,12 @@ def escape_special_tokens(backend: Backend, special: Iterable[int]) -> None:
 
 
 class Tokenizer:
-    """A trained tokenizer with its special-token roles. Text never becomes a special token by its spelling.
+    """A trained tokenizer with its special-token roles. Text never becomes a special token by its spelling. Its
+    `vocab_size` is one more than the largest id.
 
-    Args:
-        backend: the library's tokenizer; its truncation and padding are switched off.
-        where: how to name it in an error.
-        roles: which special token serves as what. None: found by their names.
-
-    Attributes:
-        vocab_size: one more than the largest id.
-
-    Raises:
-        UsageError: it has no tokens to begin, end and pad texts with.
-        BrokenInputError: the roles name ids that it does not have.
+    Of the library's `backend`, truncation and padding are switched off; `where` names it in errors. The `roles` say
+    which special token serves as what; None: found by their names. A UsageError where it has no tokens to begin, end
+    and pad texts with; a BrokenInputError where the roles name ids that it does not have.
     """
 
     def __init__(
@@ -427,11 +420,9 @@ tokenizer is called, and what to do when another one is there."""
 def load_tokenizer(path: Path) -> Tokenizer:
     """Load a tokenizer.json, or the one a folder (a run, a prepared dataset) holds.
 
-    Its roles are those that the folder's own config.json or manifest.json records, else they go by name.
-
-    Raises:
-        UsageError: there is none, it is another kind of file, or it has no special tokens to end a text.
-        BrokenInputError: it is damaged, not the one whose fingerprint is recorded, or a dataset has lost it.
+    Its roles are those that the folder's own config.json or manifest.json records, else they go by name. A UsageError
+    where there is none, it is another kind of file, or it has no special tokens to end a text; a BrokenInputError where
+    it is damaged, not the one whose fingerprint is recorded, or a dataset has lost it.
     """
     file = path / FILE_NAME if path.is_dir() else path
     record, values = _record(file.parent) if file.name == FILE_NAME else (file, {})

@@ -163,13 +163,10 @@ _PLAIN_FORM: dict[str, Any] = {
     "parallel_residual": False,
     "attention_score": "scaled_dot",
     "query_key_norm": False,
-    "sliding_window": None,
-    "attention_softcap": None,
+    **dict.fromkeys(("sliding_window", "attention_softcap")),
     "activation": tuple(WRITTEN),
     "head": "linear",
-    "head_bias": False,
-    "scale_logits": False,
-    "scale_embeddings": False,
+    **dict.fromkeys(("head_bias", "scale_logits", "scale_embeddings"), False),
 }
 """What most families have alike, checked in this order."""
 
@@ -182,23 +179,11 @@ def _one_form(form: Fields) -> dict[str, Any]:
     return {name: value for name, value in alone.items() if name in _FIELDS}
 
 
-_PLAIN = ModelSection(
-    **_one_form(_PLAIN_FORM),
-    position_scaling=1.0,
-    position_scaling_kind="linear",
-    position_low_turns=1.0,
-    norm="layernorm",
-    norm_affine=True,
-    norm_bias=True,
-    attention_bias=False,
-    feed_forward_bias=False,
-    dropout=0.0,
-    embedding_dropout=0.0,
-    attention_dropout=0.0,
-    activation_dropout=0.0,
-    initialization="bert",
-    init_std=0.02,
-)
+_UNSAID: dict[str, Any] = {"position_scaling": 1.0, "position_scaling_kind": "linear", "position_low_turns": 1.0}
+_UNSAID |= {"norm": "layernorm", "norm_affine": True, "norm_bias": True, "initialization": "bert", "init_std": 0.02}
+_UNSAID |= dict.fromkeys(("dropout", "embedding_dropout", "attention_dropout", "activation_dropout"), 0.0)
+_UNSAID |= dict.fromkeys(("attention_bias", "feed_forward_bias"), False)
+_PLAIN = ModelSection(**_one_form(_PLAIN_FORM), **_UNSAID)
 """What a family's section starts from. Each of these is said here, so that no default of recipes decides about it."""
 
 BIASED = dict.fromkeys(("attention_bias", "attention_output_bias", "feed_forward_bias"), True)
