@@ -74,9 +74,7 @@ RECIPES: dict[str, tuple[Callable[[], Recipe], str]] = {
     "udl": (lambda: preset_recipe("udl", SHORT, tokens("bpe")), "openai-gpt"),
     "decoder without positions": (
         lambda: tiny_recipe(
-            "decoder",
-            SHORT,
-            {"model": {**PLAIN, "positions": "none", "norm": "layernorm", "activation": "gelu"}},
+            "decoder", SHORT, {"model": {**PLAIN, "positions": "none", "norm": "layernorm", "activation": "gelu"}}
         ),
         "gpt2",
     ),

@@ -52,12 +52,7 @@ class Hub:
         return SimpleNamespace(siblings=[SimpleNamespace(rfilename=name) for name in self.files], sha="0123")
 
     def snapshot_download(
-        self,
-        repository: str,
-        *,
-        revision: str | None = None,
-        allow_patterns: list[str],
-        local_files_only: bool = False,
+        self, repository: str, *, revision: str | None = None, allow_patterns: list[str], local_files_only: bool = False
     ) -> str:
         self.asked.append((repository, revision))
         if local_files_only and not self.is_cached:

@@ -110,10 +110,7 @@ def test_the_masked_scores_of_inf721():
     2: the differences to the largest are 15/√3 and 6/√3 = 3.4641; e^−3.4641 = 0.03130; the sum is 1.03147, so
     that the weights are 0.00017, 0.03035 and 0.96949.
     """
-    query, key = (
-        LECTURE_SCORES.view(1, 1, 3, 3),
-        torch.eye(3).view(1, 1, 3, 3),
-    )  # Q·Iᵀ = the scores, and d_k = 3
+    query, key = (LECTURE_SCORES.view(1, 1, 3, 3), torch.eye(3).view(1, 1, 3, 3))  # Q·Iᵀ = the scores, and d_k = 3
     _, weights = explicit_attention(scaled(query, key), key, causal_mask(3, 3))
     expected = torch.tensor([[1, 0, 0], [0.00017, 0.99983, 0], [0.00017, 0.03035, 0.96949]])
     torch.testing.assert_close(weights[0, 0], expected, atol=1e-5, rtol=0)

@@ -8,10 +8,7 @@ from torch.nn import functional as F
 
 from tfcli.layers.kernels import Int8Linear, PrepackedLinear, has_bfloat16_products
 
-needs_kernels = pytest.mark.skipif(
-    not has_bfloat16_products(),
-    reason="this processor has no kernels for it",
-)
+needs_kernels = pytest.mark.skipif(not has_bfloat16_products(), reason="this processor has no kernels for it")
 SIZES = st.integers(1, 70)
 
 

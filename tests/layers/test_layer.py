@@ -120,10 +120,7 @@ def test_the_road_around_a_sublayer_by_hand():
     """x = (3, 4), f doubles. RMS of (3, 4) is √12.5. pre: x + 2x/√12.5; post: (9, 12) over its own RMS
     √112.5."""
     x = torch.tensor([3.0, 4.0])
-    for placement, expected in (
-        ("pre", x + 2 * x / 12.5**0.5),
-        ("post", torch.tensor([9.0, 12.0]) / 112.5**0.5),
-    ):
+    for placement, expected in (("pre", x + 2 * x / 12.5**0.5), ("post", torch.tensor([9.0, 12.0]) / 112.5**0.5)):
         residual = Residual(ModelSection(d_model=2, num_heads=1, norm_placement=placement, norm_eps=1e-12))
         torch.testing.assert_close(residual(x, lambda h: 2 * h), expected)
 

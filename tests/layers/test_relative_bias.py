@@ -49,12 +49,7 @@ def test_the_fewest_buckets():
 
 
 @settings(max_examples=100, deadline=None)
-@given(
-    st.integers(4, 64).map(lambda n: n // 4 * 4),
-    st.integers(1, 300),
-    st.booleans(),
-    st.integers(1, 300),
-)
+@given(st.integers(4, 64).map(lambda n: n // 4 * 4), st.integers(1, 300), st.booleans(), st.integers(1, 300))
 def test_buckets_are_those_of_transformers(buckets: int, beyond: int, bidirectional: bool, length: int):
     t5 = pytest.importorskip("transformers.models.t5.modeling_t5", reason="the dev extra brings it")
     settings = {"bidirectional": bidirectional, "max_distance": buckets // 2 + beyond}

@@ -44,10 +44,7 @@ def test_going_on_by_k_is_one_rotation_wherever_it_starts(step: int):
         angle = step / 50 ** (2 * pair / 8)
         sine, cosine = table[:-step, 2 * pair], table[:-step, 2 * pair + 1]
         later = table[step:, 2 * pair : 2 * pair + 2]
-        turned = [
-            sine * math.cos(angle) + cosine * math.sin(angle),
-            cosine * math.cos(angle) - sine * math.sin(angle),
-        ]
+        turned = [sine * math.cos(angle) + cosine * math.sin(angle), cosine * math.cos(angle) - sine * math.sin(angle)]
         torch.testing.assert_close(torch.stack(turned, -1), later, atol=1e-6, rtol=0)
 
 

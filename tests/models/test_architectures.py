@@ -32,10 +32,7 @@ def test_shapes(architecture: str):
 VARIANTS = [
     {"positions": p, "norm": n, "norm_placement": where, "activation": a}
     for p, n, where, a in product(
-        ("sinusoidal", "learned", "rotary"),
-        ("layernorm", "rmsnorm"),
-        ("pre", "post"),
-        ("relu", "gelu", "swiglu"),
+        ("sinusoidal", "learned", "rotary"), ("layernorm", "rmsnorm"), ("pre", "post"), ("relu", "gelu", "swiglu")
     )
 ]
 OTHER_VARIANTS = [

@@ -38,11 +38,7 @@ def test_vaswani2017_has_the_parameters_of_the_paper():
     assert meta_model(wanted).num_parameters() == 63_045_632
 
 
-PUBLISHED = {
-    ("bart", 50_265): 139_420_416,
-    ("llama", 32_000): 6_738_415_616,
-    ("t5", 32_128): 60_506_624,
-}
+PUBLISHED = {("bart", 50_265): 139_420_416, ("llama", 32_000): 6_738_415_616, ("t5", 32_128): 60_506_624}
 
 
 @pytest.mark.parametrize(("name", "vocab_size", "count"), [(*key, count) for key, count in PUBLISHED.items()])

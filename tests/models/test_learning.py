@@ -36,10 +36,7 @@ VARIANTS = [
     ("decoder", {}),
     ("decoder", {"positions": "learned", "norm": "layernorm", "activation": "gelu", "num_kv_heads": 1}),
     ("encoder", {}),
-    (
-        "encoder",
-        {"positions": "learned", "norm": "layernorm", "norm_placement": "post", "activation": "gelu"},
-    ),
+    ("encoder", {"positions": "learned", "norm": "layernorm", "norm_placement": "post", "activation": "gelu"}),
     ("encoder-decoder", {}),
     (
         "encoder-decoder",

@@ -53,11 +53,7 @@ REFUSED: list[tuple[Settings, list[str], Settings]] = [
         ["model.position_gain = 2.0", "'learned'"],
         {"positions": "rotary"},
     ),
-    (
-        {"position_trained_len": 9},
-        ["model.position_trained_len = 9", "'linear'"],
-        {"position_scaling_kind": "llama3"},
-    ),
+    ({"position_trained_len": 9}, ["model.position_trained_len = 9", "'linear'"], {"position_scaling_kind": "llama3"}),
     (
         {"position_scaling_kind": "yarn", "position_low_turns": 40.0},
         ["model.position_low_turns = 40", "32"],

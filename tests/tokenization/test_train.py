@@ -89,13 +89,7 @@ def test_the_report_counts_by_hand() -> None:
     section = TokenizerSection(algorithm="char", vocab_size=8)
     tokenizer, report = train_tokenizer(lambda: iter(["aab", "é\n"]), section)
     assert tokenizer.encode("\nab") == [5, 6, 7]
-    assert (report.documents, report.characters, report.bytes, report.tokens, report.unknown) == (
-        2,
-        5,
-        6,
-        5,
-        1,
-    )
+    assert (report.documents, report.characters, report.bytes, report.tokens, report.unknown) == (2, 5, 6, 5, 1)
     assert (report.algorithm, report.vocab_size, report.bytes_per_token) == ("char", 8, 1.2)
 
 

@@ -23,27 +23,24 @@ Value = TypeVar("Value")
 LARGEST_FILE = 1 << 26
 """Bytes of a JSON or text file. The index of a model with a hundred thousand tensors has a tenth of it."""
 
-WITHOUT_EFFECT = frozenset(
-    {
-        # Of the file and of other tasks than language modelling.
-        "_name_or_path", "architectures", "auto_map", "chunk_size_feed_forward", "classifier_dropout", "dtype",
-        "finetuning_task", "id2label", "is_encoder_decoder", "label2id", "model_type", "num_labels", "problem_type",
-        "task_specific_params", "tokenizer_class", "torch_dtype", "transformers_version", "use_cache",
-        "gradient_checkpointing", "return_dict", "output_attentions", "output_hidden_states", "torchscript",
-        "attn_implementation", "prefix", "transformers.js_config", "unsloth_fixed", "unsloth_version",
-        "initializer_range", "vocab_size",
-        # Special tokens and defaults of generation, which are read with the tokenizer.
-        "bos_token_id", "eos_token_id", "eos_token_ids", "pad_token_id", "sep_token_id", "cls_token_id",
-        "mask_token_id", "unk_token_id", "decoder_start_token_id", "forced_bos_token_id", "forced_eos_token_id",
-        "bad_words_ids",
-        "max_length", "min_length", "num_beams", "do_sample", "temperature", "top_k", "top_p", "length_penalty",
-        "early_stopping", "no_repeat_ngram_size", "repetition_penalty", "suppress_tokens", "begin_suppress_tokens",
-        "diversity_penalty", "encoder_no_repeat_ngram_size", "num_beam_groups", "num_return_sequences",
-        "output_scores", "remove_invalid_values", "return_dict_in_generate", "typical_p",
-        "exponential_decay_length_penalty", "is_decoder", "cross_attention_hidden_size", "use_bfloat16",
-        "tf_legacy_loss",
-    }
-)  # fmt: skip
+_OF_THE_FILE = """
+    _name_or_path architectures auto_map chunk_size_feed_forward classifier_dropout dtype finetuning_task id2label
+    is_encoder_decoder label2id model_type num_labels problem_type task_specific_params tokenizer_class torch_dtype
+    transformers_version use_cache gradient_checkpointing return_dict output_attentions output_hidden_states
+    torchscript attn_implementation prefix transformers.js_config unsloth_fixed unsloth_version initializer_range
+    vocab_size
+"""
+"""Of the file, and of other tasks than language modelling."""
+_OF_GENERATION = """
+    bos_token_id eos_token_id eos_token_ids pad_token_id sep_token_id cls_token_id mask_token_id unk_token_id
+    decoder_start_token_id forced_bos_token_id forced_eos_token_id bad_words_ids max_length min_length num_beams
+    do_sample temperature top_k top_p length_penalty early_stopping no_repeat_ngram_size repetition_penalty
+    suppress_tokens begin_suppress_tokens diversity_penalty encoder_no_repeat_ngram_size num_beam_groups
+    num_return_sequences output_scores remove_invalid_values return_dict_in_generate typical_p
+    exponential_decay_length_penalty is_decoder cross_attention_hidden_size use_bfloat16 tf_legacy_loss
+"""
+"""Special tokens and defaults of generation, which are read with the tokenizer."""
+WITHOUT_EFFECT = frozenset((_OF_THE_FILE + _OF_GENERATION).split())
 """Settings that change nothing about a language model's function; nor do those whose names begin with _."""
 
 
@@ -136,12 +133,7 @@ class CheckpointConfig:
 
 
 CONFIG_NAME = "config.json"
-WEIGHTS_NAMES = (
-    "model.safetensors",
-    "model.safetensors.index.json",
-    "pytorch_model.bin",
-    "pytorch_model.bin.index.json",
-)
+WEIGHTS_NAMES = tuple(name + of for name in ("model.safetensors", "pytorch_model.bin") for of in ("", ".index.json"))
 """Where weights are looked for, the first that is there."""
 _OTHER_FORMATS = {
     "adapter_model.*": "an adapter's weights alone",
@@ -192,9 +184,8 @@ def read_checkpoint(folder: Path) -> Checkpoint:
 
 def weights_name(names: Collection[str], where: str) -> str:
     """Which of a checkpoint's files to read the weights from; the UsageError says what is there instead."""
-    for name in WEIGHTS_NAMES:
-        if name in names:
-            return name
+    if found := [name for name in WEIGHTS_NAMES if name in names]:
+        return found[0]
     for pattern, what in _OTHER_FORMATS.items():
         for name in fnmatch.filter(sorted(names), pattern):
             problem = f"{where} holds {what} ({name!r}), and tfcli reads {WEIGHTS_NAMES[0]} or {WEIGHTS_NAMES[2]}"
@@ -214,12 +205,11 @@ def _sharded(index: Path) -> dict[str, Tensor]:
     shards = {file: _shard(index, file) for file in sorted(set(listed.values()))}
     tensors: dict[str, Tensor] = {}
     for file, path in shards.items():
-        found = _tensors(path)
+        tensors |= (found := _tensors(path))
         for name in found:
             if listed.get(name) != file:
                 where = f"in {listed[name]!r}" if name in listed else "in none of its files"
                 raise BrokenInputError(f"{path} has a tensor {name!r} that {index} has {where}", _FETCH)
-        tensors |= found
     for name, file in listed.items():
         if name not in tensors:
             raise BrokenInputError(f"{shards[file]} lacks the tensor {name!r} that {index} lists", _FETCH)
@@ -249,13 +239,12 @@ def _shard(index: Path, file: str) -> Path:
 def _tensors(path: Path) -> dict[str, Tensor]:
     """The finite tensors of a file. They stay as they are, those of a safetensors file in the file until they are used;
     float64 alone becomes float32."""
-    if path.suffix == ".bin":
-        tensors = _unpickled(path)
-    else:
-        try:
-            tensors, _ = load_tensors(path)
-        except BrokenInputError as error:  # a run's own weights have another remedy
-            raise BrokenInputError(error.problem, _RESTORE) from error
+    try:
+        tensors = _unpickled(path) if path.suffix == ".bin" else load_tensors(path)[0]
+    except BrokenInputError as error:  # a run's own weights have another remedy
+        if path.suffix == ".bin":
+            raise
+        raise BrokenInputError(error.problem, _RESTORE) from error
     return {name: _checked(name, tensor, path) for name, tensor in tensors.items()}
 
 
@@ -275,7 +264,7 @@ def _unpickled(path: Path) -> dict[str, Tensor]:
     if not isinstance(values, dict):
         raise BrokenInputError(f"{path} holds a {type(values).__name__}, not tensors by name", _RESTORE)
     for name, value in values.items():
-        if not isinstance(name, str) or not isinstance(value, Tensor):
+        if not (isinstance(name, str) and isinstance(value, Tensor)):
             raise BrokenInputError(f"{path} holds {name!r}, a {type(value).__name__}, among its tensors", _RESTORE)
         # It may be sparse, quantized, or a view that repeats a few numbers.
         is_dense = value.layout == torch.strided and not value.is_quantized and value.device.type == "cpu"

@@ -6,41 +6,23 @@ from typing import Annotated, Literal
 
 import typer
 
-from tfcli.console.options import Checkpoint, Json, Run, command
+from tfcli.console.options import Checkpoint, Json, Run, argument, command
 from tfcli.console.terminal import Terminal
+
+_SOURCE = "A checkpoint: a folder, or hf:owner/name\\[@revision]."
+_OUT, _FILE = "runs/<name>-<n>", "A tokenizer.json to use."
+_IGNORED = "Leave out this setting of config.json, which tfcli does not have; repeatable."
+_BOS, _USUAL_BOS = "The token that every text begins with.", "what its tokenizer puts there"
 
 
 @command
 def import_(
     terminal: Terminal,
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="FOLDER|hf:NAME", help="A checkpoint: a folder, or hf:owner/name\\[@revision].", show_default=False
-        ),
-    ],
-    out: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="Where to put the run.", show_default="runs/<name>-<n>")
-    ] = None,
-    tokenizer: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A tokenizer.json to use.", show_default="the checkpoint's")
-    ] = None,
-    ignore_setting: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY",
-            help="Leave out this setting of config.json, which tfcli does not have; repeatable.",
-            show_default=False,
-        ),
-    ] = None,
-    bos: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TOKEN|none",
-            help="The token that every text begins with.",
-            show_default="what its tokenizer puts there",
-        ),
-    ] = None,
+    source: Annotated[str, argument(metavar="FOLDER|hf:NAME", help=_SOURCE)],
+    out: Annotated[Path | None, typer.Option(metavar="RUN", help="Where to put the run.", show_default=_OUT)] = None,
+    tokenizer: Annotated[Path | None, typer.Option(metavar="FILE", help=_FILE, show_default="the checkpoint's")] = None,
+    ignore_setting: Annotated[list[str] | None, typer.Option(metavar="KEY", help=_IGNORED, show_default=False)] = None,
+    bos: Annotated[str | None, typer.Option(metavar="TOKEN|none", help=_BOS, show_default=_USUAL_BOS)] = None,
     json: Json = False,
 ) -> None:
     """Turn a Hugging Face checkpoint into a run.

@@ -43,13 +43,10 @@ def write_tokenizer(folder: Path, run: LoadedRun) -> None:
     if run.architecture == "encoder" and not roles.endless:  # what BERT calls them
         names |= {"cls_token": names["bos_token"], "sep_token": names["eos_token"]}
     write_json(folder / "special_tokens_map.json", names)
-    settings = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "model_max_length": run.config.model.max_seq_len,
-        "clean_up_tokenization_spaces": False,
-        "model_input_names": ["input_ids", "attention_mask"],
-    }
-    write_json(folder / "tokenizer_config.json", {**settings, **names})
+    settings: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast"}
+    settings |= {"model_max_length": run.config.model.max_seq_len, "clean_up_tokenization_spaces": False}
+    settings["model_input_names"] = ["input_ids", "attention_mask"]
+    write_json(folder / "tokenizer_config.json", settings | names)
     for name, template in run.tokenizer.chat.templates.items() if run.tokenizer.chat else ():
         file = folder / (CHAT_FILE if name == "default" else f"{CHAT_FOLDER}/{name}.jinja")
         file.parent.mkdir(exist_ok=True)

@@ -6,11 +6,12 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from fnmatch import fnmatch
 from functools import partial
 from operator import index
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -88,11 +89,8 @@ def needed(files: Sequence[str], name: str) -> list[str]:
     shards = re.sub(r"(\.\w+)\.index\.json", r"-*\1", weights)
     wanted = {checkpoints.CONFIG_NAME, "generation_config.json", *TOKENIZER_FILES, weights, shards}
     inside = "additional_chat_templates/*.jinja"
-    return [
-        file
-        for file in files
-        if fnmatch(file, inside) or ("/" not in file and any(fnmatch(file, one) for one in wanted))
-    ]
+    at_the_top = {file for file in files if "/" not in file and any(fnmatch(file, one) for one in wanted)}
+    return [file for file in files if file in at_the_top or fnmatch(file, inside)]
 
 
 def _explained(error: Exception, name: str) -> TfcliError:
@@ -113,8 +111,7 @@ def _explained(error: Exception, name: str) -> TfcliError:
     return TfcliError(problem, "check the network, or download the model and name its folder")
 
 
-@dataclass(frozen=True)
-class _Model:
+class _Model(NamedTuple):
     """A checkpoint as tfcli sees it; `left_over` are the tensors that its model does not need."""
 
     family: str
@@ -134,12 +131,9 @@ def import_run(
     UsageError where there is none, a setting of it is not tfcli's, or the folder is taken; a BrokenInputError where a
     file is damaged, or tensors, config and tokenizer contradict each other.
 
-    Args:
-        source: a folder, or hf:owner/name[@revision].
-        out: where the run is to be; None: `runs/<name>-<n>`.
-        tokenizer_file: a tokenizer.json to use instead of the checkpoint's own tokenizer.
-        ignored: settings of config.json to read it without; one of a nested object as "rope_parameters.factor".
-        bos: the token that every text begins with, or "none"; None: what the tokenizer puts there.
+    The `source` is a folder, or hf:owner/name[@revision]; without `out`, the run is `runs/<name>-<n>`. A
+    `tokenizer_file` is used instead of the checkpoint's own tokenizer, config.json read without the `ignored` settings,
+    as "rope_parameters.factor". Every text begins with `bos`, or "none"; None: what the tokenizer puts there.
     """
     name = _name_of(source)
     with claimed_run(out, name) as run:

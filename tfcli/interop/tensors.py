@@ -6,8 +6,9 @@ A rewriting maps a section and its parameters to others with the same logits, or
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,6 +19,7 @@ from tfcli.layers.positions import sinusoids
 from tfcli.models.build import meta_model
 from tfcli.recipe.model import ModelSection
 
+Parameters = Mapping[str, Tensor]
 _REMEDY = "the file is damaged, or config.json belongs to another checkpoint"
 
 
@@ -48,11 +50,7 @@ def settled_section(layout: CheckpointFamily, section: ModelSection, tensors: Ma
 
 
 def parameters_of_checkpoint(
-    layout: CheckpointFamily,
-    section: ModelSection,
-    tensors: Mapping[str, Tensor],
-    where: Path,
-    names: Collection[str] = (),
+    layout: CheckpointFamily, section: ModelSection, tensors: Parameters, where: Path, names: Collection[str] = ()
 ) -> tuple[dict[str, Tensor], list[str]]:
     """A checkpoint's tensors, under canonical names, as the parameters of a model of this section, and the names of
     those that were left over. `names`: as the file has them; empty: the same. A BrokenInputError where one is missing,
@@ -98,10 +96,9 @@ def multiplied(
     if section.tie_embeddings and any(_matches(name, factors) for name in shared):
         result["head.weight"] = parameters["embedding.weight"]
         section = replace(section, tie_embeddings=False)
-    for name, tensor in result.items():
-        for pattern, factor in factors.items():
-            if re.fullmatch(pattern, name):
-                result[name] = tensor.float() * factor
+    for (name, tensor), (pattern, factor) in product(result.items(), factors.items()):
+        if re.fullmatch(pattern, name):
+            result[name] = tensor.float() * factor
     return section, result
 
 
@@ -121,7 +118,7 @@ def _parts(one: TensorMap, tensor: Tensor | None, shape: torch.Size, where: Path
 
 
 def checkpoint_of_parameters(
-    layout: CheckpointFamily, section: ModelSection, parameters: Mapping[str, Tensor]
+    layout: CheckpointFamily, section: ModelSection, parameters: Parameters
 ) -> dict[str, Tensor]:
     """A model's parameters under a checkpoint's names; gains of ones and biases of zeros where the model has none."""
     usual = {
@@ -153,7 +150,6 @@ def _matches(name: str, patterns: Iterable[str]) -> bool:
     return any(re.fullmatch(pattern, name) for pattern in patterns)
 
 
-Parameters = Mapping[str, Tensor]
 Written = tuple[ModelSection, Parameters]
 Rewriting = Callable[[ModelSection, Parameters], Written | None]
 
@@ -194,11 +190,14 @@ def zero_output_biases(section: ModelSection, parameters: Parameters) -> Written
     return replace(section, attention_output_bias=True), {**parameters, **zeros}
 
 
+def _adds_sinusoids(section: ModelSection) -> bool:
+    return section.positions == "sinusoidal" and section.position_merge == "add"
+
+
 def sort_sinusoids(section: ModelSection, parameters: Parameters) -> Written | None:
     """All sines before all cosines: the dimensions of the residual stream change their order, and with them the rows
     and columns of every parameter that writes to it or reads from it. Norms do not see the order."""
-    added = section.positions == "sinusoidal" and section.position_merge == "add"
-    if not added or section.layout != "interleaved" or section.d_model % 2:
+    if not _adds_sinusoids(section) or section.layout != "interleaved" or section.d_model % 2:
         return None
     if section.attention_score == "parameter_free":
         return None  # its heads are cut from the residual stream itself
@@ -211,22 +210,13 @@ def sort_sinusoids(section: ModelSection, parameters: Parameters) -> Written | N
 def write_out_positions(section: ModelSection, parameters: Parameters) -> Written | None:
     """Sines and cosines that are added, or no positions at all, as a table that could have been learned."""
     is_none = section.positions == "none"
-    if not is_none and (section.positions != "sinusoidal" or section.position_merge != "add"):
+    if section.architecture == "encoder-decoder" or not (is_none or _adds_sinusoids(section)):
         return None
-    if section.architecture == "encoder-decoder":
-        return None
-    table = sinusoids(section, section.max_seq_len)[section.position_offset :]
-    learned = replace(
-        section,
-        positions="learned",
-        position_merge="add",
-        position_layout=None,
-        position_offset=0,
-        position_scaling=1.0,
-        scale_embeddings=section.embedding_scale != 1,
-    )
-    table = (table * (not is_none)).to(parameters["embedding.weight"])
-    return learned, {**parameters, "embedding.positions": table}
+    table = sinusoids(section, section.max_seq_len)[section.position_offset :] * (not is_none)
+    usual: dict[str, Any] = {"position_merge": "add", "position_layout": None, "position_offset": 0}
+    scales: dict[str, Any] = {"position_scaling": 1.0, "scale_embeddings": section.embedding_scale != 1}
+    learned = replace(section, positions="learned", **usual, **scales)
+    return learned, {**parameters, "embedding.positions": table.to(parameters["embedding.weight"])}
 
 
 def fold_score_scale(section: ModelSection, parameters: Parameters) -> Written | None:

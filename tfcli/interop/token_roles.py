@@ -15,8 +15,6 @@ from tfcli.records.roles import ROLE_NAMES, TokenRoles, find_roles
 
 _SETTINGS = {"pad": ("pad",), "bos": ("bos", "cls"), "eos": ("eos", "sep"), "mask": ("mask",), "unk": ("unk",)}
 """The names that a role goes by in these files, the first that is there: BERT has cls and sep."""
-_STARTS_WITH = {"bart": "eos"}
-"""The role of a decoder's first token by family, where no file says it. The others begin with padding."""
 ENCODER_DECODERS = ("bart", "marian", "t5", "mt5")
 
 
@@ -79,8 +77,8 @@ def checkpoint_roles(backend: Backend, folder: Path, values: Mapping[str, Any], 
     if not is_pair:
         return roles
     start, forced = of("decoder_start"), of("forced_bos")
-    if start is None:
-        start = roles.eos if _STARTS_WITH.get(str(family)) == "eos" else roles.pad
+    if start is None:  # no file says with what the decoder begins
+        start = roles.eos if family == "bart" else roles.pad
     first = front if forced is None else (forced,)
     return replace(roles, source_start=front, target_start=(start, *first), text_start=None)
 

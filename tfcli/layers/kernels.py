@@ -9,6 +9,7 @@ import functools
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -31,13 +32,10 @@ one."""
 
 def find(name: str) -> Any:
     """What stands at `torch.name`; None where there is nothing of that name."""
-    found: Any = torch
-    for part in name.split("."):
-        try:
-            found = getattr(found, part)
-        except (AttributeError, ImportError, RuntimeError):
-            return None
-    return found
+    try:
+        return attrgetter(name)(torch)
+    except (AttributeError, ImportError, RuntimeError):
+        return None
 
 
 def _first(kernel: Any, *arguments: Any) -> Any:

@@ -5,7 +5,7 @@ Gradient checkpointing and torch.compile go by layers.
 """
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
@@ -21,16 +21,9 @@ from tfcli.layers.positions import NO_SIGNAL, PositionSignal
 from tfcli.recipe.model import Activation, ModelSection
 
 _gelu_tanh = functools.partial(F.gelu, approximate="tanh")
-ACTIVATIONS: Mapping[Activation, Callable[[Tensor], Tensor]] = {
-    "relu": F.relu,
-    "relu2": lambda x: F.relu(x).square(),
-    "gelu": F.gelu,
-    "gelu_tanh": _gelu_tanh,
-    "silu": F.silu,
-    "swiglu": F.silu,
-    "geglu": F.gelu,
-    "geglu_tanh": _gelu_tanh,
-}
+ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {"relu": F.relu, "relu2": lambda x: F.relu(x).square()}
+ACTIVATIONS |= {"gelu": F.gelu, "gelu_tanh": _gelu_tanh, "silu": F.silu}
+ACTIVATIONS |= {"geglu": F.gelu, "geglu_tanh": _gelu_tanh, "swiglu": F.silu}  # of a gate
 
 
 class FeedForward(nn.Module):
@@ -122,24 +115,13 @@ class TransformerLayer(nn.Module):
         it; memory: (B, S, D); padding masks: (B, T) and (B, S), True at real tokens."""
 
         def self_attend(h: Tensor) -> Tensor:
-            return self.attention(
-                h,
-                padding_mask=padding_mask,
-                mask=mask,
-                positions=positions,
-                cache=cache and cache.self_attention,
-                weights=self_weights,
-            )
+            how: dict[str, Any] = {"padding_mask": padding_mask, "mask": mask, "positions": positions}
+            return self.attention(h, **how, cache=cache and cache.self_attention, weights=self_weights)
 
         def cross_attend(h: Tensor) -> Tensor:
             assert self.cross_attention is not None
-            return self.cross_attention(
-                h,
-                memory,
-                padding_mask=memory_padding_mask,
-                cache=cache and cache.cross_attention,
-                weights=cross_weights,
-            )
+            how: dict[str, Any] = {"padding_mask": memory_padding_mask, "cache": cache and cache.cross_attention}
+            return self.cross_attention(h, memory, **how, weights=cross_weights)
 
         source = x if self.is_parallel else None
         x = self.attention_residual(x, self_attend)

@@ -170,16 +170,8 @@ class MultiHeadAttention(nn.Module):
                     return block_mask(document_starts, causal=self.causal, window=self.window)
             elif self.causal and self.window is None and target_length == source_length:
                 return None  # the kernel has the triangle of its own
-        return attention_mask(
-            padding_mask,
-            target_length,
-            source_length,
-            causal=self.causal,
-            window=self.window,
-            document_starts=document_starts,
-            prefix=prefix,
-            device=device,
-        )
+        how: dict[str, Any] = {"causal": self.causal, "window": self.window, "prefix": prefix, "device": device}
+        return attention_mask(padding_mask, target_length, source_length, document_starts=document_starts, **how)
 
     def _is_one_query(self, target_length: int, *, explicit: bool) -> bool:
         return target_length == 1 and not self.training and self.score.has_kernel and not explicit

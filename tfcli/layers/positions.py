@@ -181,13 +181,8 @@ class QueryKeyPositions(PositionTable, AttentionPositions):
 
 def sinusoids(model: ModelSection, length: int) -> Tensor:
     """The table of a model's first positions, and of the rows before them."""
-    return sinusoidal_encoding(
-        length + model.position_offset,
-        model.position_size,
-        model.position_base,
-        layout=model.layout,
-        scaling=model.position_scaling,
-    )
+    sizes = length + model.position_offset, model.position_size, model.position_base
+    return sinusoidal_encoding(*sizes, layout=model.layout, scaling=model.position_scaling)
 
 
 def _rotation(model: ModelSection, length: int) -> Rotation:

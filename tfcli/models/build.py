@@ -80,13 +80,8 @@ def _t5(name: str, parameter: Tensor, section: ModelSection, generator: torch.Ge
     parameter.normal_(0.0, std, generator=generator)
 
 
-_DRAWS: Mapping[Initialization, Draw] = {
-    "copying": _gpt2,
-    "gpt2": _gpt2,
-    "bert": _bert,
-    "vaswani2017": _vaswani2017,
-    "t5": _t5,
-}
+_DRAWS: dict[Initialization, Draw] = {"copying": _gpt2, "gpt2": _gpt2, "bert": _bert, "vaswani2017": _vaswani2017}
+_DRAWS["t5"] = _t5
 
 
 def _pass_on(attention: MultiHeadAttention, gain: float, generator: torch.Generator) -> None:

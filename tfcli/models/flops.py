@@ -54,11 +54,9 @@ def flops_by_part(
     That is 128 in the projections, 256 in the feed-forward and 80 in the head for each of 2 tokens, and 3 meetings of
     16.
 
-    Args:
-        length: tokens of a sequence; of the source, for an encoder-decoder.
-        target_length: of the target. None: `length`.
-        labelled: positions in the whole batch that the head reads. None: all of them.
-        hidden_too: count what the mask hides as well: the explicit path computes it, and throws it away.
+    Of an encoder-decoder, `length` is the source's, and None for the target's the same. The head reads `labelled`
+    positions of the whole batch, or all. With `hidden_too`, what the mask hides counts as well: the explicit path
+    computes it, and throws it away.
     """
     assert section.vocab_size is not None, "the tokenizer decides the vocabulary before anything is counted"
     target = length if target_length is None else target_length

@@ -128,30 +128,15 @@ class Stack(nn.Module):
         positions = self.positions(span_of(length, cache, document_starts))
         remembered = 0 if cache is None else cache.length
         mask = None
-        if len(self.layers):
+        if len(self.layers):  # it depends on no layer, and is built once for all
             first: Any = self.layers[0]
-            mask = first.attention.mask_of_pass(  # depends on no layer, and is built once for all
-                padding_mask,
-                length,
-                remembered + length,
-                document_starts=document_starts,
-                bias=positions.bias,
-                explicit=self_weights is not None,
-                prefix=prefix,
-                device=x.device,
-            )
+            seen: dict[str, Any] = {"document_starts": document_starts, "bias": positions.bias, "prefix": prefix}
+            seen |= {"explicit": self_weights is not None, "device": x.device}
+            mask = first.attention.mask_of_pass(padding_mask, length, remembered + length, **seen)
+        own = {"padding_mask": padding_mask, "mask": mask, "positions": positions, "self_weights": self_weights}
+        source = {"memory": memory, "memory_padding_mask": memory_padding_mask, "cross_weights": cross_weights}
         for index, layer in enumerate(self.layers):
-            x = layer(
-                x,
-                padding_mask=padding_mask,
-                mask=mask,
-                memory=memory,
-                memory_padding_mask=memory_padding_mask,
-                positions=positions,
-                cache=cache.layers[index] if cache is not None else None,
-                self_weights=self_weights,
-                cross_weights=cross_weights,
-            )
+            x = layer(x, **own, **source, cache=None if cache is None else cache.layers[index])
         return self.final_norm(x)
 
 
@@ -259,14 +244,9 @@ class EncoderDecoder(Transformer):
     ) -> Tensor:
         """The last vectors, (B, T, D), of the target shifted right by one, (B, T), whose padding at the end the causal
         mask hides. Of the source, memory: (B, S, D), padding_mask: (B, S)."""
-        return self.decoder(
-            self.target_embedding(decoder_input_ids, span_of(decoder_input_ids.shape[1], cache)),
-            memory=memory,
-            memory_padding_mask=padding_mask,
-            cache=cache,
-            self_weights=collector(weights, "decoder_self"),
-            cross_weights=collector(weights, "cross"),
-        )
+        x = self.target_embedding(decoder_input_ids, span_of(decoder_input_ids.shape[1], cache))
+        wanted = {"self_weights": collector(weights, "decoder_self"), "cross_weights": collector(weights, "cross")}
+        return self.decoder(x, memory=memory, memory_padding_mask=padding_mask, cache=cache, **wanted)
 
     def hidden(
         self,

@@ -42,12 +42,9 @@ class ChatTemplates:
         write_json(folder / FILE_NAME, {"format_version": _FORMAT_VERSION, **vars(self)})
 
     def text(self, messages: list[dict[str, str]]) -> str:
-        """A conversation, up to where the model's answer begins: of messages with a "role" and its "content".
-
-        Raises:
-            UsageError: there is no usual template, or the template refuses the conversation.
-            BrokenInputError: it is damaged, or takes more than 2 seconds, 1 GB, or 4 million characters.
-        """
+        """A conversation, up to where the model's answer begins: of messages with a "role" and its "content". A
+        UsageError where there is no usual template, or it refuses the conversation; a BrokenInputError where it is
+        damaged, or takes more than 2 seconds, 1 GB, or 4 million characters."""
         if "default" not in self.templates:
             problem = f"Of the chat templates ({', '.join(sorted(self.templates))}) none is the usual one"
             raise UsageError(problem, "leave --chat out, and write the prompt as the model expects it")

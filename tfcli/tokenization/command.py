@@ -23,6 +23,13 @@ tokenize_app = typer.Typer()
 
 _Algorithm = Literal["bpe", "wordpiece", "unigram", "word", "char"]
 _ALGORITHM = "bpe (byte-level: spells any text), wordpiece, unigram, word, char."
+_TOKEN = "A special token of your own, as <|user|>; repeatable."
+_FROM = "Extend its vocabulary: the old ids stay."
+_ROLE = "The special token that is pad, bos, eos, mask or unk, as eos=[SEP]; repeatable."
+_BYTES, _SAMPLE = "unigram: what has no piece is spelled in bytes.", "Of a longer text, learn from so many bytes."
+_SPELLED = "Read the spelling of a special token in a text as that token."
+_TEXTS = "Texts; -: the whole of stdin is one text."
+_IDS = "The ids of one text; -: each line of stdin is one."
 _TOKENIZER = "A tokenizer.json, a run, or a folder that import reads."
 TokenizerPath = Annotated[Path, argument(metavar="TOKENIZER|RUN", help=_TOKENIZER)]
 
@@ -37,25 +44,12 @@ def train(
     vocab_size: Annotated[int | None, typer.Option(help="The most ids it may have.", show_default="2048")] = None,
     pairs: Annotated[bool, typer.Option("--pairs", help="The source is pairs; both sides are used.")] = False,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Turn text into lower case first.")] = False,
-    special_token: Annotated[
-        list[str] | None, typer.Option(metavar="TOKEN", help="A special token of your own, as <|user|>; repeatable.")
-    ] = None,
+    special_token: Annotated[list[str] | None, typer.Option(metavar="TOKEN", help=_TOKEN)] = None,
     on_bad_record: OnBadRecord = None,
-    old: Annotated[
-        str | None, typer.Option("--from", metavar="RUN|FILE|hf:NAME", help="Extend its vocabulary: the old ids stay.")
-    ] = None,
-    role: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ROLE=TOKEN", help="The special token that is pad, bos, eos, mask or unk, as eos=[SEP]; repeatable."
-        ),
-    ] = None,
-    byte_fallback: Annotated[
-        bool, typer.Option("--byte-fallback", help="unigram: what has no piece is spelled in bytes.")
-    ] = False,
-    sample_bytes: Annotated[
-        int | None, typer.Option(help="Of a longer text, learn from so many bytes.", show_default="1000000000")
-    ] = None,
+    old: Annotated[str | None, typer.Option("--from", metavar="RUN|FILE|hf:NAME", help=_FROM)] = None,
+    role: Annotated[list[str] | None, typer.Option(metavar="ROLE=TOKEN", help=_ROLE)] = None,
+    byte_fallback: Annotated[bool, typer.Option("--byte-fallback", help=_BYTES)] = False,
+    sample_bytes: Annotated[int | None, typer.Option(help=_SAMPLE, show_default="1000000000")] = None,
     seed: TextSeed = None,
     json: Json = False,
 ) -> None:
@@ -104,13 +98,8 @@ def train(
 def encode(
     terminal: Terminal,
     tokenizer: TokenizerPath,
-    texts: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="TEXT|-", help="Texts; -: the whole of stdin is one text.", show_default="-"),
-    ] = None,
-    special_tokens: Annotated[
-        bool, typer.Option("--special-tokens", help="Read the spelling of a special token in a text as that token.")
-    ] = False,
+    texts: Annotated[list[str] | None, typer.Argument(metavar="TEXT|-", help=_TEXTS, show_default="-")] = None,
+    special_tokens: Annotated[bool, typer.Option("--special-tokens", help=_SPELLED)] = False,
     json: Json = False,
 ) -> None:
     """Show how text is cut into tokens.
@@ -144,10 +133,7 @@ def encode(
 def decode(
     terminal: Terminal,
     tokenizer: TokenizerPath,
-    ids: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="ID|-", help="The ids of one text; -: each line of stdin is one.", show_default="-"),
-    ] = None,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="ID|-", help=_IDS, show_default="-")] = None,
     json: Json = False,
 ) -> None:
     """Turn token ids back into text.

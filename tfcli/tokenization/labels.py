@@ -77,14 +77,8 @@ def _is_letter(character: str) -> bool:
 
 class WordStarts:
     """Where words begin in rows of ids, for whole-word masking, by tables: what `are_one_word` asks is told by each
-    token's first and last character.
-
-    Args:
-        labels: those of all ids.
-        alone: which ids are a word of their own.
-
-    Shape: alone (Vocab,)
-    """
+    token's first and last character. The `labels` are those of all ids; `alone`, (Vocab,), which of them are a word of
+    their own."""
 
     def __init__(self, labels: Sequence[str], alone: NDArray[np.bool_], algorithm: str) -> None:
         def which(test: Callable[[str], bool]) -> NDArray[np.bool_]:

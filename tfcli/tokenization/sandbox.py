@@ -37,12 +37,9 @@ _MODEL = {"type": "WordLevel", "vocab": {"<unk>": 0}, "unk_token": "<unk>"}
 
 def try_out(state: Mapping[str, Any], doubtful: Sequence[str], chains: Mapping[str, Sequence[Any]]) -> None:
     """Apply the tokenizer of a tokenizer.json to repetitions of what its doubtful expressions, patterns and
-    replacements are made of; `chains` are the components of its normalizer, pre_tokenizer and decoder.
-
-    Raises:
-        ValueError: it fails, takes 5 seconds or 1 GB for texts of two thousand characters, or makes them very long.
-        TfcliError: it could not be tried.
-    """
+    replacements are made of; `chains` are the components of its normalizer, pre_tokenizer and decoder. A ValueError
+    where it fails, takes 5 seconds or 1 GB for texts of two thousand characters, or makes them very long; a TfcliError
+    where it could not be tried."""
     bare = {**state, "model": _MODEL, "post_processor": None}
     asked = json.dumps({"state": bare, "chains": chains, "texts": list(_texts(doubtful))})
     answer, errors, is_late = "", "", False

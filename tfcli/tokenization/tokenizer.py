@@ -74,19 +74,12 @@ def escape_special_tokens(backend: Backend, special: Iterable[int]) -> None:
 
 
 class Tokenizer:
-    """A trained tokenizer with its special-token roles. Text never becomes a special token by its spelling.
+    """A trained tokenizer with its special-token roles. Text never becomes a special token by its spelling. Its
+    `vocab_size` is one more than the largest id.
 
-    Args:
-        backend: the library's tokenizer; its truncation and padding are switched off.
-        where: how to name it in an error.
-        roles: which special token serves as what. None: found by their names.
-
-    Attributes:
-        vocab_size: one more than the largest id.
-
-    Raises:
-        UsageError: it has no tokens to begin, end and pad texts with.
-        BrokenInputError: the roles name ids that it does not have.
+    Of the library's `backend`, truncation and padding are switched off; `where` names it in errors. The `roles` say
+    which special token serves as what; None: found by their names. A UsageError where it has no tokens to begin, end
+    and pad texts with; a BrokenInputError where the roles name ids that it does not have.
     """
 
     def __init__(
@@ -101,7 +94,7 @@ class Tokenizer:
         self.chat = chat
         self._original, self._where = backend, where  # what is saved and compared, as it came
         self.roles = find_roles(backend.token_to_id, where) if roles is None else roles
-        self.vocab_size = max(backend.get_vocab(with_added_tokens=True).values(), default=-1) + 1
+        self.vocab_size = max(backend.get_vocab().values(), default=-1) + 1
         _check(self.roles, self.vocab_size, where)
         declared = backend.get_added_tokens_decoder()
         serving = set(self.roles.ids()) - {self.roles.unk}
@@ -122,11 +115,10 @@ class Tokenizer:
     def of_model(self, rows: int) -> Tokenizer:
         """The same tokenizer, whose roles say which ids of a model of so many rows (`vocab_size` or more) no token
         has."""
-        named = set(self._backend.get_vocab(with_added_tokens=True).values())
+        named = set(self._backend.get_vocab().values())
         missing = tuple(token_id for token_id in range(self.vocab_size) if token_id not in named)
-        known = self.vocab_size if self.vocab_size < rows else None
-        same = (self.roles.known, self.roles.missing) == (known, missing)
-        return self if same else self.with_roles(replace(self.roles, known=known, missing=missing))
+        roles = replace(self.roles, known=self.vocab_size if self.vocab_size < rows else None, missing=missing)
+        return self if roles == self.roles else self.with_roles(roles)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -150,8 +142,7 @@ class Tokenizer:
     @cached_property
     def ordinary_ids(self) -> frozenset[int]:
         """The ids that text is made of: the vocabulary without special tokens."""
-        ids = self._backend.get_vocab(with_added_tokens=True).values()
-        return frozenset(ids) - self._special - set(self.roles.ids())
+        return frozenset(self._backend.get_vocab().values()) - self._special - set(self.roles.ids())
 
     @property
     def special_names(self) -> list[str]:
@@ -260,17 +251,13 @@ class Tokenizer:
                 text, before = found.pop()
                 places, label = [*before, *places], text + label.removeprefix("##")
             found.append((label, places))
-        mask = self.roles.mask
-
-        def kind(text: str, first: int) -> Literal["word", "sign", "special"]:
-            if special[first] and ids[first] != mask:
-                return "special"
-            return "word" if special[first] or any(map(str.isalnum, text)) else "sign"
-
-        def bare(text: str) -> str:
-            return text.strip() or text
-
-        return tuple(Word(bare(text.removesuffix("</w>")), tuple(at), kind(text, at[0])) for text, at in found)
+        words = []
+        for text, places in found:
+            bare, first = text.removesuffix("</w>"), places[0]
+            is_word = ids[first] == self.roles.mask if special[first] else any(map(str.isalnum, text))
+            kind: Literal["word", "sign", "special"] = "word" if is_word else "special" if special[first] else "sign"
+            words.append(Word(bare.strip() or bare, tuple(places), kind))
+        return tuple(words)
 
     def word_starts(self, ids: NDArray[np.integer]) -> NDArray[np.bool_]:
         """Where words begin in rows of ids: the first of each row, and where `words` begins one; of characters that are
@@ -295,9 +282,8 @@ class Tokenizer:
 
     def extends(self, old: Tokenizer) -> bool:
         """Whether it has more ids than another one, and all of that one's tokens have theirs."""
-        own = self._backend.get_vocab(with_added_tokens=True)
         return (
-            self.vocab_size > old.vocab_size and old._backend.get_vocab(with_added_tokens=True).items() <= own.items()
+            self.vocab_size > old.vocab_size and old._backend.get_vocab().items() <= self._backend.get_vocab().items()
         )
 
     def never_made(self) -> list[int]:
@@ -309,7 +295,7 @@ class Tokenizer:
         found = []
         for token_id in sorted(self.ordinary_ids - added.keys() - self.fallback_bytes):
             name = self._backend.id_to_token(token_id) or ""
-            spelling = name.removeprefix("##") if self.algorithm == "wordpiece" else name
+            spelling = name.removeprefix("##")
             is_rewritten = rewrites is not None and rewrites(spelling).strip() != spelling
             if is_rewritten or [token.id for token in cut(name)] != [token_id]:
                 found.append(token_id)
@@ -434,11 +420,9 @@ tokenizer is called, and what to do when another one is there."""
 def load_tokenizer(path: Path) -> Tokenizer:
     """Load a tokenizer.json, or the one a folder (a run, a prepared dataset) holds.
 
-    Its roles are those that the folder's own config.json or manifest.json records, else they go by name.
-
-    Raises:
-        UsageError: there is none, it is another kind of file, or it has no special tokens to end a text.
-        BrokenInputError: it is damaged, not the one whose fingerprint is recorded, or a dataset has lost it.
+    Its roles are those that the folder's own config.json or manifest.json records, else they go by name. A UsageError
+    where there is none, it is another kind of file, or it has no special tokens to end a text; a BrokenInputError where
+    it is damaged, not the one whose fingerprint is recorded, or a dataset has lost it.
     """
     file = path / FILE_NAME if path.is_dir() else path
     record, values = _record(file.parent) if file.name == FILE_NAME else (file, {})

@@ -228,12 +228,9 @@ class TextCounts:
 
 class TrainingText:
     """What of a text is learned from: all that fits into `tokenizer.sample_bytes`, else pieces drawn from everywhere by
-    their number and content; and of long stretches no more than memory bears.
-
-    Attributes:
-        bytes: of the whole text; `learned` of them are learned from, and of their stretches a `share`.
-        beyond: characters of the whole text, as the algorithm reads them, for an alphabet that a sample would not fill.
-    """
+    their number and content; and of long stretches no more than memory bears. Of all its `bytes`, `learned` ones are
+    learned from (None: all), and of their stretches a `share`; `beyond` are the characters of the whole text, as the
+    algorithm reads them, for an alphabet that a sample would not fill."""
 
     def __init__(self, texts: Texts, section: TokenizerSection, normalizer: Any = None) -> None:
         self.texts, self._section = _remembered(texts), section
@@ -244,7 +241,7 @@ class TrainingText:
         self.bytes = 0
         self.beyond: Characters = frozenset()
         self.share = _share_of_stretches(self._surveyed(), section)
-        self.learned: int | None = None  # all
+        self.learned: int | None = None
         if self.bytes > section.sample_bytes and section.algorithm != "char":
             sums = np.cumsum(self._sizes)
             self._whole = int(np.searchsorted(sums, section.sample_bytes, "right"))

@@ -66,8 +66,7 @@ def test_training_goes_on_as_the_family_trains() -> None:
 def test_old_files_say_how_positions_rotate_in_another_way() -> None:
     """`rope_theta` and `rope_scaling` of the older library are the `rope_parameters` of today's."""
     new = reference.read_config(
-        LLAMA,
-        FAMILY.file(rope_parameters={"rope_type": "linear", "factor": 4.0, "rope_theta": 500.0}),
+        LLAMA, FAMILY.file(rope_parameters={"rope_type": "linear", "factor": 4.0, "rope_theta": 500.0})
     )
     assert (new.position_base, new.position_scaling) == (500.0, 4.0)
     for scaling in ({"type": "linear", "factor": 4.0}, {"rope_type": "linear", "type": "linear", "factor": 4}):

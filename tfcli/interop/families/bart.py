@@ -26,6 +26,7 @@ _SOURCE, _TARGET = "model.encoder.embed_tokens.weight", "model.decoder.embed_tok
 _SIDES = {"encoder": "embedding", "decoder": "target_embedding"}
 _TABLES = {f"model.{side}.embed_positions.weight": f"{ours}.positions" for side, ours in _SIDES.items()}
 """The tables of positions, which most files of Marian repeat from the formula."""
+_GIVEN = layout.BIASED | {"head_bias": True}
 _ROUNDING = 2.0**-8  # how far a table in sixteen bits may lie from the formula
 
 _CONSTANTS = (r"model\.(encoder|decoder)\.version",)  # tensors of old files that number the format
@@ -55,7 +56,6 @@ def _on_both_sides(name: str, of: str) -> Setting:
 
 _OTHER_NORMS = ("normalize_before", "do_blenderbot_90_layernorm", "add_final_layer_norm")
 _NO_OTHER_NORM = "tfcli reads this family with a norm after every sublayer and no other"
-_ALL_LAYERS = "tfcli leaves out no layers in training"
 _SETTINGS = (
     *(Setting.fixed(name, False, reason=_NO_OTHER_NORM) for name in _OTHER_NORMS),
     *Setting.aliases(
@@ -72,9 +72,8 @@ _SETTINGS = (
         lambda section, _: {"scale_embedding": section.embedding_scale != 1},
     ),
     Setting.number("dropout", "dropout", "embedding_dropout", default=0.1),
-    Setting.number("attention_dropout", "attention_dropout", default=0.0),
-    Setting.number("activation_dropout", "activation_dropout", default=0.0),
-    *(Setting.fixed(f"{side}_layerdrop", 0.0, reason=_ALL_LAYERS, written=True) for side in _SIDES),
+    *(Setting.number(name, name, default=0.0) for name in ("attention_dropout", "activation_dropout")),
+    *(Setting.fixed(f"{side}_layerdrop", 0.0, reason=layout.ALL_LAYERS, written=True) for side in _SIDES),
     Setting.number("init_std", "init_std", default=0.02),
     Setting.constants(use_cache=True, forced_eos_token_id=None),  # generation ends where the model says so
     layout.TARGET_TOKENS,
@@ -82,20 +81,14 @@ _SETTINGS = (
 
 LAYER = {
     "self_attn_layer_norm": "attention_residual.norm",
-    "self_attn.q_proj": "attention.query",
-    "self_attn.k_proj": "attention.key",
-    "self_attn.v_proj": "attention.value",
-    "self_attn.out_proj": "attention.output",
+    **layout.projections("self_attn.{}_proj", "out"),
     "fc1": "feed_forward.up",
     "fc2": "feed_forward.output",
     "final_layer_norm": "feed_forward_residual.norm",
 }
 """One layer, as OPT has it too."""
-_CROSS = {
-    their.replace("self_attn", "encoder_attn"): ours.replace("attention", "cross_attention", 1)
-    for their, ours in LAYER.items()
-    if "self_attn" in their
-}
+_CROSS = layout.projections("encoder_attn.{}_proj", "out", "cross_attention")
+_CROSS = {"encoder_attn_layer_norm": "cross_attention_residual.norm"} | _CROSS
 
 
 def _layers(section: ModelSection) -> list[TensorMap]:
@@ -119,16 +112,18 @@ def _bart_body(section: ModelSection) -> list[TensorMap]:
     return [*maps, *_layers(section)]
 
 
-_ONE_MATRIX = "tfcli reads BART with one matrix for embeddings and head"
+_AS_BART = "tfcli reads BART with"
 
 BART = CheckpointFamily(
     name="bart",
     settings=(
         Setting.family("bart", "BartForConditionalGeneration"),
-        Setting.fixed("tie_word_embeddings", True, reason=_ONE_MATRIX, written=True),
+        Setting.fixed(
+            "tie_word_embeddings", True, reason=f"{_AS_BART} one matrix for embeddings and head", written=True
+        ),
         Setting.constants(normalize_before=False),  # CTranslate2 asks for it
-        Setting.fixed("normalize_embedding", True, reason="tfcli reads BART with normalised embeddings"),
-        Setting.fixed("static_position_embeddings", False, reason="tfcli reads BART with learned positions"),
+        Setting.fixed("normalize_embedding", True, reason=f"{_AS_BART} normalised embeddings"),
+        Setting.fixed("static_position_embeddings", False, reason=f"{_AS_BART} learned positions"),
         Setting.fixed("extra_pos_embeddings", _OFFSET, reason=f"BART's positions are read from row {_OFFSET} on"),
         *_SETTINGS,
     ),
@@ -137,7 +132,7 @@ BART = CheckpointFamily(
         last={"positions": "learned", "position_offset": _OFFSET}
         | dict.fromkeys(("embedding_norm", "share_embeddings", "tie_embeddings"), True),
     ),
-    given=layout.BIASED | {"head_bias": True},
+    given=_GIVEN,
     without_effect=_WITHOUT_EFFECT,
     body=_bart_body,
     head=(_HEAD, _SHARED),
@@ -167,8 +162,7 @@ def _settle(section: ModelSection, tensors: Mapping[str, Tensor]) -> ModelSectio
 
 def _marian_body(section: ModelSection) -> list[TensorMap]:
     own = {_SOURCE: "embedding.weight", _TARGET: "target_embedding.weight"}
-    names = {_SHARED: "embedding.weight"} if section.share_embeddings else own
-    return layout.named(names | _TABLES) + _layers(section)
+    return layout.named(({_SHARED: own[_SOURCE]} if section.share_embeddings else own) | _TABLES) + _layers(section)
 
 
 MARIAN = CheckpointFamily(
@@ -191,8 +185,7 @@ MARIAN = CheckpointFamily(
             "tie_embeddings": lambda section: section.tie_embeddings or not section.share_embeddings,
         }
     ),
-    given=layout.BIASED
-    | {"head_bias": True, "positions": "sinusoidal", "position_layout": "halves", "position_base": 10_000.0},
+    given={**_GIVEN, "positions": "sinusoidal", "position_layout": "halves", "position_base": 10_000.0},
     # The number of a token in old files; the table of positions, which is computed, begins at 0 all the same.
     without_effect=(*_WITHOUT_EFFECT, "extra_pos_embeddings"),
     body=_marian_body,

@@ -25,6 +25,7 @@ _ENCODER = {
     "norm_placement": "post",
     "head": ("transform", "none"),
 }
+_FREE = ("token_types", "head_bias")
 _GIVEN = layout.BIASED | {"head": "transform", "head_bias": True}
 
 _LEARNED_ALONE = "tfcli knows BERT with learned positions alone"
@@ -59,9 +60,7 @@ _WITHOUT_EFFECT = (
     "output_past", "language", "name",
 )  # fmt: skip
 _LAYER = {
-    "attention.self.query": "attention.query",
-    "attention.self.key": "attention.key",
-    "attention.self.value": "attention.value",
+    **{f"attention.self.{name}": f"attention.{name}" for name in ("query", "key", "value")},
     "attention.output.dense": "attention.output",
     "attention.output.LayerNorm": "attention_residual.norm",
     "intermediate.dense": "feed_forward.up",
@@ -119,7 +118,7 @@ BERT = _family(
     Setting.activation("hidden_act", "gelu"),
     head="cls.predictions",
     transform={"transform.dense": "transform", "transform.LayerNorm": "norm"},
-    form=layout.full_form(_ENCODER, "token_types", "head_bias"),
+    form=layout.full_form(_ENCODER, *_FREE),
     headless_lacks=("pooler.dense.weight", "pooler.dense.bias"),
     renames={"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"},
 )
@@ -148,16 +147,11 @@ ROBERTA = _family(
     head="lm_head",
     transform={"dense": "transform", "layer_norm": "norm"},
     also_named=("xlm-roberta", "camembert"),
-    form=layout.full_form(
-        _ENCODER, "token_types", "head_bias", "position_offset", "activation", last={"activation": "gelu"}
-    ),
+    form=layout.full_form(_ENCODER, *_FREE, "position_offset", "activation", last={"activation": "gelu"}),
 )
 
 _DISTILBERT_LAYER = {
-    "attention.q_lin": "attention.query",
-    "attention.k_lin": "attention.key",
-    "attention.v_lin": "attention.value",
-    "attention.out_lin": "attention.output",
+    **layout.projections("attention.{}_lin", "out"),
     "sa_layer_norm": "attention_residual.norm",
     "ffn.lin1": "feed_forward.up",
     "ffn.lin2": "feed_forward.output",
@@ -179,7 +173,7 @@ DISTILBERT = CheckpointFamily(
         Setting.flag("tie_word_embeddings", "tie_embeddings", default=True),
         layout.TOKENS,
     ),
-    form=layout.full_form(_ENCODER, "token_types", "head_bias", last={"token_types": 0, "norm_eps": 1e-12}),
+    form=layout.full_form(_ENCODER, *_FREE, last={"token_types": 0, "norm_eps": 1e-12}),
     given=_GIVEN,
     without_effect=(
         # How the table of positions began, which is in the file all the same.

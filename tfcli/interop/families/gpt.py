@@ -78,6 +78,11 @@ GPT2 = CheckpointFamily(
 _ACTIVATIONS: dict[str, Activation] = {"gelu": "gelu_tanh", "relu": "relu", "silu": "silu", "swish": "silu"}
 _WRITTEN: dict[Activation, str] = {"gelu_tanh": "gelu", "relu": "relu", "silu": "silu"}
 
+_OWN_FEED_FORWARD: Fields = {
+    "inner_size": lambda section: section.inner_size == 4 * section.d_model,
+    "activation": tuple(_WRITTEN),
+}
+
 OPENAI_GPT = CheckpointFamily(
     name="openai-gpt",
     settings=(
@@ -93,14 +98,7 @@ OPENAI_GPT = CheckpointFamily(
         Setting.flag("tie_word_embeddings", "tie_embeddings", default=True),
         layout.TOKENS,
     ),
-    form=layout.full_form(
-        {
-            **_DECODER,
-            "norm_placement": "post",
-            "inner_size": lambda section: section.inner_size == 4 * section.d_model,
-            "activation": tuple(_WRITTEN),
-        }
-    ),
+    form=layout.full_form({**_DECODER, "norm_placement": "post", **_OWN_FEED_FORWARD}),
     given=layout.BIASED,
     without_effect=_WITHOUT_EFFECT,
     body=lambda section: _body(section, "tokens_embed", "positions_embed"),
@@ -132,7 +130,7 @@ _GPT_NEOX_LAYER = {
     "attention.dense": "attention.output",
 }
 _JOINED = {"attention.query_key_value": "attention.query attention.key attention.value"}
-
+_FORM: Fields = {"architecture": "decoder", **llama.ROTARY, "norm": "layernorm", "norm_placement": "pre"}
 
 GPT_NEOX = CheckpointFamily(
     name="gpt_neox",
@@ -152,16 +150,7 @@ GPT_NEOX = CheckpointFamily(
         Setting.constants(use_cache=True),
         layout.TOKENS,
     ),
-    form=layout.full_form(
-        {
-            "architecture": "decoder",
-            **llama.ROTARY,
-            "norm": "layernorm",
-            "norm_placement": "pre",
-            "attention_output_bias": llama.alike_biases,
-        },
-        "parallel_residual",
-    ),
+    form=layout.full_form({**_FORM, "attention_output_bias": llama.alike_biases}, "parallel_residual"),
     given={"feed_forward_bias": True},
     body=lambda section: [
         *layout.named({"gpt_neox.embed_in.weight": "embedding.weight"}),
@@ -184,7 +173,7 @@ def _is_biased(section: ModelSection) -> bool:
 def _opt_filled(section: ModelSection) -> Fields:
     """One switch for those of all projections, and one for all norms."""
     norms = dict.fromkeys(("norm_affine", "norm_bias"), section.norm_affine)
-    return {**dict.fromkeys(layout.BIASED, _is_biased(section)), **norms}
+    return dict.fromkeys(layout.BIASED, _is_biased(section)) | norms
 
 
 def _opt_body(section: ModelSection) -> list[TensorMap]:
@@ -196,7 +185,6 @@ def _opt_body(section: ModelSection) -> list[TensorMap]:
 
 _ONE_SIZE = "tfcli's embeddings are as large as its layers' vectors"
 _LAST_NORM = "tfcli's layers with a norm before have one after the last"
-
 OPT = CheckpointFamily(
     name="opt",
     settings=(
@@ -205,7 +193,7 @@ OPT = CheckpointFamily(
         *Setting.aliases(reason=_ONE_SIZE, word_embed_proj_dim="hidden_size"),
         Setting(write=lambda section, _: {"word_embed_proj_dim": section.d_model}),
         Setting.fixed("_remove_final_layer_norm", False, reason=_LAST_NORM),
-        Setting.fixed("layerdrop", 0, reason="tfcli leaves out no layers in training"),
+        Setting.fixed("layerdrop", 0, reason=layout.ALL_LAYERS),
         *Setting.integers(num_hidden_layers="num_layers", num_attention_heads="num_heads", ffn_dim="d_ff"),
         Setting.activation("activation_function", "relu"),
         Setting.either("do_layer_norm_before", "norm_placement", "pre", "post"),

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from itertools import product
 from typing import Any
 
 from torch import Tensor
@@ -13,15 +15,8 @@ from tfcli.records.roles import TokenRoles
 Fields = Mapping[str, Any]  # fields of a model section, or settings of a config.json, by name
 
 _BY_TANH = ("gelu_new", "gelu_fast", "gelu_accurate", "gelu_pytorch_tanh", "gelu_python_tanh")
-ACTIVATIONS: dict[str, Activation] = {
-    "relu": "relu",
-    "relu2": "relu2",
-    "gelu": "gelu",
-    "gelu_python": "gelu",
-    **dict.fromkeys(_BY_TANH, "gelu_tanh"),
-    "silu": "silu",
-    "swish": "silu",
-}
+ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "relu2": "relu2", "gelu": "gelu", "gelu_python": "gelu"}
+ACTIVATIONS |= {**dict.fromkeys(_BY_TANH, "gelu_tanh"), "silu": "silu", "swish": "silu"}
 """What checkpoints call the activations of an ungated feed-forward; several of their names are one function."""
 WRITTEN: dict[Activation, str] = {ours: ours for ours in ACTIVATIONS.values()} | {"gelu_tanh": "gelu_new"}
 """The name that an exported checkpoint gives each."""
@@ -35,14 +30,9 @@ class UnsupportedVariantError(Exception):
         self.setting = setting
 
 
-_SETTLED = {
-    "d_ff": "inner_size",
-    "num_kv_heads": "kv_heads",
-    "head_dim": "size_per_head",
-    "num_decoder_layers": "decoder_layers",
-    "attention_dropout": "attention_dropout_rate",
-    "embedding_dropout": "embedding_dropout_rate",
-}
+_SETTLED = {"d_ff": "inner_size", "num_kv_heads": "kv_heads", "head_dim": "size_per_head"}
+_SETTLED |= {"num_decoder_layers": "decoder_layers"}
+_SETTLED |= {name: f"{name}_rate" for name in ("attention_dropout", "embedding_dropout")}
 """Fields that may be left open in a recipe, and the property that settles them."""
 
 
@@ -66,10 +56,10 @@ class Setting:
     def integers(default: int | Callable[[CheckpointConfig], int] | None = None, **of: str) -> "tuple[Setting, ...]":
         """Sizes, each with its field. `default`: what a file means that does not say it; None: it must."""
 
-        def reader(name: str) -> Callable[[CheckpointConfig], int]:
-            return lambda config: config.integer(name, default(config) if callable(default) else default)
+        def read(name: str, config: CheckpointConfig) -> int:
+            return config.integer(name, default(config) if callable(default) else default)
 
-        return tuple(Setting.of([name], [field], reader(name)) for name, field in of.items())
+        return tuple(Setting.of([name], [field], partial(read, name)) for name, field in of.items())
 
     @staticmethod
     def number(name: str, *of: str, default: float | None = None) -> "Setting":
@@ -92,13 +82,13 @@ class Setting:
     @staticmethod
     def activation(
         name: str,
-        default: str,
+        usual: str,
         known: Mapping[str, Activation] = ACTIVATIONS,
         written: Mapping[Activation, str] = WRITTEN,
     ) -> "Setting":
         """The activation of the feed-forward, by their names and by the one that is written."""
         return Setting(
-            lambda config: {"activation": config.choice(name, known, default)},
+            lambda config: {"activation": config.choice(name, known, usual)},
             lambda section, _: {name: written[section.activation]},
         )
 
@@ -116,15 +106,12 @@ class Setting:
     def aliases(default: int | None = None, reason: str = "", **of: str) -> "tuple[Setting, ...]":
         """Second names of sizes. The library would let the second name win, so both must say the same."""
 
-        def reader(name: str, first: str) -> Callable[[CheckpointConfig], Fields]:
-            def read(config: CheckpointConfig) -> Fields:
-                value = config.integer(first, default)
-                config.fixed(name, value, reason=reason or f"{first}, another name of the same, is {value}")
-                return {}
+        def read(name: str, first: str, config: CheckpointConfig) -> Fields:
+            value = config.integer(first, default)
+            config.fixed(name, value, reason=reason or f"{first}, another name of the same, is {value}")
+            return {}
 
-            return read
-
-        return tuple(Setting(reader(name, first)) for name, first in of.items())
+        return tuple(Setting(partial(read, name, first)) for name, first in of.items())
 
     @staticmethod
     def constants(**values: object) -> "Setting":
@@ -132,20 +119,19 @@ class Setting:
         return Setting(write=lambda section, roles: values)
 
     @staticmethod
-    def family(model_type: str, model_class: str, headless_class: str = "") -> "Setting":
+    def family(model_type: str, model_class: str, headless: str = "") -> "Setting":
         """The family, and the class of `transformers` that loads the model, with its head or without."""
-        return Setting(
-            write=lambda section, _: {
-                "model_type": model_type,
-                "architectures": [headless_class if section.head == "none" else model_class],
-            }
-        )
+
+        def write(section: ModelSection, _: TokenRoles) -> Fields:
+            return {"model_type": model_type, "architectures": [headless if section.head == "none" else model_class]}
+
+        return Setting(write=write)
 
 
 def written_tokens(roles: TokenRoles) -> dict[str, Any]:
     """The settings of special tokens that every family has."""
-    ends = [roles.eos, *roles.more_ends]
-    return {"bos_token_id": roles.bos, "eos_token_id": ends if ends[1:] else roles.eos, "pad_token_id": roles.pad}
+    ends = [roles.eos, *roles.more_ends] if roles.more_ends else roles.eos
+    return {"bos_token_id": roles.bos, "eos_token_id": ends, "pad_token_id": roles.pad}
 
 
 def _target_tokens(_: ModelSection, roles: TokenRoles) -> Fields:
@@ -164,6 +150,7 @@ BOTH_SIDES = (
     Setting.fixed("is_decoder", False, reason=_BOTH),
 )
 """Half an encoder-decoder is refused."""
+ALL_LAYERS = "tfcli leaves out no layers in training"
 
 _PLAIN_FORM: dict[str, Any] = {
     "position_merge": "add",
@@ -176,13 +163,10 @@ _PLAIN_FORM: dict[str, Any] = {
     "parallel_residual": False,
     "attention_score": "scaled_dot",
     "query_key_norm": False,
-    "sliding_window": None,
-    "attention_softcap": None,
+    **dict.fromkeys(("sliding_window", "attention_softcap")),
     "activation": tuple(WRITTEN),
     "head": "linear",
-    "head_bias": False,
-    "scale_logits": False,
-    "scale_embeddings": False,
+    **dict.fromkeys(("head_bias", "scale_logits", "scale_embeddings"), False),
 }
 """What most families have alike, checked in this order."""
 
@@ -191,34 +175,20 @@ _FIELDS = {one.name for one in fields(ModelSection)}
 
 def _one_form(form: Fields) -> dict[str, Any]:
     """The fields that have one value only."""
-    return {
-        name: value
-        for name, value in form.items()
-        if name in _FIELDS and not callable(value) and not isinstance(value, tuple)
-    }
+    alone = {name: value for name, value in form.items() if not (callable(value) or isinstance(value, tuple))}
+    return {name: value for name, value in alone.items() if name in _FIELDS}
 
 
-_PLAIN = ModelSection(
-    **_one_form(_PLAIN_FORM),
-    position_scaling=1.0,
-    position_scaling_kind="linear",
-    position_low_turns=1.0,
-    norm="layernorm",
-    norm_affine=True,
-    norm_bias=True,
-    attention_bias=False,
-    feed_forward_bias=False,
-    dropout=0.0,
-    embedding_dropout=0.0,
-    attention_dropout=0.0,
-    activation_dropout=0.0,
-    initialization="bert",
-    init_std=0.02,
-)
+_UNSAID: dict[str, Any] = {"position_scaling": 1.0, "position_scaling_kind": "linear", "position_low_turns": 1.0}
+_UNSAID |= {"norm": "layernorm", "norm_affine": True, "norm_bias": True, "initialization": "bert", "init_std": 0.02}
+_UNSAID |= dict.fromkeys(("dropout", "embedding_dropout", "attention_dropout", "activation_dropout"), 0.0)
+_UNSAID |= dict.fromkeys(("attention_bias", "feed_forward_bias"), False)
+_PLAIN = ModelSection(**_one_form(_PLAIN_FORM), **_UNSAID)
 """What a family's section starts from. Each of these is said here, so that no default of recipes decides about it."""
 
-BIASED = {"attention_bias": True, "attention_output_bias": True, "feed_forward_bias": True}
+BIASED = dict.fromkeys(("attention_bias", "attention_output_bias", "feed_forward_bias"), True)
 """What the families have that came before Llama: biases in all projections."""
+UNBIASED = {"attention_bias": False, "attention_output_bias": (None, False), "feed_forward_bias": False}
 
 
 def full_form(own: Fields, *free: str, last: Fields | None = None) -> dict[str, Any]:
@@ -242,6 +212,12 @@ class TensorMap:
     shift: float = 0.0  # what ours has more, as the gain of a norm that is kept less 1
 
 
+def projections(theirs: str, output: str = "o", ours: str = "attention") -> dict[str, str]:
+    """Their names of an attention's matrices, with the first letter of each in place of {}, and ours."""
+    letters = {"query": "q", "key": "k", "value": "v", "output": output}
+    return {theirs.format(letter): f"{ours}.{name}" for name, letter in letters.items()}
+
+
 def named(names: Mapping[str, str]) -> list[TensorMap]:
     """Tensors that are a parameter each."""
     return [TensorMap(theirs, (ours,)) for theirs, ours in names.items()]
@@ -252,16 +228,12 @@ def affine(
 ) -> list[TensorMap]:
     """Affine maps and norms by their names and ours: a weight and a bias each, as far as a model has them. Several of
     our names, parted by spaces, lie side by side in one of theirs, a part of each so often as `groups` says."""
-    return [
-        TensorMap(
-            f"{theirs}{their}.{kind}",
-            tuple(f"{ours}.{one}.{kind}" for one in our.split()),
-            transposed=transposed and kind == "weight" and not our.endswith("norm"),
-            groups=groups,
-        )
-        for their, our in names.items()
-        for kind in ("weight", "bias")
-    ]
+    maps = []
+    for (their, our), kind in product(names.items(), ("weight", "bias")):
+        parts = tuple(f"{ours}.{one}.{kind}" for one in our.split())
+        turned = transposed and kind == "weight" and not our.endswith("norm")
+        maps.append(TensorMap(f"{theirs}{their}.{kind}", parts, turned, groups=groups))
+    return maps
 
 
 def layers(
@@ -331,12 +303,11 @@ class CheckpointFamily:
 
     def tensors(self, section: ModelSection, parameters: Container[str]) -> list[TensorMap]:
         """The tensors of a model of this section that has these parameters."""
-        has_own_head = not section.tie_embeddings and section.head != "none"
-        maps = [*self.body(section), *named({self.head[0]: "head.weight"} if has_own_head else {})]
-        return [one for one in maps if one.ours[0] in parameters]
+        own_head = {} if section.tie_embeddings or section.head == "none" else {self.head[0]: "head.weight"}
+        return [one for one in (*self.body(section), *named(own_head)) if one.ours[0] in parameters]
 
     def copies(self, section: ModelSection) -> dict[str, str]:
         """Names of tensors that may repeat another one: {"lm_head.weight": "model.embed_tokens.weight"}."""
         if section.head == "none":
             return {}
-        return {**(dict([self.head]) if section.tie_embeddings else {}), **self.repeated(section)}
+        return dict([self.head] * section.tie_embeddings) | dict(self.repeated(section))

@@ -14,18 +14,17 @@ from functools import partial
 from typing import Any, get_args
 
 from tfcli.interop.checkpoint import CheckpointConfig
-from tfcli.interop.families.layout import TOKENS, CheckpointFamily, Fields, Setting, TensorMap, full_form, layers, named
+from tfcli.interop.families import layout
+from tfcli.interop.families.layout import CheckpointFamily, Fields, Setting, TensorMap
 from tfcli.recipe.model import Activation, ModelSection, PositionScaling
+from tfcli.records.roles import TokenRoles
 
 _WITHOUT_EFFECT = ("is_llama_config", "max_sequence_length")
 """Settings that some files of the layout carry and that nothing reads."""
 
 _WRITTEN: dict[Activation, str] = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_pytorch_tanh"}
-_ACTIVATIONS: dict[str, Activation] = {
-    **{theirs: ours for ours, theirs in _WRITTEN.items()},
-    "swish": "swiglu",
-    "gelu_new": "geglu_tanh",
-}
+_ACTIVATIONS: dict[str, Activation] = {theirs: ours for ours, theirs in _WRITTEN.items()}
+_ACTIVATIONS |= {"swish": "swiglu", "gelu_new": "geglu_tanh"}
 _SCALINGS = {name: name for name in ("default", *get_args(PositionScaling))}
 
 
@@ -62,8 +61,7 @@ def read_rotation(
         context = rope.integer("original_max_position_embeddings", config.integer("max_position_embeddings"))
         found["position_trained_len"] = context
     if kind == "llama3":
-        found["position_low_turns"] = rope.number("low_freq_factor")
-        found["position_high_turns"] = rope.number("high_freq_factor")
+        found |= {f"position_{end}_turns": rope.number(f"{end}_freq_factor") for end in ("low", "high")}
     if kind == "yarn":
         rope.fixed("truncate", True, reason="tfcli's ramp begins and ends at a pair of dimensions")
         found["position_low_turns"] = rope.number("beta_slow", 1.0) or 1.0
@@ -116,21 +114,17 @@ _LAYER = {
     "post_attention_layernorm": "feed_forward_residual.norm",
     "self_attn.q_norm": "attention.query_norm",
     "self_attn.k_norm": "attention.key_norm",
-    "self_attn.q_proj": "attention.query",
-    "self_attn.k_proj": "attention.key",
-    "self_attn.v_proj": "attention.value",
-    "self_attn.o_proj": "attention.output",
-    "mlp.gate_proj": "feed_forward.gate",
-    "mlp.up_proj": "feed_forward.up",
+    **layout.projections("self_attn.{}_proj"),
+    **{f"mlp.{name}_proj": f"feed_forward.{name}" for name in ("gate", "up")},
     "mlp.down_proj": "feed_forward.output",
 }
 
 
 def _body(section: ModelSection) -> list[TensorMap]:
     return [
-        *named({"model.embed_tokens.weight": "embedding.weight"}),
-        *layers(section, "model.layers", _LAYER),
-        *named({"model.norm.weight": "stack.final_norm.weight", "lm_head.bias": "head.bias"}),
+        *layout.named({"model.embed_tokens.weight": "embedding.weight"}),
+        *layout.layers(section, "model.layers", _LAYER),
+        *layout.named({"model.norm.weight": "stack.final_norm.weight", "lm_head.bias": "head.bias"}),
     ]
 
 
@@ -198,7 +192,7 @@ def _family(
         Setting(read_rotation, lambda section, _: _write_rope(section)),
         Setting.flag("tie_word_embeddings", "tie_embeddings", default=tied),
         *Setting.integers(vocab_size="vocab_size"),
-        TOKENS,
+        layout.TOKENS,
         *own,
         Setting.fixed("pretraining_tp", 1, reason="tfcli computes each product in one piece"),
     )
@@ -214,7 +208,7 @@ def _family(
     return CheckpointFamily(
         name=name,
         settings=settings,
-        form=full_form(common, "num_kv_heads", "head_dim", *free, last=form),
+        form=layout.full_form(common, "num_kv_heads", "head_dim", *free, last=form),
         given={"norm_bias": False},
         without_effect=_WITHOUT_EFFECT + without_effect,
         head=("lm_head.weight", "model.embed_tokens.weight"),
@@ -234,8 +228,8 @@ LLAMA = _family(
 
 def _read_mistral_window(config: CheckpointConfig) -> Fields:
     """A window of null says that there is none, as in the releases from 0.2 on; no word of it means the first's."""
-    none = config.says("sliding_window") and not config.has("sliding_window")
-    return {"sliding_window": None if none else config.integer("sliding_window", 4096)}
+    has_none = config.says("sliding_window") and not config.has("sliding_window")
+    return {"sliding_window": None if has_none else config.integer("sliding_window", 4096)}
 
 
 MISTRAL = _family(
@@ -244,7 +238,7 @@ MISTRAL = _family(
     Setting(_read_mistral_window, lambda section, _: {"sliding_window": section.sliding_window}),
     kv_heads=8,
     free=["sliding_window"],
-    form={"attention_bias": False, "attention_output_bias": (None, False), "feed_forward_bias": False},
+    form=layout.UNBIASED,
 )
 
 
@@ -262,13 +256,10 @@ def _read_window(config: CheckpointConfig) -> Fields:
 
 
 def _write_window(section: ModelSection) -> Fields:
-    windowed = section.sliding_window is not None
-    return {
-        "layer_types": ["sliding_attention" if windowed else "full_attention"] * section.num_layers,
-        "max_window_layers": 0 if windowed else section.num_layers,
-        "sliding_window": section.sliding_window,
-        "use_sliding_window": windowed,
-    }
+    window, layers = section.sliding_window, section.num_layers
+    kind, full = ("full_attention", layers) if window is None else ("sliding_attention", 0)
+    types = {"layer_types": [kind] * layers, "max_window_layers": full}
+    return {**types, "sliding_window": window, "use_sliding_window": window is not None}
 
 
 _WINDOW = Setting(_read_window, lambda section, _: _write_window(section))
@@ -317,31 +308,29 @@ def _read_factors(config: CheckpointConfig) -> Fields:
 
 def _granite_factors(values: Fields, section: ModelSection) -> dict[str, float]:
     """The factors that tfcli does not have: each can be multiplied into a matrix."""
+    found = {}
+    for pattern, name, is_own in (
+        (r"embedding\.weight", "embedding_multiplier", section.scale_embeddings),
+        (r".*\.attention\.query\..*", "attention_multiplier", section.attention_score == "scaled_dot"),
+        (r".*\.(attention|feed_forward)\.output\..*", "residual_multiplier", False),
+        (r"head\.weight", "logits_scaling", section.scale_logits),
+    ):
+        if not is_own and (factor := values.get(name)) not in (None, 1):
+            found[pattern] = 1 / factor if name == "logits_scaling" else factor
+    return found
 
-    def said(name: str) -> float:
-        return 1.0 if values.get(name) is None else values[name]
 
-    wanted = {
-        r"embedding\.weight": 1.0 if section.scale_embeddings else said("embedding_multiplier"),
-        r".*\.attention\.query\..*": 1.0 if section.attention_score == "scaled_dot" else said("attention_multiplier"),
-        r".*\.(attention|feed_forward)\.output\..*": said("residual_multiplier"),
-        r"head\.weight": 1.0 if section.scale_logits else 1 / said("logits_scaling"),
-    }
-    return {pattern: factor for pattern, factor in wanted.items() if factor != 1}
+def _write_factors(section: ModelSection, _: TokenRoles) -> Fields:
+    score = section.size_per_head**-0.5 if section.attention_score == "scaled_dot" else 1.0
+    logits = section.d_model**0.5 if section.scale_logits else 1.0
+    return {"attention_multiplier": score, "embedding_multiplier": section.embedding_scale, "logits_scaling": logits}
 
 
 GRANITE = _family(
     "granite",
     "GraniteForCausalLM",
     _ATTENTION_BIAS,
-    Setting(
-        _read_factors,
-        lambda section, _: {
-            "attention_multiplier": section.size_per_head**-0.5 if section.attention_score == "scaled_dot" else 1.0,
-            "embedding_multiplier": section.embedding_scale,
-            "logits_scaling": section.d_model**0.5 if section.scale_logits else 1.0,
-        },
-    ),
+    Setting(_read_factors, _write_factors),
     _MLP_BIAS,
     Setting.constants(residual_multiplier=1.0),
     free=["scale_embeddings", "attention_score", "scale_logits"],
@@ -349,14 +338,9 @@ GRANITE = _family(
     factors=_granite_factors,
 )
 
-_GEMMA_GATE = Setting.activation(
-    "hidden_act",
-    "gelu_pytorch_tanh",
-    # The first files say gelu, and mean the tanh form.
-    {"gelu_pytorch_tanh": "geglu_tanh", "gelu": "geglu_tanh", "gelu_new": "geglu_tanh", "silu": "swiglu"},
-    _WRITTEN,
-)
-
+# The first files say gelu, and mean the tanh form.
+_GEMMA: dict[str, Activation] = dict.fromkeys(("gelu_pytorch_tanh", "gelu", "gelu_new"), "geglu_tanh")
+_GEMMA_GATE = Setting.activation("hidden_act", "gelu_pytorch_tanh", {**_GEMMA, "silu": "swiglu"}, _WRITTEN)
 
 GEMMA = _family(
     "gemma",
@@ -369,12 +353,8 @@ GEMMA = _family(
     gate=_GEMMA_GATE,
     tied=True,
     free=["scale_embeddings"],
-    form={
-        "attention_output_bias": alike_biases,
-        "feed_forward_bias": False,
-        "activation": ("geglu_tanh", "swiglu"),
-        "scale_embeddings": True,
-    },
+    form={"attention_output_bias": alike_biases, "feed_forward_bias": False}
+    | {"activation": ("geglu_tanh", "swiglu"), "scale_embeddings": True},
     body=lambda section: [replace(one, shift=float(one.ours[0].endswith("norm.weight"))) for one in _body(section)],
 )
 

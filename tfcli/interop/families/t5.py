@@ -23,11 +23,8 @@ _PROJECTIONS = {name: (name, False) for name in layout.ACTIVATIONS} | {
 }
 """The values of feed_forward_proj: the activation's name, and whether there is a gate."""
 
-_WRITTEN: dict[Activation, str] = layout.WRITTEN | {
-    "geglu_tanh": "gated-gelu",
-    "swiglu": "gated-silu",
-    "geglu": "gated-gelu_python",
-}
+_WRITTEN: dict[Activation, str] = {"geglu_tanh": "gated-gelu", "swiglu": "gated-silu", "geglu": "gated-gelu_python"}
+_WRITTEN = layout.WRITTEN | _WRITTEN
 _DROPOUTS = ("dropout", "embedding_dropout", "attention_dropout", "activation_dropout")
 _HEAD, _EMBEDDING = "lm_head.weight", "shared.weight"
 
@@ -51,11 +48,8 @@ _PROJECTED = {name[0]: name for name in ("query", "key", "value", "output")}
 
 
 def _body(section: ModelSection) -> list[TensorMap]:
-    inner = {"wi_0": "gate", "wi_1": "up"} if section.is_gated else {"wi": "up"}
-    of_encoder = [
-        ("SelfAttention", "attention", _PROJECTED),
-        ("DenseReluDense", "feed_forward", inner | {"wo": "output"}),
-    ]
+    inner = {**({"wi_0": "gate", "wi_1": "up"} if section.is_gated else {"wi": "up"}), "wo": "output"}
+    of_encoder = [("SelfAttention", "attention", _PROJECTED), ("DenseReluDense", "feed_forward", inner)]
     of_decoder = [of_encoder[0], ("EncDecAttention", "cross_attention", _PROJECTED), of_encoder[1]]
     maps = layout.named({_EMBEDDING: "embedding.weight"})
     for side, sublayers in (("encoder", of_encoder), ("decoder", of_decoder)):
@@ -65,8 +59,8 @@ def _body(section: ModelSection) -> list[TensorMap]:
             names |= {f"layer.{place}.{theirs}.{their}": f"{ours}.{our}" for their, our in parts.items()}
         maps += layout.layers(section, f"{side}.block", names, side)
         bias = f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
-        maps += layout.named({bias: f"{side}.positions.relative_bias.weight"})
-        maps += layout.named({f"{side}.final_layer_norm.weight": f"{side}.final_norm.weight"})
+        norm = {f"{side}.final_layer_norm.weight": f"{side}.final_norm.weight"}
+        maps += layout.named({bias: f"{side}.positions.relative_bias.weight", **norm})
     return maps
 
 
@@ -109,9 +103,7 @@ def _family(
         "norm": "rmsnorm",
         "norm_placement": "pre",
         "attention_score": "dot",
-        "attention_bias": False,
-        "attention_output_bias": (None, False),
-        "feed_forward_bias": False,
+        **layout.UNBIASED,
         "activation": tuple(_WRITTEN),
         "share_embeddings": True,
     }

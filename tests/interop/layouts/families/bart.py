@@ -147,7 +147,7 @@ FAMILY = Family(
             "BartForSequenceClassification",
             {},
             [f"classification_head.{part}.{kind}" for part in ("dense", "out_proj") for kind in ("bias", "weight")],
-        ),
+        )
     ],
     old_files=old_files,
     # The head's bias is a constant of zeros there and a parameter here, one number for each of 50,265 tokens.

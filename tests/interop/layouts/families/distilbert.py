@@ -60,14 +60,7 @@ FAMILY = Family(
     layout=DISTILBERT,
     config_class="DistilBertConfig",
     model_class="DistilBertForMaskedLM",
-    small={
-        "vocab_size": 11,
-        "dim": 12,
-        "hidden_dim": 20,
-        "max_position_embeddings": 9,
-        "n_heads": 3,
-        "n_layers": 2,
-    },
+    small={"vocab_size": 11, "dim": 12, "hidden_dim": 20, "max_position_embeddings": 9, "n_heads": 3, "n_layers": 2},
     settings=settings,
     run=replace(bert.FAMILY.run, norm_eps=1e-12),
     exports=[
@@ -98,11 +91,7 @@ FAMILY = Family(
     ],
     broken=[
         ({}, {"vocab_projector.weight": torch.zeros(11, 12)}, "'vocab_projector.weight' is not 'distilbert.embedd"),
-        (
-            {},
-            {"distilbert.transformer.layer.1.ffn.lin2.bias": None},
-            "lacks the tensor 'distilbert.transformer",
-        ),
+        ({}, {"distilbert.transformer.layer.1.ffn.lin2.bias": None}, "lacks the tensor 'distilbert.transformer"),
     ],
     left_over=[
         ("DistilBertForTokenClassification", {}, bert.both("classifier")),

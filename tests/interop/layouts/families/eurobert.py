@@ -61,7 +61,7 @@ FAMILY = Family(
             "EuroBertForSequenceClassification",
             {"tie_word_embeddings": True},
             ["classifier.bias", "classifier.weight", "dense.bias", "dense.weight"],
-        ),
+        )
     ],
     old_settings={"tie_word_embeddings": True},
     old_files=llama.old_files,

@@ -111,9 +111,7 @@ FAMILY = Family(
         ({}, {"transformer.h.1.attn.c_attn.weight": torch.zeros(12, 35)}, "h.1.attn.c_attn.weight"),
         ({}, {"transformer.h.1.mlp.c_fc.bias": None}, "lacks the tensor 'transformer.h.1.mlp.c_fc.bias'"),
     ],
-    left_over=[
-        ("GPT2DoubleHeadsModel", {}, [f"multiple_choice_head.summary.{part}" for part in ("bias", "weight")]),
-    ],
+    left_over=[("GPT2DoubleHeadsModel", {}, [f"multiple_choice_head.summary.{part}" for part in ("bias", "weight")])],
     old_files=old_files,
     # Radford et al. 2019 say 117M by mistake; this is what their file holds.
     published=[(PUBLISHED, 124_439_808)],

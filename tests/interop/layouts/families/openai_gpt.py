@@ -73,11 +73,7 @@ FAMILY = Family(
     refused=[({"afn": "gelu_new"}, "afn"), ({"n_ctx": 8}, "n_ctx"), ({"rotary_dim": 4}, "rotary_dim")],
     broken=[({}, {"transformer.h.1.mlp.c_fc.bias": None}, "lacks the tensor 'transformer.h.1.mlp.c_fc.bias'")],
     left_over=[
-        (
-            "OpenAIGPTDoubleHeadsModel",
-            {},
-            [f"multiple_choice_head.summary.{part}" for part in ("bias", "weight")],
-        ),
+        ("OpenAIGPTDoubleHeadsModel", {}, [f"multiple_choice_head.summary.{part}" for part in ("bias", "weight")])
     ],
     old_files=lambda state: [
         state,
