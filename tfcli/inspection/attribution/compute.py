@@ -12,6 +12,7 @@ in float64 from the values of the model's own pass. Shape legend: T queries, D m
 import torch
 from torch import Tensor, nn
 
+from tfcli.errors import UsageError
 from tfcli.inspection.attribution import Attribution, Contribution, Part, PartKind
 from tfcli.inspection.embeddings.compute import token_of
 from tfcli.inspection.passes import AttentionPass, LayerPass, ModelPass, record_model, require_residuals
@@ -119,7 +120,7 @@ def _with_bias(summands: Summands, bias: Tensor | None, layer: int | None) -> Su
     return summands if bias is None else _joined(summands, {Part("bias", layer): _exact(bias)})
 
 
-def _chosen(tokenizer: Tokenizer, text: str) -> int:
+def chosen(tokenizer: Tokenizer, text: str) -> int:
     """The id of the token that is labelled so, special ones too ("·" is a space); else what `token_of` finds."""
     labels = tokenizer.labels(range(tokenizer.vocab_size))
     for label in (text, text.replace("·", " ")):
@@ -138,10 +139,10 @@ def attribution(
     against: str | None = None,
 ) -> Attribution:
     """Divide the logit of a token (None: the likeliest) at a position among the parts of the model, less that of
-    `against` where there is one. A UsageError without such a token or without residuals, or where `ask` raises one."""
+    `against` where there is one. A UsageError without such tokens, or residuals, or where `ask` raises one."""
     require_residuals(run.config.model)
     asked = ask(run, text, target, position)
-    wanted, other = (None if one is None else _chosen(run.tokenizer, one) for one in (token, against))
+    wanted, other = (None if one is None else chosen(run.tokenizer, one) for one in (token, against))
     inputs, head = asked.inputs.tensors(run.device), run.model.head
     assert isinstance(head, Head)
     with torch.inference_mode():
@@ -151,6 +152,8 @@ def attribution(
         scores = named(run, logits)
         best = scores.topk(min(2, len(scores))).indices.tolist()
         wanted = best[0] if wanted is None else wanted
+        if wanted == other:
+            raise UsageError(f"--against {against!r} is the token that is explained", "name another one")
         label = run.tokenizer.labels
         difference = logits[wanted] - (0.0 if other is None else logits[other])
         return Attribution(
