@@ -41,8 +41,8 @@ CONTRACT = {
     " --threads --json",
     "inspect lens": "RUN TEXT --target --position --top-k --csv --svg --html --checkpoint --device --threads --json",
     "inspect losses": "RUN TEXT --target --csv --svg --html --checkpoint --device --threads --json",
-    "inspect attribution": "RUN TEXT --target --position --token --against --csv --svg --html --checkpoint --device"
-    " --threads --json",
+    "inspect attribution": "RUN TEXT --target --position --method --token --against --csv --svg --html --checkpoint"
+    " --device --threads --json",
     "inspect positions": "RUN --encoding --compare --shift --loss --length --d-model --heads --base --layout --side"
     " --csv --svg --html --json",
     "inspect equivariance": "RUN --text --perturb --permutations --arch --preset --size --set --checkpoint --device"

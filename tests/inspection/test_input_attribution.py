@@ -99,8 +99,8 @@ def test_integrated_gradients_add_up_to_the_difference(architecture: str, varian
 @settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(st.sampled_from(("linear", "transform")).flatmap(lambda head: sections(head=head, labels=None)))
 def test_a_mix_of_everything_is_any_model_itself(wanted: ModelSection):
-    """Whatever positions, norms, heads and scores there are: all ones are the text, all zeros the baseline; and shares of
-    rollout and of value norms are shares."""
+    """Whatever positions, norms, heads and scores there are: all ones are the text, all zeros the baseline. Shares of
+    rollout and of value norms add up to one."""
     built, sides = lively(wanted), [side[:1] for side in inputs(wanted.architecture)]
     mixtures = mixtures_of(built, tuple(sides))
     count = len(mixtures.x)

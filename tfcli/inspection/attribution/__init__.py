@@ -1,12 +1,16 @@
 """What a prediction owes to each part of a model, and to each token that is read."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+    Array = NDArray[np.float64]
+
 PartKind = Literal["token", "position", "segment", "head", "cross_head", "feed_forward", "bias"]
 
 

@@ -7,7 +7,7 @@ Shape legend: N tokens read, n of them replaced, K mixes, D model, T queries, S 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from tfcli.errors import UsageError
-from tfcli.inspection.attribution import Array, InputAttribution, InputMethod
+from tfcli.inspection.attribution import InputAttribution, InputMethod
 from tfcli.inspection.attribution.compute import attribution, chosen
 from tfcli.inspection.passes import AttentionPass, record_model
 from tfcli.inspection.predictions.compute import ask
@@ -27,6 +27,7 @@ from tfcli.models.transformer import Stack, Transformer
 from tfcli.records.arrays import frozen
 from tfcli.runs.load import LoadedRun
 
+Array = NDArray[np.float64]
 STEPS, GAP = (64, 128, 256, 512, 1024), 0.01  # of integrated gradients
 _AT_A_TIME, _ORDERS, _POINTS, _ROUNDING = 2048, 100, 16, 1e-5  # tokens; random; of a curve; what float32 cannot tell
 
@@ -105,7 +106,7 @@ def flow(model: Transformer, sides: Sequence[Tensor], *, values: bool = False) -
     return held.numpy()
 
 
-def curves(read: Callable[[Tensor], Array], values: Array, replaced: NDArray[np.bool_]) -> tuple[Array, list[Array]]:
+def curves(read: Callable[[Tensor], Array], values: Array, replaced: NDArray[np.bool_]) -> tuple[Any, list[Array]]:
     """How many tokens are replaced, or put back, at P points of a curve, and what is `read` of those that stand, (K, N)
     → (K,): as the largest of `values`, (M, N), go first (deletion, Petsiuk et al. 2018), as random ones do, (R, P),
     and as the largest come first into the baseline (insertion). An insertion is the deletion of the reverse order,

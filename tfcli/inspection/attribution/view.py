@@ -179,8 +179,8 @@ class InputAttributionView(View[InputAttribution]):
         yield self._table(brush_for(console, SIGNED))
         yield from dim(
             "largest: what 1 is in a column · deletion, insertion: means of the curves below; of 100 random orders "
-            f"{mean:.3f}, 95 % of them in {low:.3f} to {high:.3f} · ρ: rank correlation (Spearman) over the tokens of "
-            f"the text, of unrelated orders 95 % within ±{record.unrelated:.3f} · (in brackets): no better than chance"
+            f"{mean:.2f}, 95 % of them in {low:.2f} to {high:.2f} · ρ: rank correlation (Spearman) over the tokens of "
+            f"the text, of unrelated orders 95 % within ±{record.unrelated:.2f} · (in brackets): no better than chance"
         )
         if record.gaps:
             total = np.nansum(record.values[record.methods.index("integrated-gradients")])
@@ -196,7 +196,10 @@ class InputAttributionView(View[InputAttribution]):
 
     def _table(self, brush: Brush) -> Table:
         record, names = self.record, [method.split("-")[0] for method in self.record.methods]
-        table, largest = grid("token", *(f">{name} " for name in names)), np.nanmax(np.abs(record.values), axis=1)
+        table, largest = (
+            grid("token", *(f">{name}" for name in names), padding=0),
+            np.nanmax(np.abs(record.values), axis=1),
+        )
         shares = (record.values.T / np.where(largest, largest, 1.0)).astype(np.float32)
         for place, (side, row) in enumerate(zip(record.sides, shares, strict=True)):
             if (at := place - record.sides.index(side)) == 0 and side != "text":
@@ -206,12 +209,12 @@ class InputAttributionView(View[InputAttribution]):
                 cell.style = brush.readable(level) if brush.in_color and cell else ""
             table.add_row(Text(shortened(f"{at:>3} {token_label(record.read[place])}", 24)), *cells)
         table.add_section()
-        table.add_row("largest", *(f"{one:.3g} " for one in largest))
+        table.add_row("largest", *(f"{one:.3g}" for one in largest))
         rows = ["deletion", "insertion", *(f"ρ {name}" for name in names if len(names) > 1)]
         told = [*(record.as_good <= _CHANCE), *(np.abs(record.agreement) > record.unrelated)]
         for what, numbers, is_told in zip(rows, [*record.areas, *record.agreement], told, strict=False):
             table.add_row(
-                what, *(f"{one:.3f} " if good else f"({one:.3f})" for one, good in zip(numbers, is_told, strict=True))
+                what, *(f"{one:.2f}" if good else f"({one:.2f})" for one, good in zip(numbers, is_told, strict=True))
             )
         return table
 
