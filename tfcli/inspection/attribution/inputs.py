@@ -52,14 +52,12 @@ class Mixtures:
             leaf = some.clone().requires_grad_(slopes)
             rows = (baseline + leaf[..., None] * (self.x - baseline)).flatten(0, 1)  # each in a matrix of embeddings
             ids = torch.arange(len(rows), device=rows.device).view(leaf.shape).split(self.lengths, 1)
-            with torch.set_grad_enabled(slopes), self.model.head.register_forward_pre_hook(self._at_position):
+            one_place = self.model.head.register_forward_pre_hook(lambda _, given: (given[0][:, self.position],))
+            with torch.set_grad_enabled(slopes), one_place:
                 logits = functional_call(self.model, dict.fromkeys(names, rows), ids, tie_weights=False)
             f = self.explained(logits.cpu().double())
             found += torch.autograd.grad(f.sum(), leaf) if slopes else [f.detach()]
         return torch.cat(found).cpu().double().numpy()
-
-    def _at_position(self, _: nn.Module, hidden: tuple[Tensor]) -> tuple[Tensor]:
-        return (hidden[0][:, self.position],)
 
 
 def integrated_gradients(mixtures: Mixtures, difference: float) -> tuple[Array, list[float]]:
@@ -94,7 +92,7 @@ def flow(model: Transformer, sides: Sequence[Tensor], *, values: bool = False) -
     passed, lengths = record_model(model, sides), [side.shape[1] for side in sides]
     stacks = [module for module in model.modules() if isinstance(module, Stack)]
     passes = [one for one in (passed.encoder, passed.decoder) if one is not None]
-    carried, held = 0.5 if model.section.residuals else 0.0, torch.empty(0)
+    held = torch.empty(0)
     for stack, of, own in zip(stacks, passes, torch.eye(sum(lengths)).double().split(lengths), strict=True):
         memory, held = held, own
         for layer, one in zip(stack.layers, of.layers, strict=True):
@@ -102,15 +100,15 @@ def flow(model: Transformer, sides: Sequence[Tensor], *, values: bool = False) -
             for attention, seen in ((layer.attention, one.attention), (layer.cross_attention, one.cross)):
                 if attention is not None and seen is not None:
                     shares = value_norms(attention, seen) if values else seen.weights.cpu().double().mean(0)
-                    held = carried * held + (1 - carried) * shares @ (memory if attention.cross else held)
+                    held = (held + shares @ (memory if attention.cross else held)) / 2
     return held.numpy()
 
 
 def curves(read: Callable[[Tensor], Array], values: Array, replaced: NDArray[np.bool_]) -> tuple[Any, list[Array]]:
-    """How many tokens are replaced, or put back, at P points of a curve, and what is `read` of those that stand, (K, N)
-    → (K,): as the largest of `values`, (M, N), go first (deletion, Petsiuk et al. 2018), as random ones do, (R, P),
-    and as the largest come first into the baseline (insertion). An insertion is the deletion of the reverse order,
-    backwards, so that random orders are one sample of both."""
+    """Deletion and insertion curves (Petsiuk et al. 2018): how many tokens are replaced, or put back, at P points, and
+    what is `read` of those that stand, (K, N) → (K,): as the largest of `values`, (M, N), go first, as random ones do,
+    (R, P), and as the largest are put back first. An insertion is the deletion of the reverse order, backwards, so that
+    random orders are one sample of both."""
     size, draw = int(replaced.sum()), np.random.default_rng(0)
     orders = [*np.argsort(-values[:, replaced], kind="stable"), *(draw.permutation(size) for _ in range(_ORDERS))]
     dense = np.rint(size * (1 - np.cos(np.pi * np.arange(_POINTS + 1) / _POINTS)) / 2).astype(int)  # at both ends

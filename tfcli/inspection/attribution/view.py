@@ -169,13 +169,11 @@ class InputAttributionView(View[InputAttribution]):
         token, against = token_label(direct.token), direct.against
         shown = f"p({token})" if against is None else f"logit of {token} − logit of {token_label(against)}"
         about = (f"{method}: {_METHODS[method][1]}" for method in record.methods)
-        blank = (
-            f"{record.of_baseline:+.4f} with {token_label(record.baseline)} for all tokens of the text, the baseline"
+        rises = (
+            f"F = {record.value:+.4f}; {record.of_baseline:+.4f} with {token_label(record.baseline)} for all tokens of"
         )
-        yield from heading(
-            f"Input attribution · F = {'log ' * (against is None)}{shown}",
-            *(_where(direct), f"F = {record.value:+.4f}; {blank}", *about),
-        )
+        title = f"Input attribution · F = {'log ' * (against is None)}{shown}"
+        yield from heading(title, _where(direct), f"{rises} the text, the baseline", *about)
         yield self._table(brush_for(console, SIGNED))
         yield from dim(
             "largest: what 1 is in a column · deletion, insertion: means of the curves below; of 100 random orders "
@@ -196,15 +194,13 @@ class InputAttributionView(View[InputAttribution]):
 
     def _table(self, brush: Brush) -> Table:
         record, names = self.record, [method.split("-")[0] for method in self.record.methods]
-        table, largest = (
-            grid("token", *(f">{name}" for name in names), padding=0),
-            np.nanmax(np.abs(record.values), axis=1),
-        )
+        table = grid("token", *(f">{name}" for name in names), padding=0)
+        largest = np.nanmax(np.abs(record.values), axis=1)
         shares = (record.values.T / np.where(largest, largest, 1.0)).astype(np.float32)
         for place, (side, row) in enumerate(zip(record.sides, shares, strict=True)):
             if (at := place - record.sides.index(side)) == 0 and side != "text":
                 table.add_row(Text(side, "bold"))
-            cells = [Text("" if np.isnan(share) else f"{share:+.2f} ") for share in row.tolist()]
+            cells = [Text("" if np.isnan(share) else f"{share:+.2f}") for share in row.tolist()]
             for cell, level in zip(cells, levels(row, -1, 1).tolist(), strict=True):
                 cell.style = brush.readable(level) if brush.in_color and cell else ""
             table.add_row(Text(shortened(f"{at:>3} {token_label(record.read[place])}", 24)), *cells)
@@ -212,10 +208,8 @@ class InputAttributionView(View[InputAttribution]):
         table.add_row("largest", *(f"{one:.3g}" for one in largest))
         rows = ["deletion", "insertion", *(f"ρ {name}" for name in names if len(names) > 1)]
         told = [*(record.as_good <= _CHANCE), *(np.abs(record.agreement) > record.unrelated)]
-        for what, numbers, is_told in zip(rows, [*record.areas, *record.agreement], told, strict=False):
-            table.add_row(
-                what, *(f"{one:.2f}" if good else f"({one:.2f})" for one, good in zip(numbers, is_told, strict=True))
-            )
+        for what, numbers, good in zip(rows, [*record.areas, *record.agreement], told, strict=False):
+            table.add_row(what, *(f"{x:.2f}" if ok else f"({x:.2f})" for x, ok in zip(numbers, good, strict=True)))
         return table
 
 
