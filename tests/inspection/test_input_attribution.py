@@ -336,6 +336,7 @@ def test_agreement_is_the_correlation_of_ranks(trained: Callable[[str], Path]):
     expected = np.corrcoef([ranks(row) for row in record.values[:, own]])
     np.testing.assert_allclose(record.agreement, expected, atol=1e-12)
     assert (np.abs(record.agreement) < 0.99).any()
+    assert record.unrelated == pytest.approx(min(1.0, 1.96 / (own.sum() - 1) ** 0.5))
     assert set(record.sides) == {"source", "target"} and len(record.sides) == len(record.read) == record.values.shape[1]
 
 

@@ -177,8 +177,8 @@ class InputAttributionView(View[InputAttribution]):
         yield self._table(brush_for(console, SIGNED))
         yield from dim(
             "largest: what 1 is in a column · deletion, insertion: means of the curves below; of 100 random orders "
-            f"{mean:.2f}, 95 % of them in {low:.2f} to {high:.2f} · ρ: rank correlation (Spearman) over the tokens of "
-            f"the text, of unrelated orders 95 % within ±{record.unrelated:.2f} · (in brackets): no better than chance"
+            f"{mean:.2g}, 95 % of them in {low:.2g} to {high:.2g} · ρ: rank correlation (Spearman) over the tokens of "
+            f"the text, of unrelated orders 95 % within ±{record.unrelated:.2g} · (in brackets): no better than chance"
         )
         if record.gaps:
             total = np.nansum(record.values[record.methods.index("integrated-gradients")])
@@ -209,7 +209,7 @@ class InputAttributionView(View[InputAttribution]):
         rows = ["deletion", "insertion", *(f"ρ {name}" for name in names if len(names) > 1)]
         told = [*(record.as_good <= _CHANCE), *(np.abs(record.agreement) > record.unrelated)]
         for what, numbers, good in zip(rows, [*record.areas, *record.agreement], told, strict=False):
-            table.add_row(what, *(f"{x:.2f}" if ok else f"({x:.2f})" for x, ok in zip(numbers, good, strict=True)))
+            table.add_row(what, *(f"{x:.2g}" if ok else f"({x:.2g})" for x, ok in zip(numbers, good, strict=True)))
         return table
 
 
