@@ -220,11 +220,11 @@ def test_chance_is_what_all_orders_give():
 def test_long_texts_have_curves_of_few_points():
     """And the same points from both ends, so that an insertion is a deletion backwards."""
     counts, (deletion, _, insertion) = curves(
-        lambda mixes: mixes.sum(1).numpy(), np.arange(45.0)[None], np.arange(45) > 2
+        lambda mixes: mixes.sum(1).numpy(), np.arange(45.0)[None], np.arange(45) > 3
     )
-    assert len(counts) <= 18 and counts[[0, -1]].tolist() == [0, 42]
-    assert (42 - counts[::-1]).tolist() == counts.tolist()
-    assert deletion[0].tolist() == (45 - counts).tolist() and insertion[0].tolist() == (3 + counts).tolist()
+    assert len(counts) <= 18 and counts[[0, -1]].tolist() == [0, 41] and {20, 21} <= set(counts.tolist())
+    assert (41 - counts[::-1]).tolist() == counts.tolist()
+    assert deletion[0].tolist() == (45 - counts).tolist() and insertion[0].tolist() == (4 + counts).tolist()
 
 
 class Steep:

@@ -10,7 +10,7 @@ from tests.inspection.test_attribution_view import RECORD as DIRECT
 from tests.support.consoles import printed
 from tfcli.draw.colors import SIGNED
 from tfcli.draw.tables import to_json
-from tfcli.inspection.attribution import InputAttribution
+from tfcli.inspection.attribution import InputAttribution, view
 from tfcli.inspection.attribution.view import InputAttributionView, inputs_table
 
 RECORD = InputAttribution(
@@ -114,6 +114,16 @@ def test_a_difference_and_one_method():
     assert "Insertion: logit of ·bank − logit of ·river with so many tokens put back" in shown
     assert "ρ rollout" not in shown and "integrated" not in shown and "source" not in shown
     assert "   3 ·the" in shown
+
+
+def test_random_orders_are_drawn_backwards_as_tokens_are_put_back(monkeypatch: pytest.MonkeyPatch):
+    drawn = []
+    monkeypatch.setattr(view, "Plot", lambda series, *_, **__: drawn.append(series) or "")
+    printed(InputAttributionView(RECORD), 80)
+    assert [[list(one.ys) for one in series] for series in drawn] == [
+        [[0.6, 0.3, 0.0], *RECORD.curves[0].tolist()],
+        [[0.0, 0.3, 0.6], *RECORD.curves[1].tolist()],
+    ]
 
 
 def test_signs_have_their_colors():
