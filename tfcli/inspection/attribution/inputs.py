@@ -171,7 +171,7 @@ def input_attribution(
             row[:] = flow(model, sides, values=method == "value-weighted")[asked.position]
     counts, drawn = curves(mixtures if other is not None else lambda mixes: np.exp(mixtures(mixes)), values, replaced)
     down, random, up = (((of[:, 1:] + of[:, :-1]) / 2 * np.diff(counts)).sum(-1) / counts[-1] for of in drawn)
-    tells = _ROUNDING * max(1.0, *(np.abs(of).max() for of in drawn))
+    tells = _ROUNDING * max(other is not None, *(np.abs(of).max() for of in drawn))  # a logit's error is absolute
     as_good = [(random[:, None] <= down + tells).sum(0), (random[:, None] >= up - tells).sum(0)]
     ranks = np.array([np.sign(row[:, None] - row).sum(-1) for row in values[:, replaced]])  # less their mean, twice
     ranks /= np.maximum(np.linalg.norm(ranks, axis=1, keepdims=True), 1)

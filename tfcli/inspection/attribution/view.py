@@ -169,11 +169,9 @@ class InputAttributionView(View[InputAttribution]):
         token, against = token_label(direct.token), direct.against
         shown = f"p({token})" if against is None else f"logit of {token} − logit of {token_label(against)}"
         about = (f"{method}: {_METHODS[method][1]}" for method in record.methods)
-        rises = (
-            f"F = {record.value:+.4f}; {record.of_baseline:+.4f} with {token_label(record.baseline)} for all tokens of"
-        )
+        baseline = f"{record.of_baseline:+.4f} with {token_label(record.baseline)} for all tokens of the text"
         title = f"Input attribution · F = {'log ' * (against is None)}{shown}"
-        yield from heading(title, _where(direct), f"{rises} the text, the baseline", *about)
+        yield from heading(title, _where(direct), f"F = {record.value:+.4f}; {baseline}, the baseline", *about)
         yield self._table(brush_for(console, SIGNED))
         yield from dim(
             "largest: what 1 is in a column · deletion, insertion: means of the curves below; of 100 random orders "
