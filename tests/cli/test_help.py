@@ -41,8 +41,8 @@ CONTRACT = {
     " --threads --json",
     "inspect lens": "RUN TEXT --target --position --top-k --csv --svg --html --checkpoint --device --threads --json",
     "inspect losses": "RUN TEXT --target --csv --svg --html --checkpoint --device --threads --json",
-    "inspect attribution": "RUN TEXT --target --position --token --against --csv --svg --html --checkpoint --device"
-    " --threads --json",
+    "inspect attribution": "RUN TEXT --target --position --method --token --against --csv --svg --html --checkpoint"
+    " --device --threads --json",
     "inspect ablate": "RUN TEXT --target --position --token --against --with --on --csv --svg --html --checkpoint"
     " --device --threads --json",
     "inspect patch": "RUN --clean --corrupt --target --position --token --against --noising --path --kind --csv --svg"

@@ -32,3 +32,36 @@ def test_a_token_that_is_none(trained: Callable[[str], Path]):
     refused = tfcli("inspect", "attribution", trained("decoder"), "Tom", "--token", "swam")
     assert refused.exit_code == 2
     assert "'swam' is 4 tokens" in refused.stderr and len(refused.stderr.splitlines()) == 1
+
+
+def test_tokens_that_are_read(trained: Callable[[str], Path], tmp_path: Path):
+    svg, page = tmp_path / "tokens.svg", tmp_path / "tokens.html"
+    command = ("inspect", "attribution", trained("encoder-decoder"), "o gato", "--target", "the cat", "--position", "1")
+    shown = json.loads(tfcli(*command, "--method", "all", "--svg", svg, "--html", page, "--json").stdout)
+    assert shown["methods"] == ["gradient", "integrated-gradients", "occlusion", "rollout", "value-weighted"]
+    assert shown["sides"] == ["source"] * 3 + ["target"] * 2
+    assert shown["direct"]["position"] == 1 and len(shown["direct"]["parts"]) > 4
+    assert [len(row) for row in shown["values"]] == [5] * 5
+    assert sum(shown["values"][3]) == pytest.approx(1) and shown["values"][2][3] is None
+    assert shown["gaps"][-1] <= 0.01
+    assert "Input attribution" in svg.read_text() and "Insertion" in page.read_text()
+    rows = list(csv.DictReader(tfcli(*command, "--method", "occlusion", "--csv").stdout.splitlines()))
+    assert [float(row["occlusion"]) for row in rows if row["occlusion"]] == [
+        one for one in shown["values"][2] if one is not None
+    ]
+    picture = tfcli(*command, "--method", "integrated-gradients", "--token", "the", "--against", ".").stdout
+    assert "F = logit of the − logit of ." in picture and "steps." in picture and "rollout" not in picture
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--method", "lime"), "'lime' is not one of 'direct', 'gradient'"),
+        (("--method", "all", "--position", "0"), "Position 0 is predicted from special tokens alone; choose a later"),
+        (("--token", "a", "--against", "a"), "--against 'a' is the token that is explained; name another one"),
+    ],
+)
+def test_what_is_refused(trained: Callable[[str], Path], words: tuple[str, ...], sentence: str):
+    refused = tfcli("inspect", "attribution", trained("decoder"), "Tom", *words)
+    assert refused.exit_code == 2 and refused.stdout == ""
+    assert sentence in refused.stderr and len(refused.stderr.splitlines()) == 1

@@ -7,11 +7,12 @@ import pytest
 from rich.cells import cell_len
 
 from tests.inspection import test_attribution_view as test_attribution
+from tests.inspection import test_input_attribution_view as test_inputs
 from tests.inspection import test_lens_view as test_lens
 from tests.inspection import test_losses_view as test_losses
 from tests.inspection import test_predictions_view as test_predictions
 from tests.support.consoles import ColorSystem, printed
-from tfcli.inspection.attribution.view import AttributionView
+from tfcli.inspection.attribution.view import AttributionView, InputAttributionView
 from tfcli.inspection.predictions.view import LensView, LossesView, PredictionsView
 from tfcli.records.generation import Candidate
 
@@ -55,6 +56,7 @@ def views() -> dict[str, Any]:
         "attribution": AttributionView(
             replace(test_attribution.RECORD, tokens=(ODD[0], ODD[1]), token=ODD[2], best=(ODD[2], ODD[0]))
         ),
+        "input attribution": InputAttributionView(replace(test_inputs.RECORD, read=ODD[:4], baseline=ODD[1])),
     }
 
 

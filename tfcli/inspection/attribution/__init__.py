@@ -1,7 +1,15 @@
-"""What a token's logit owes to each part of a model."""
+"""What a prediction owes to each part of a model, and to each token that is read."""
+
+from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
 
 PartKind = Literal["token", "position", "segment", "head", "cross_head", "feed_forward", "bias"]
 
@@ -40,3 +48,36 @@ class Attribution:
     logit: float
     parts: tuple[Contribution, ...]
     gated: bool
+
+
+InputMethod = Literal["gradient", "integrated-gradients", "occlusion", "rollout", "value-weighted"]
+
+
+@dataclass(frozen=True, eq=False)
+class InputAttribution:
+    """What the prediction of `direct` owes to each of N tokens that are `read`, by M `methods`. `value` is explained,
+    log p(token) or the difference of two logits; `of_baseline` is that of the text with the token `baseline` in every
+    place but special tokens'. `gaps`: what integrated gradients miss of their difference, as a share of it, with 64,
+    128 … steps; the last are in `values`, (M, N). `agreement`, (M, M): rank correlations over replaced tokens, where
+    95 % of unrelated orders stay within `unrelated`. `curves`, (2, M, P): p(token) or the difference with `counts`
+    tokens replaced, or put back, the largest first; `areas`, (2, M), their means; `as_good`, the share of random orders
+    with one as low, or high. `random`, (P,): the mean of their curves (backwards: put back); `spread`: the mean of
+    their areas, and where the middle 95 % lie."""
+
+    direct: Attribution
+    value: float
+    of_baseline: float
+    baseline: str
+    sides: tuple[str, ...]
+    read: tuple[str, ...]
+    methods: tuple[InputMethod, ...]
+    values: Array
+    gaps: tuple[float, ...]
+    agreement: Array
+    unrelated: float
+    counts: tuple[int, ...]
+    curves: Array
+    areas: Array
+    as_good: Array
+    random: Array
+    spread: tuple[float, ...]

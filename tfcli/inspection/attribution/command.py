@@ -1,11 +1,14 @@
-"""``tfcli inspect attribution``, direct logit attribution: what each part of a model adds to a logit."""
+"""``tfcli inspect attribution``: direct logit attribution, to parts of a model; input attribution, to its tokens."""
 
-from typing import Annotated
+from typing import Annotated, Any, Literal
+
+import typer
 
 from tfcli.console.options import Outputs, Position, Run, Target, Text, Weights, command, present
 from tfcli.console.settings import usual
 from tfcli.console.stdin import read_text
 from tfcli.console.terminal import Terminal
+from tfcli.inspection.attribution import InputMethod
 
 
 @command
@@ -17,7 +20,11 @@ def attribution(
     *,
     target: Target = None,
     position: Position = None,
-    token: Annotated[str | None, usual("the likeliest", "The token whose logit is explained.", metavar="TOKEN")] = None,
+    method: Annotated[
+        Literal["direct", InputMethod, "all"],
+        typer.Option(help="Parts of the model (direct), or the tokens that are read, by a method or all."),
+    ] = "direct",
+    token: Annotated[str | None, usual("the likeliest", "The token that is explained.", metavar="TOKEN")] = None,
     against: Annotated[str | None, usual("nothing", "Subtract the logit of this token.", metavar="TOKEN")] = None,
     weights: Weights,
 ) -> None:
@@ -25,16 +32,27 @@ def attribution(
 
     The logit is the sum of what the embeddings, every head, every MLP and the
     biases have added to the residual stream, each read in the token's
-    direction. --against shows what decides between two tokens.
+    direction. --against shows what decides between two tokens. Every other
+    --method divides the prediction among the tokens that are read, and says
+    whether replacing them in its order does more than in a random one.
 
     Examples:
 
       tfcli inspect attribution runs/decoder-1 "Tom swam to the"
       tfcli inspect attribution runs/decoder-1 "Tom s" --token w --against a
       tfcli inspect attribution runs/pt-en-1 "o gato" --target "the" --position 0
+      tfcli inspect attribution runs/decoder-1 "Tom swam to the" --method all
     """
     from tfcli.inspection.attribution import compute, view
 
-    text = read_text(text)
-    record = compute.attribution(weights.load(run), text, target, position=position, token=token, against=against)
-    present(terminal, outputs, view.AttributionView(record), record, view.attribution_table)
+    asked: dict[str, Any] = {"position": position, "token": token, "against": against}
+    text, loaded = read_text(text), weights.load(run)
+    if method == "direct":
+        record = compute.attribution(loaded, text, target, **asked)
+        present(terminal, outputs, view.AttributionView(record), record, view.attribution_table)
+        return
+    from tfcli.inspection.attribution.inputs import input_attribution
+
+    asked |= {} if method == "all" else {"methods": (method,)}
+    found = input_attribution(loaded, text, target, **asked)
+    present(terminal, outputs, view.InputAttributionView(found), found, view.inputs_table)

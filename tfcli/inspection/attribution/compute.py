@@ -12,6 +12,7 @@ in float64 from the values of the model's own pass. Shape legend: T queries, D m
 import torch
 from torch import Tensor, nn
 
+from tfcli.errors import UsageError
 from tfcli.inspection.attribution import Attribution, Contribution, Part, PartKind
 from tfcli.inspection.embeddings.compute import token_of
 from tfcli.inspection.passes import AttentionPass, LayerPass, ModelPass, record_model, require_residuals
@@ -139,7 +140,7 @@ def attribution(
     against: str | None = None,
 ) -> Attribution:
     """Divide the logit of a token (None: the likeliest) at a position among the parts of the model, less that of
-    `against` where there is one. A UsageError without such a token or without residuals, or where `ask` raises one."""
+    `against` where there is one. A UsageError without such tokens, or residuals, or where `ask` raises one."""
     require_residuals(run.config.model)
     asked = ask(run, text, target, position)
     wanted, other = (None if one is None else chosen_token(run.tokenizer, one) for one in (token, against))
@@ -150,6 +151,8 @@ def attribution(
     scores = named(run, logits)
     best = scores.topk(min(2, len(scores))).indices.tolist()
     wanted = best[0] if wanted is None else wanted
+    if wanted == other:
+        raise UsageError(f"--against {against!r} is the token that is explained", "name another one")
     summands = decomposed(run.model, passed, asked.read[at], at)
     return Attribution(
         tokens=tuple(label(asked.read)),

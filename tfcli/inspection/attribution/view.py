@@ -1,4 +1,4 @@
-"""A logit's parts: a signed map of layers and heads, and all parts in the order of their size."""
+"""A logit's parts as a signed map, and in the order of their size; tokens that are read, methods, and their curves."""
 
 from collections.abc import Iterator
 from itertools import groupby
@@ -8,21 +8,24 @@ from numpy.typing import NDArray
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment
 from rich.style import Style
+from rich.table import Table
 from rich.text import Text
 
 from tfcli.draw import View
 from tfcli.draw.colors import SIGNED, Brush, brush_for, levels
+from tfcli.draw.curve import Plot, Series
 from tfcli.draw.heatmap import HeatMap, labelled_row, legend, scale_bar
 from tfcli.draw.numbers import percent
-from tfcli.draw.safe import fit, token_label, widest
-from tfcli.draw.tables import CsvTable, bar, heading
-from tfcli.inspection.attribution import Attribution, Part
+from tfcli.draw.safe import fit, shortened, token_label, widest
+from tfcli.draw.tables import CsvTable, bar, dim, grid, heading
+from tfcli.inspection.attribution import Attribution, InputAttribution, Part
 
 _RANKED = 12
 _GUTTER = 9
 _DIM = Style(dim=True)
 _FORMULA = "logit = Σ part · W[token], each part taken through the norms with their scale at this position"
 _GATED = "The head is not linear: its activation f(z) is z times f(z)/z, and that factor is kept as it is."
+_CHANCE = 0.05  # a larger share of random orders that do as well is chance
 _OUTSIDE = {"token": "token embedding", "position": "position", "segment": "segment", "bias": "other biases"}
 
 
@@ -144,3 +147,69 @@ def attribution_table(record: Attribution) -> CsvTable:
     """A row a part."""
     rows = ((one.part.kind, one.part.layer, one.part.head, one.value) for one in record.parts)
     return CsvTable(("part", "layer", "head", "value"), rows)
+
+
+_METHODS = {
+    "gradient": ("cyan", "x · ∂F/∂x, x the token's row of the embedding"),
+    "integrated-gradients": ("yellow", "(x − x′) · mean of ∂F/∂x on the line from the baseline's x′ to x"),
+    "occlusion": ("magenta", "F less F with the one token replaced"),
+    "rollout": ("green", "share in the vector: through attention, ½ of it stays, ½ is what the mean head sees"),
+    "value-weighted": ("red", "as rollout, with the norms of what heads write, ‖Σ α·f(x)‖, for their weights"),
+}
+
+
+class InputAttributionView(View[InputAttribution]):
+    """Rows are tokens, columns methods, each coloured up to its own largest number; curves say which found more."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        record, direct, (mean, low, high) = self.record, self.record.direct, self.record.spread
+        token, against = token_label(direct.token), direct.against
+        shown = f"p({token})" if against is None else f"logit of {token} − logit of {token_label(against)}"
+        about = (f"{method}: {_METHODS[method][1]}" for method in record.methods)
+        baseline = f"{record.of_baseline:+.4f} with {token_label(record.baseline)} for all tokens of the text"
+        title = f"Input attribution · F = {'log ' * (against is None)}{shown}"
+        yield from heading(title, _where(direct), f"F = {record.value:+.4f}; {baseline}, the baseline", *about)
+        yield self._table(brush_for(console, SIGNED))
+        yield from dim(
+            "largest: what 1 is in a column · deletion, insertion: means of the curves below; of 100 random orders "
+            f"{mean:.2g}, 95 % of them in {low:.2g} to {high:.2g} · ρ: rank correlation (Spearman) over the tokens of "
+            f"the text, of unrelated orders 95 % within ±{record.unrelated:.2g} · (in brackets): no better than chance"
+        )
+        if record.gaps:
+            total = np.nansum(record.values[record.methods.index("integrated-gradients")])
+            off = ", ".join(f"{percent(gap)} with {64 << at} steps" for at, gap in enumerate(record.gaps))
+            rise = f"F rises by {record.value - record.of_baseline:+.4f} from the baseline"
+            yield Text(f"{rise}, and integrated gradients sum to {total:+.4f}; off by {off}.")
+        for at, (what, how) in enumerate((("Deletion", "replaced"), ("Insertion", "put back"))):
+            yield from heading(f"\n{what}: {shown} with so many tokens {how}, the largest first")
+            series = [Series("random orders", record.counts, record.random[:: 1 - 2 * at], "dim")]
+            for method, curve in zip(record.methods, record.curves[at], strict=True):
+                series.append(Series(method, record.counts, curve, _METHODS[method][0], letter=method[0]))
+            yield Plot(tuple(series), "tokens", height=7)
+
+    def _table(self, brush: Brush) -> Table:
+        record, names = self.record, [method.split("-")[0] for method in self.record.methods]
+        table = grid("token", *(f">{name}" for name in names), padding=0)
+        largest = np.nanmax(np.abs(record.values), axis=1)
+        shares = (record.values.T / np.where(largest, largest, 1.0)).astype(np.float32)
+        for place, (side, row) in enumerate(zip(record.sides, shares, strict=True)):
+            if (at := place - record.sides.index(side)) == 0 and side != "text":
+                table.add_row(Text(side, "bold"))
+            cells = [Text("" if np.isnan(share) else f"{share:+.2f}") for share in row.tolist()]
+            for cell, level in zip(cells, levels(row, -1, 1).tolist(), strict=True):
+                cell.style = brush.readable(level) if brush.in_color and cell else ""
+            table.add_row(Text(shortened(f"{at:>3} {token_label(record.read[place])}", 24)), *cells)
+        table.add_section()
+        table.add_row("largest", *(f"{one:.3g}" for one in largest))
+        rows = ["deletion", "insertion", *(f"ρ {name}" for name in names if len(names) > 1)]
+        told = [*(record.as_good <= _CHANCE), *(np.abs(record.agreement) > record.unrelated)]
+        for what, numbers, good in zip(rows, [*record.areas, *record.agreement], told, strict=False):
+            table.add_row(what, *(f"{x:.2g}" if ok else f"({x:.2g})" for x, ok in zip(numbers, good, strict=True)))
+        return table
+
+
+def inputs_table(record: InputAttribution) -> CsvTable:
+    """A row a token that is read, a column a method."""
+    numbers = ((None if np.isnan(one) else one for one in row) for row in record.values.tolist())
+    rows = zip(record.sides, record.read, *numbers, strict=True)
+    return CsvTable(("side", "token", *record.methods), rows)
