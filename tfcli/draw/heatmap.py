@@ -353,7 +353,7 @@ class NumberMap:
         brush = brush_for(console, SIGNED)
         above = "".join(fit(f" {name}", cell * columns) for name, columns in self.groups)
         below = "".join(fit(label, cell, "right") for label in self.column_labels)
-        for header in (above, below) if above else (below,):
+        for header in filter(str.strip, (above, below)):
             yield Segment(" " * gutter + header.rstrip() + "\n", _DIM)
         painted = levels(self.values, -furthest, furthest).tolist()
         for label, row, colors in zip(self.row_labels, texts, painted, strict=True):

@@ -1,7 +1,7 @@
 """A logit's parts as a signed map, and in the order of their size; tokens that are read, methods, and their curves."""
 
+from collections import Counter
 from collections.abc import Iterator
-from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from rich.text import Text
 from tfcli.draw import View
 from tfcli.draw.colors import SIGNED, Brush, brush_for, levels
 from tfcli.draw.curve import Plot, Series
-from tfcli.draw.heatmap import HeatMap, labelled_row, legend, scale_bar
+from tfcli.draw.heatmap import NumberMap, labelled_row
 from tfcli.draw.numbers import percent
 from tfcli.draw.safe import fit, shortened, token_label, widest
 from tfcli.draw.tables import CsvTable, bar, dim, grid, heading
@@ -47,17 +47,11 @@ class AttributionView(View[Attribution]):
             yield from labelled_row(f"{part_name(one.part):<16}", [_signed(one.value)], level, [8], brush, before=1)
             yield Segment.line()
         yield Text("")
-        cell = 1 + max(len(_signed(value)) for value in (*np.nansum(grid, 1).tolist(), highest, -highest))
-        if _GUTTER + cell * (len(columns) + 1) <= options.max_width:
-            yield from _numbers(grid, columns, highest, brush, cell)
-            if brush.in_color:
-                scale = scale_bar(_signed(-highest), _signed(highest), brush)
-                yield from legend(scale, "what the logit owes to it", _GUTTER, options.max_width)
-        else:
-            layers = tuple(f"layer {layer}" for layer in range(len(grid)))
-            labels = tuple(name.removeprefix("head ").replace("cross ", "×") for name in columns)
-            crossed = ", ×: cross-attention" if any(name.startswith("cross") for name in columns) else ""
-            yield HeatMap(grid, f"what the logit owes to it{crossed}", layers, labels, signed=True)
+        labels = tuple("" if head is None else str(head) for _, head in columns)
+        layers = tuple(f"layer {layer}" for layer in range(len(grid)))
+        values_and_sums = np.column_stack((grid, np.nansum(grid, 1)))
+        every = (*Counter(name for name, _ in columns).items(), ("Σ", 1))
+        yield NumberMap(values_and_sums, "what the logit owes to it", layers, (*labels, ""), every, scale=highest)
         yield from heading("\nThe largest")
         yield from _ranked(record, options)
         yield Text(_extremes(record))
@@ -80,39 +74,17 @@ def _extremes(record: Attribution) -> str:
     return "; ".join(words) + "." * bool(words)
 
 
-def _grid(record: Attribution) -> tuple[NDArray[np.float32], tuple[str, ...]]:
-    """Layers × columns, NaN where a layer has no such part, and the names of the columns."""
-    words = {"head": "head {}", "cross_head": "cross {}", "feed_forward": "MLP", "bias": "bias"}
+_COLUMNS = {"head": "heads", "cross_head": "cross-attention", "feed_forward": "MLP", "bias": "bias"}
+
+
+def _grid(record: Attribution) -> tuple[NDArray[np.float32], list[tuple[str, int | None]]]:
+    """Layers × columns, NaN where a layer has no such part, and the names of the columns, each with its head."""
     inside = [(one.part, one.value) for one in record.parts if one.part.layer is not None]
-    order = list(words)
-    columns = sorted({(part.kind, part.head or 0) for part, _ in inside}, key=lambda one: (order.index(one[0]), one[1]))
+    columns = [(kind, head) for kind in _COLUMNS for head in sorted({p.head or 0 for p, _ in inside if p.kind == kind})]
     grid = np.full((1 + max(part.layer or 0 for part, _ in inside), len(columns)), np.nan, np.float32)
     for part, value in inside:
         grid[part.layer, columns.index((part.kind, part.head or 0))] = value
-    return grid, tuple(words[kind].format(head) for kind, head in columns)
-
-
-def _numbers(
-    grid: NDArray[np.float32], columns: tuple[str, ...], highest: float, brush: Brush, cell: int
-) -> Iterator[Segment]:
-    for line in _header(columns, cell):
-        yield Segment(" " * _GUTTER + line.rstrip() + "\n", _DIM)
-    painted = levels(grid, -highest, highest).tolist()
-    for layer, row in enumerate(grid):
-        texts = ["" if np.isnan(value) else _signed(value) for value in row.tolist()]
-        name, widths = fit(f"layer {layer}", _GUTTER), [cell] * len(texts)
-        yield from labelled_row(name, texts, painted[layer], widths, brush, before=1)
-        yield Segment(f"{_signed(float(np.nansum(row))):>{cell}}\n", Style(bold=True))
-
-
-def _header(columns: tuple[str, ...], cell: int) -> tuple[str, str]:
-    """The names of groups of columns, and below them the numbers of heads."""
-    above = ""
-    for kind, same in groupby(column.split()[0] for column in columns):
-        room = cell * len(list(same)) - 1
-        longest = {"head": "heads", "cross": "cross-attention" if room >= 15 else "cross"}
-        above += " " + fit(longest.get(kind, ""), room)
-    return above, "".join(fit(column.split()[-1], cell, "right") for column in (*columns, "Σ"))
+    return grid, [(_COLUMNS[kind], head if kind.endswith("head") else None) for kind, head in columns]
 
 
 def _ranked(record: Attribution, options: ConsoleOptions) -> Iterator[Text]:
