@@ -99,7 +99,7 @@ def heads(
     text = None if text is None else read_text(text)
     loaded = weights.load(run)
     chosen_kinds(loaded, kind, place)  # refused before any text is read
-    material = _sample(terminal, loaded, tuple(on or ())) if text is None else given(loaded, text, target)
+    material = sample(terminal, loaded, tuple(on or ())) if text is None else given(loaded, text, target)
     record = compute(loaded, material, kind, place)
     drawn = view.HeadsExplained(record) if explain else view.HeadsView(record, sort)
     present(terminal, outputs, drawn, record, view.heads_table)
@@ -126,7 +126,7 @@ def _place(layer: int | None, head: str | None) -> tuple[int, int | None] | None
     return place
 
 
-def _sample(terminal: Terminal, run: "LoadedRun", names: tuple[str, ...]) -> "Material":
+def sample(terminal: Terminal, run: "LoadedRun", names: tuple[str, ...]) -> "Material":
     """Of the sources that are named, else of the run's own validation text, else of the built-in one."""
     from tfcli.corpora.open import DEFAULT
     from tfcli.inspection.heads.find import sampled

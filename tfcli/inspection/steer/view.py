@@ -1,0 +1,79 @@
+"""Steering at several strengths as a table, with the texts that come of it."""
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.text import Text
+
+from tfcli.draw import View
+from tfcli.draw.numbers import percent, plural
+from tfcli.draw.safe import printable, token_label
+from tfcli.draw.tables import CsvTable, grid, heading
+from tfcli.inspection.steer import FIGURES, Steered, Steering
+from tfcli.records.evaluation import Interval
+
+
+class SteeringView(View[Steering]):
+    """What the vector is, what it does at every strength and by chance, and the texts."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        one, (few, many) = self.record, (plural(number, "text") for number in self.record.texts)
+        yield from heading(
+            f"Steering behind layer {one.at.removeprefix('encoder.')} of the {one.stack}",
+            f"The mean residual stream on {many} of --to less that on {few} of --from. Its norm: {one.norm:.3g}, "
+            f"{percent(one.norm / one.stream_norm)} of the stream's.",
+            f"Changes over {one.measured_on}, with 95 % intervals; dim: not different from 0. Strength 0: the figures.",
+        )
+        table = grid("strength", *(f">{name}" for name in FIGURES.values()))
+        for row in one.strengths:
+            table.add_row(f"{row.strength:+g}", *(_cell(row, name) for name in FIGURES))
+        table.add_row("+1, chance", *(Text(_between(one.chance[name], name), "dim") for name in FIGURES))
+        yield table
+        yield Text(_told(one))
+        for option, tokens in zip(("--from", "--to"), one.tokens, strict=True):
+            yield Text(f"tokens of {option}: {' '.join(map(token_label, tokens)) or 'none'}")
+        yield from heading(f"\nWhat comes of {printable(one.prompt)!r}, greedily")
+        for row in one.strengths:
+            yield Text.assemble((f"{row.strength:+3g}  ", "bold"), printable(row.text))
+
+
+def steering_table(record: Steering) -> CsvTable:
+    """A row for each strength."""
+    names = [f"{name}{end}" for name in FIGURES for end in ("", "_change", "_low", "_high")]
+    each = [
+        [(one.value, one.change, *(one.interval or (None, None))) for one in r.figures.values()]
+        for r in record.strengths
+    ]
+    rows = [[row.strength, *sum(cells, ()), row.text] for row, cells in zip(record.strengths, each, strict=True)]
+    return CsvTable(("strength", *names, "text"), rows)
+
+
+def _number(value: float, name: str, sign: str = "+") -> str:
+    return f"{value:{sign}.3f}" if name == "loss" else f"{100 * value:{sign}.2f}"
+
+
+def _between(ends: Interval, name: str) -> str:
+    return " … ".join(_number(end, name) for end in ends)
+
+
+def _cell(row: Steered, name: str) -> Text:
+    one = row.figures[name]
+    if not row.strength:
+        return Text(_number(one.value, name, ""), "bold")
+    differs = one.interval is not None and not one.interval[0] <= 0 <= one.interval[1]
+    text = Text(_number(one.change, name), "" if differs else "dim")
+    return text.append(f"\n{_between(one.interval, name) if one.interval else 'few texts'}", "dim")
+
+
+def _told(one: Steering) -> str:
+    """What can be told from chance, and what cannot."""
+    at_one = next(row.figures for row in one.strengths if row.strength == 1)
+    beyond = [name for name in FIGURES if not one.chance[name][0] <= at_one[name].change <= one.chance[name][1]]
+    told = ", ".join(FIGURES[name].partition(",")[0] for name in beyond) or "nothing"
+    told = f"Chance: 19 random directions as long. At strength 1 beyond all of them: {told}.\nHeld-out texts: "
+    if one.separation is None:
+        return f"{told}none with fewer than 6 texts in a set."
+    share, (low, high) = one.separation
+    held = "more" if share > high else "which is no more"
+    return (
+        f"{told}in {percent(share)} of pairs that of --to lies further along, {held} than with texts shuffled "
+        f"between the sets ({percent(low)} to {percent(high)})."
+    )
