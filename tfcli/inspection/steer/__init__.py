@@ -1,11 +1,11 @@
 """A steering vector: the direction between two sets of texts, what it does to generation, and what it costs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tfcli.records.evaluation import Interval
 
-FIGURES = {"loss": "loss, nats", "to_tokens": "tokens of --to, %", "from_tokens": "tokens of --from, %"}
+FIGURES = {"loss": "loss, nats", "to_tokens": "to-tokens, %", "from_tokens": "from-tokens, %"}
 """Means over the positions of texts: the loss, and what probability the tokens of either set get together."""
 
 
@@ -24,7 +24,9 @@ class Steered:
 
     strength: float
     text: str
-    figures: Mapping[str, Change] = field(metadata={"flat": True})
+    loss: Change
+    to_tokens: Change
+    from_tokens: Change
 
 
 @dataclass(frozen=True)

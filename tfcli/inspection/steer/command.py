@@ -52,7 +52,7 @@ def steer(
       tfcli inspect steer runs/decoder-1 "Tom went" --from a.txt --to b.txt --at 1
       tfcli inspect steer runs/decoder-1 --from a.txt --to b.txt --out v.safetensors
     """
-    from tfcli.generation.steering import FORMAT
+    from tfcli.generation.steering import FORMAT, layer_at
     from tfcli.inspection.passes import require_residuals
     from tfcli.inspection.steer import compute, view
     from tfcli.models.head import require_head
@@ -64,6 +64,7 @@ def steer(
     require_head(loaded.config.model)
     require_residuals(loaded.config.model)
     at = str(loaded.config.model.decoder_layers // 2) if at is None else at
+    layer_at(loaded.model, at)
     prompt = None if prompt is None else read_text(prompt)
     with terminal.progress() as say:
         for option, values in (("--from", from_), ("--to", to)):

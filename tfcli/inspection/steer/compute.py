@@ -48,7 +48,7 @@ def read_stream(run: LoadedRun, at: str, text: str) -> Read:
         run.model.hidden(*inputs.tensors(run.device))
     ids = inputs.sides[0 if "." in at else -1]
     if not (own := _own(run, ids)):
-        raise UsageError(f"The text {shortened(text)!r} has no token but special ones", "give a few words")
+        raise UsageError(f"The text {shortened(text)!r} has only special and unknown tokens", "give a few words")
     stream = kept[0][0, own].cpu().double()
     last = inputs.sides[-1]
     return Read({last[place] for place in _own(run, last)}, stream.mean(0).numpy(), float(stream.norm(dim=-1).mean()))
@@ -80,7 +80,7 @@ def steering(
         with steered(run.model, torch.from_numpy(direction), at, strength):
             made: Any = generate(run, prompt, settings, sample=False)
         text = (made[0] if isinstance(made, list) else made).text
-        found.append(Steered(strength, text, _changes(sums(direction, strength), plain)))
+        found.append(Steered(strength, text, **_changes(sums(direction, strength), plain)))
     others = [draw.standard_normal(len(direction)) for _ in range(_CONTROLS)]
     moved = [_changes(sums(one * norm / np.linalg.norm(one), 1), plain) for one in others]
     separation = None

@@ -25,11 +25,11 @@ class SteeringView(View[Steering]):
         table = grid("strength", *(f">{name}" for name in FIGURES.values()))
         for row in one.strengths:
             table.add_row(f"{row.strength:+g}", *(_cell(row, name) for name in FIGURES))
-        table.add_row("+1, chance", *(Text(_between(one.chance[name], name), "dim") for name in FIGURES))
+        table.add_row("chance", *(Text(_between(one.chance[name], name), "dim") for name in FIGURES))
         yield table
         yield Text(_told(one))
-        for option, tokens in zip(("--from", "--to"), one.tokens, strict=True):
-            yield Text(f"tokens of {option}: {' '.join(map(token_label, tokens)) or 'none'}")
+        for name, tokens in zip(("from", "to"), one.tokens, strict=True):
+            yield Text(f"{name}-tokens: {' '.join(map(token_label, tokens)) or 'none'}")
         yield from heading(f"\nWhat comes of {printable(one.prompt)!r}, greedily")
         for row in one.strengths:
             yield Text.assemble((f"{row.strength:+3g}  ", "bold"), printable(row.text))
@@ -37,12 +37,11 @@ class SteeringView(View[Steering]):
 
 def steering_table(record: Steering) -> CsvTable:
     """A row for each strength."""
-    names = [f"{name}{end}" for name in FIGURES for end in ("", "_change", "_low", "_high")]
-    each = [
-        [(one.value, one.change, *(one.interval or (None, None))) for one in r.figures.values()]
-        for r in record.strengths
-    ]
-    rows = [[row.strength, *sum(cells, ()), row.text] for row, cells in zip(record.strengths, each, strict=True)]
+    names, rows = [f"{name}{end}" for name in FIGURES for end in ("", "_change", "_low", "_high")], []
+    for row in record.strengths:
+        figures = [getattr(row, name) for name in FIGURES]
+        cells = [cell for one in figures for cell in (one.value, one.change, *(one.interval or (None, None)))]
+        rows.append([row.strength, *cells, row.text])
     return CsvTable(("strength", *names, "text"), rows)
 
 
@@ -51,11 +50,11 @@ def _number(value: float, name: str, sign: str = "+") -> str:
 
 
 def _between(ends: Interval, name: str) -> str:
-    return " … ".join(_number(end, name) for end in ends)
+    return ", ".join(_number(end, name) for end in ends)
 
 
 def _cell(row: Steered, name: str) -> Text:
-    one = row.figures[name]
+    one = getattr(row, name)
     if not row.strength:
         return Text(_number(one.value, name, ""), "bold")
     differs = one.interval is not None and not one.interval[0] <= 0 <= one.interval[1]
@@ -65,10 +64,10 @@ def _cell(row: Steered, name: str) -> Text:
 
 def _told(one: Steering) -> str:
     """What can be told from chance, and what cannot."""
-    at_one = next(row.figures for row in one.strengths if row.strength == 1)
-    beyond = [name for name in FIGURES if not one.chance[name][0] <= at_one[name].change <= one.chance[name][1]]
+    changes = {name: getattr(row, name).change for row in one.strengths if row.strength == 1 for name in FIGURES}
+    beyond = [name for name, (low, high) in one.chance.items() if not low <= changes[name] <= high]
     told = ", ".join(FIGURES[name].partition(",")[0] for name in beyond) or "nothing"
-    told = f"Chance: 19 random directions as long. At strength 1 beyond all of them: {told}.\nHeld-out texts: "
+    told = f"Chance: 19 random directions as long at strength 1; beyond all of them: {told}.\nHeld-out texts: "
     if one.separation is None:
         return f"{told}none with fewer than 6 texts in a set."
     share, (low, high) = one.separation
