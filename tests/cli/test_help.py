@@ -28,8 +28,8 @@ CONTRACT = {
     "plan": "SOURCE --minutes --arch --set --out --check --seed --device --threads --json",
     "generate": "RUN PROMPT|- --prompts --interactive --batch-size --max-new-tokens --num-samples --stop --prefix"
     " --beyond-context --joint --temperature --top-k --top-p --min-p --repetition-penalty --no-repeat-ngram --seed"
-    " --trace --beam --length-penalty --beam-groups --diversity --show-beams --checkpoint --precision --device"
-    " --threads --json",
+    " --steer --at --strength --trace --beam --length-penalty --beam-groups --diversity --show-beams --checkpoint"
+    " --precision --device --threads --json",
     "evaluate": "RUN SOURCE --stride --pseudo --beam --compare --outputs --references --checkpoint --precision"
     " --device --threads --json",
     "inspect attention": "RUN TEXT --target --beam --kind --layer --head --average --rollout --scores --top-k --rows"
@@ -41,6 +41,7 @@ CONTRACT = {
     " --threads --json",
     "inspect lens": "RUN TEXT --target --position --top-k --csv --svg --html --checkpoint --device --threads --json",
     "inspect losses": "RUN TEXT --target --csv --svg --html --checkpoint --device --threads --json",
+    "inspect steer": "RUN TEXT --from --to --at --out --on --csv --svg --html --checkpoint --device --threads --json",
     "inspect attribution": "RUN TEXT --target --position --token --against --csv --svg --html --checkpoint --device"
     " --threads --json",
     "inspect positions": "RUN --encoding --compare --shift --loss --length --d-model --heads --base --layout --side"

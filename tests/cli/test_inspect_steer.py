@@ -112,7 +112,7 @@ def test_a_vector_of_another_model_is_refused(trained: Callable[[str], Path], tm
     assert (refused.exit_code, len(refused.stderr.splitlines())) == (2, 1)
     assert refused.stderr.startswith(f"tfcli: {vector} was made of another run than {run}")
     refused = tfcli("generate", run, "Tom", "--steer", run / "model.safetensors")
-    assert refused.exit_code == 2 and "is no steering vector; make one with tfcli inspect steer" in refused.stderr
+    assert refused.exit_code == 2 and "is no steering vector of 16 numbers" in refused.stderr
     for options in (("--at", "0"), ("--strength", "2")):
         refused = tfcli("generate", run, "Tom", *options)
         assert refused.exit_code == 2 and "and it is not given; add --steer VECTOR" in refused.stderr

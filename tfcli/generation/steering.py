@@ -16,8 +16,6 @@ from tfcli.runs.config import read_header
 from tfcli.runs.load import LoadedRun
 from tfcli.runs.weights import load_tensors, require_tensors
 
-FORMAT = "tfcli steering vector 1"
-
 
 def layer_at(model: Transformer, at: str) -> Any:
     """A layer by its number, from 0, of an encoder-decoder the decoder's, or "encoder.0". A UsageError without it."""
@@ -45,18 +43,16 @@ def steered(model: Transformer, direction: Tensor, at: str, strength: float) -> 
 
 def load_direction(path: Path, run: LoadedRun) -> tuple[Tensor, str]:
     """A direction, (D,), and the layer it was made behind. A UsageError, before it is read, where the file is no vector
-    or one of another model; a BrokenInputError of a damaged one."""
-    like, where = {"direction": torch.empty(run.config.model.d_model, device="meta")}, run.directory.path
+    or one of another run; a BrokenInputError of a damaged one."""
+    size, where = run.config.model.d_model, run.directory.path
     remedy = f"make one with tfcli inspect steer {where} --from TEXT --to TEXT --out FILE"
     try:
         shapes, _, about = read_header(path)
     except TfcliError as error:
         raise type(error)(error.problem, remedy) from error
-    if about.get("format") != FORMAT or shapes.keys() != like.keys():
-        raise UsageError(f"{path} is no steering vector", remedy)
-    if shapes["direction"] != (size := tuple(like["direction"].shape)):
-        raise UsageError(f"{path} has the shape {shapes['direction']}, and {where} takes {size}", remedy)
+    if shapes != {"direction": (size,)}:
+        raise UsageError(f"{path} is no steering vector of {size} numbers, as {where} takes", remedy)
     if about.get("run_id") != run.config.run_id:
-        raise UsageError(f"{path} was made of another run than {where}, and its directions mean other things", remedy)
-    require_tensors(tensors := load_tensors(path)[0], like, path)
+        raise UsageError(f"{path} was made of another run than {where}, and its direction means another thing", remedy)
+    require_tensors(tensors := load_tensors(path)[0], {"direction": torch.empty(size, device="meta")}, path)
     return tensors["direction"], about.get("at", "")

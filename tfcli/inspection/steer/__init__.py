@@ -31,14 +31,10 @@ class Steered:
 
 @dataclass(frozen=True)
 class Steering:
-    """A direction behind a layer, as long as `norm`, where the residual stream has `stream_norm`.
-
-    Attributes:
-        texts: of --from and of --to; `tokens` are those that more texts of either set have.
-        chance: from where to where the figures change with random directions as long, at strength 1.
-        separation: the share of pairs of held-out texts of which that of --to lies further along, and from where to
-            where it comes to lie when texts are shuffled between the sets; None with few texts.
-    """
+    """A direction as long as `norm`, where the residual stream has `stream_norm`, between so many `texts` of --from and
+    of --to; `tokens` are in more texts of either set. `chance`: from where to where the figures change at strength 1
+    with random directions as long. `separation`: the share of pairs of held-out texts of which that of --to lies
+    further along, and from where to where it lies with texts shuffled between the sets; None with few."""
 
     at: str
     stack: str

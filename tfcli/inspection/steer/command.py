@@ -13,13 +13,9 @@ from tfcli.errors import UsageError, shortened
 from tfcli.inspection.heads.command import sample
 from tfcli.outputs import require_output, writing
 
-_PROMPT = typer.Argument(
-    metavar="[TEXT]", help="What to continue, translate or fill.", show_default="the first of --from"
-)
-_FROM = typer.Option(
-    "--from", metavar="TEXT|FILE", help="Lead away from a text, or a file of a text a line; repeatable."
-)
-_TO = typer.Option("--to", metavar="TEXT|FILE", help="Lead to a text, or to those of a file; repeatable.")
+_PROMPT = typer.Argument(metavar="[TEXT]", help="A text to continue, translate or fill.", show_default="of --from")
+_FROM = typer.Option("--from", metavar="TEXT|FILE", help="Lead away from a text, or from those of a file, one a line.")
+_TO = typer.Option("--to", metavar="TEXT|FILE", help="Lead to a text, or to those of a file; both repeat.")
 _AT = usual("the middle one", "The layer to steer behind, from 0, or encoder.0 of an encoder-decoder.", metavar="LAYER")
 _OUT = usual("nowhere", "Write the vector, for tfcli generate --steer.", metavar="FILE")
 _ON = usual("the run's own validation text", "Measure the cost on another source.", metavar="SOURCE")
@@ -49,10 +45,11 @@ def steer(
     Examples:
 
       tfcli inspect steer runs/decoder-1 --from "Tom was sad" --to "Tom was glad"
-      tfcli inspect steer runs/decoder-1 "Tom went" --from a.txt --to b.txt --at 1
-      tfcli inspect steer runs/decoder-1 --from a.txt --to b.txt --out v.safetensors
+      tfcli inspect steer runs/decoder-1 "One day" --from prompts.txt --to "Tom ran"
+      tfcli inspect steer runs/pt-en-1 --from "O gato" --to "O livro" --at encoder.0
+      tfcli inspect steer runs/encoder-1 --from "Tom" --to "Mia" --out v.safetensors
     """
-    from tfcli.generation.steering import FORMAT, layer_at
+    from tfcli.generation.steering import layer_at
     from tfcli.inspection.passes import require_residuals
     from tfcli.inspection.steer import compute, view
     from tfcli.models.head import require_head
@@ -78,13 +75,8 @@ def steer(
         say("steering at every strength")
         record, direction = compute.steering(loaded, at, sets, material, prompt)
     if out is not None:
-        about = {
-            "format": FORMAT,
-            "run_id": loaded.config.run_id,
-            "at": at,
-            "texts": "{} from, {} to".format(*record.texts),
-        }
-        about |= {"norm": f"{record.norm:.6g}", "stream_norm": f"{record.stream_norm:.6g}"}
+        about = {"run_id": loaded.config.run_id, "at": at, "texts": "{} from, {} to".format(*record.texts)}
+        about |= {"norm": f"{record.norm:.6g}", "stream_norm": f"{record.stream_norm:.6g}", "format_version": "1"}
         with writing(out, "--out") as temporary:
             save_tensors(temporary, {"direction": direction.float()}, about)
     present(terminal, outputs, view.SteeringView(record), record, view.steering_table)

@@ -26,7 +26,7 @@ from tfcli.runs.load import LoadedRun
 
 STRENGTHS = (-4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0)
 _FEWEST = 6  # texts of a set: of fewer, a half is no sample, and there are few ways to shuffle
-_CONTROLS, _DOCUMENTS, _TOKENS = 19, 32, 8
+_CONTROLS, _DOCUMENTS, _TOKENS = 39, 32, 8  # one in 40 above all controls and one below: p = 0.05
 _MADE = {"max_new_tokens": 32, "num_samples": 1, "beam": 1, "beam_groups": 1}
 _EACH = 7  # of so many tokens of an encoder's, one is masked
 
@@ -46,12 +46,10 @@ def read_stream(run: LoadedRun, at: str, text: str) -> Read:
     inputs, kept = read_text(run, text, remark=False), list[Tensor]()
     with layer_at(run.model, at).register_forward_hook(lambda module, given, output: kept.append(output)):
         run.model.hidden(*inputs.tensors(run.device))
-    ids = inputs.sides[0 if "." in at else -1]
-    if not (own := _own(run, ids)):
+    if not (own := _own(run, inputs.sides[0 if "." in at else -1])):
         raise UsageError(f"The text {shortened(text)!r} has only special and unknown tokens", "give a few words")
-    stream = kept[0][0, own].cpu().double()
-    last = inputs.sides[-1]
-    return Read({last[place] for place in _own(run, last)}, stream.mean(0).numpy(), float(stream.norm(dim=-1).mean()))
+    stream, last = kept[0][0, [*own]].cpu().double(), _own(run, inputs.sides[-1])
+    return Read({*last.values()}, stream.mean(0).numpy(), float(stream.norm(dim=-1).mean()))
 
 
 def steering(
@@ -133,10 +131,10 @@ def _telling(reads: Sequence[Read], is_to: Any) -> tuple[list[int], list[int]]:
     return [one for one in ranked[:_TOKENS] if more[one] < 0], [t for t in ranked[: -_TOKENS - 1 : -1] if more[t] > 0]
 
 
-def _own(run: LoadedRun, ids: Sequence[int]) -> list[int]:
-    """The places of a text's own tokens."""
+def _own(run: LoadedRun, ids: Sequence[int]) -> dict[int, int]:
+    """A text's own tokens, neither special nor unknown, by their places."""
     special = run.config.roles.ids()
-    return [place for place, token in enumerate(ids) if token not in special]
+    return {place: token for place, token in enumerate(ids) if token not in special}
 
 
 @torch.inference_mode()
@@ -145,7 +143,7 @@ def _sums(run: LoadedRun, inputs: Inputs, tokens: Sequence[Sequence[int]]) -> li
     ids = inputs.tensors(run.device)
     places, answers = list(range(ids[-1].shape[1] - 1)), ids[-1][0, 1:]
     if (mask := run.config.roles.mask) is not None and run.architecture == "encoder":
-        own = _own(run, inputs.sides[0])
+        own = [*_own(run, inputs.sides[0])]
         places = own[_EACH // 2 :: _EACH] or own
         answers = ids[0][0, places]
         ids[0][0, places] = mask

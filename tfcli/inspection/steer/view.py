@@ -8,7 +8,6 @@ from tfcli.draw.numbers import percent, plural
 from tfcli.draw.safe import printable, token_label
 from tfcli.draw.tables import CsvTable, grid, heading
 from tfcli.inspection.steer import FIGURES, Steered, Steering
-from tfcli.records.evaluation import Interval
 
 
 class SteeringView(View[Steering]):
@@ -20,12 +19,13 @@ class SteeringView(View[Steering]):
             f"Steering behind layer {one.at.removeprefix('encoder.')} of the {one.stack}",
             f"The mean residual stream on {many} of --to less that on {few} of --from. Its norm: {one.norm:.3g}, "
             f"{percent(one.norm / one.stream_norm)} of the stream's.",
-            f"Changes over {one.measured_on}, with 95 % intervals; dim: not different from 0. Strength 0: the figures.",
+            f"Loss, and the probability of the tokens below at a position: over {one.measured_on}. Behind strength 0, "
+            "their changes with 95 % intervals; dim: not different from 0.",
         )
-        table = grid("strength", *(f">{name}" for name in FIGURES.values()))
+        table = grid("strength", *(f">{title}" for title in FIGURES.values()))
         for row in one.strengths:
             table.add_row(f"{row.strength:+g}", *(_cell(row, name) for name in FIGURES))
-        table.add_row("chance", *(Text(_between(one.chance[name], name), "dim") for name in FIGURES))
+        table.add_row("chance", *(Text(_written(name, *one.chance[name]), "dim") for name in FIGURES))
         yield table
         yield Text(_told(one))
         for name, tokens in zip(("from", "to"), one.tokens, strict=True):
@@ -45,21 +45,17 @@ def steering_table(record: Steering) -> CsvTable:
     return CsvTable(("strength", *names, "text"), rows)
 
 
-def _number(value: float, name: str, sign: str = "+") -> str:
-    return f"{value:{sign}.3f}" if name == "loss" else f"{100 * value:{sign}.2f}"
-
-
-def _between(ends: Interval, name: str) -> str:
-    return ", ".join(_number(end, name) for end in ends)
+def _written(name: str, *values: float) -> str:
+    return ", ".join(f"{value:+.3f}" if name == "loss" else f"{100 * value:+.2f}" for value in values)
 
 
 def _cell(row: Steered, name: str) -> Text:
     one = getattr(row, name)
     if not row.strength:
-        return Text(_number(one.value, name, ""), "bold")
-    differs = one.interval is not None and not one.interval[0] <= 0 <= one.interval[1]
-    text = Text(_number(one.change, name), "" if differs else "dim")
-    return text.append(f"\n{_between(one.interval, name) if one.interval else 'few texts'}", "dim")
+        return Text(_written(name, one.value)[1:], "bold")
+    low, high = one.interval or (0.0, 0.0)
+    ends = _written(name, low, high) if one.interval else "few texts"
+    return Text(_written(name, one.change), "dim" if low <= 0 <= high else "").append(f"\n{ends}", "dim")
 
 
 def _told(one: Steering) -> str:
@@ -67,12 +63,10 @@ def _told(one: Steering) -> str:
     changes = {name: getattr(row, name).change for row in one.strengths if row.strength == 1 for name in FIGURES}
     beyond = [name for name, (low, high) in one.chance.items() if not low <= changes[name] <= high]
     told = ", ".join(FIGURES[name].partition(",")[0] for name in beyond) or "nothing"
-    told = f"Chance: 19 random directions as long at strength 1; beyond all of them: {told}.\nHeld-out texts: "
+    told = f"Chance: 39 random directions as long at strength 1; beyond all of them: {told}.\nHeld-out texts: "
     if one.separation is None:
         return f"{told}none with fewer than 6 texts in a set."
     share, (low, high) = one.separation
-    held = "more" if share > high else "which is no more"
-    return (
-        f"{told}in {percent(share)} of pairs that of --to lies further along, {held} than with texts shuffled "
-        f"between the sets ({percent(low)} to {percent(high)})."
-    )
+    held = f"{'more' if share > high else 'no more'} than with texts shuffled between the sets"
+    held = f"{held} ({percent(low)} to {percent(high)})"
+    return f"{told}in {percent(share)} of pairs that of --to lies further along, {held}."
