@@ -53,7 +53,8 @@ def test_what_is_shown_is_what_generate_writes(trained: Callable[[str], Path], t
         text = json.loads(tfcli("generate", run, "Mia ", "--steer", tmp_path / "v.safetensors", *how).stdout)
         assert text["text"] == row["text"]
     rows = list(csv.DictReader(tfcli(*command, "--csv").stdout.splitlines()))
-    assert [float(row["loss_change"]) for row in rows] == [row["loss"]["change"] for row in shown["strengths"]]
+    changes = [row[name]["change"] for row in shown["strengths"] for name in ("loss", "to_tokens", "from_tokens")]
+    assert [float(row["change"]) for row in rows] == changes
     assert (shown["prompt"], shown["at"], shown["separation"]) == ("Mia ", "1", None)
     assert "Steering behind layer 1" in svg.read_text() and "Steering behind layer 1" in page.read_text()
     assert "behind layer 1 of the decoder" in tfcli(*command).stdout
@@ -73,7 +74,7 @@ def test_sets_are_texts_and_the_lines_of_files(trained: Callable[[str], Path], t
 
 
 BAD: dict[str, tuple[tuple[str, ...], str]] = {
-    "both": (("Tom", "Tom"), "The text 'Tom' is in both sets; leave it out of one."),
+    "both": (("Tom", "Tom"), "The texts of --from and those of --to have the same mean; give sets that differ."),
     "typo": (("x.txt", "Tom"), "There is no file 'x.txt'; check the path."),
     "layer": (("Tom", "Mia", "--at", "2"), "This decoder has no layer '2'; choose one of 0, 1."),
     "long": (("Tom" * 30, "Mia"), "--from: the text has 91 tokens and the context holds 32; shorten the text."),

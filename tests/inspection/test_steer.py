@@ -19,7 +19,7 @@ from tfcli.inspection.heads.find import Material
 from tfcli.inspection.passes import framed, read_text, record_model
 from tfcli.inspection.steer import FIGURES, Change, Steered, Steering, compute
 from tfcli.inspection.steer.compute import STRENGTHS, Read, _separation, _telling, read_stream, steering
-from tfcli.inspection.steer.view import SteeringView, steering_table
+from tfcli.inspection.steer.view import SteeringView, _cell, steering_table
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.loading import generation_settings
 from tfcli.runs.load import LoadedRun, load_run
@@ -229,7 +229,29 @@ def test_the_forms_say_the_same(trained: Callable[[str], Path]):
     assert as_json["strengths"][0].keys() == {"strength", "text", "loss", "to_tokens", "from_tokens"}
     assert as_json["strengths"][0]["loss"].keys() == {"value", "change", "interval"}
     table = steering_table(found)
-    for row, one in zip(table.rows, found.strengths, strict=True):
-        assert len(row) == len(table.columns) == 14
-        assert row[:3] == [one.strength, one.loss.value, one.loss.change]
-        assert row[-1] == one.text
+    expected = [
+        [row.strength, name, one.value, one.change, None, None, row.text]
+        for row in found.strengths
+        for name, one in figures(row).items()
+    ]
+    assert [[*row] for row in table.rows] == expected and len(table.columns) == 7
+
+
+def test_what_is_beyond_chance_is_said_and_what_is_not_different_from_0_is_dim():
+    """At strength 1 the loss lies within the random directions, to-tokens above them and from-tokens below."""
+    unsteered, none = Change(0.7, 0.0, (0.0, 0.0)), Change(0.05, 0.0, (0.0, 0.0))
+    plain = Steered(0.0, "a", unsteered, none, none)
+    found = [Change(0.71, 0.01, (-0.01, 0.03)), Change(0.09, 0.04, (0.03, 0.05)), Change(0.03, -0.02, (-0.03, -0.01))]
+    chance = {"loss": (0.0, 0.02), "to_tokens": (-0.01, 0.01), "from_tokens": (-0.015, 0.01)}
+    made = Steering(
+        *("1", "decoder", (6, 7), 1.5, 10.0, (("x",), (" y",)), "texts", "Tom"),
+        strengths=(plain, Steered(1.0, "b", *found)),
+        chance=chance,
+        separation=(0.8, (0.3, 0.6)),
+    )
+    said = " ".join(printed(SteeringView(made), 140).split())
+    assert "at strength 1; beyond all of them: to-tokens, from-tokens. Held-out texts: in 80.0 % of pairs" in said
+    assert "further along, more than with texts shuffled between the sets (30.0 % to 60.0 %)" in said
+    assert "0 0.700 5.00 5.00 +1 +0.010 +4.00 -2.00 -0.010, +0.030 +3.00, +5.00 -3.00, -1.00" in said
+    assert "Its norm: 1.5, 15.0 % of the stream's." in said and "to-tokens: ·y" in said
+    assert [str(_cell(made.strengths[1], name).style) for name in FIGURES] == ["dim", "", ""]

@@ -9,7 +9,6 @@ from tfcli.console.options import Outputs, Run, Weights, command, present
 from tfcli.console.settings import usual
 from tfcli.console.stdin import read_text, texts_and_lines
 from tfcli.console.terminal import Terminal
-from tfcli.errors import UsageError, shortened
 from tfcli.inspection.heads.command import sample
 from tfcli.outputs import require_output, writing
 
@@ -68,8 +67,6 @@ def steer(
             say(f"reading {option}")
             sets.append({})
             texts_and_lines(values, option, lambda text: sets[-1].update({text: compute.read_stream(loaded, at, text)}))
-    if both := sets[0].keys() & sets[1].keys():
-        raise UsageError(f"The text {shortened(min(both))!r} is in both sets", "leave it out of one")
     material = sample(terminal, loaded, tuple(on or ()))
     with terminal.progress() as say:
         say("steering at every strength")

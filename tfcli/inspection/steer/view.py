@@ -6,7 +6,7 @@ from rich.text import Text
 from tfcli.draw import View
 from tfcli.draw.numbers import percent, plural
 from tfcli.draw.safe import printable, token_label
-from tfcli.draw.tables import CsvTable, grid, heading
+from tfcli.draw.tables import CsvTable, columns, grid, heading
 from tfcli.inspection.steer import FIGURES, Steered, Steering
 
 
@@ -22,27 +22,25 @@ class SteeringView(View[Steering]):
             f"Loss, and the probability of the tokens below at a position: over {one.measured_on}. Behind strength 0, "
             "their changes with 95 % intervals; dim: not different from 0.",
         )
-        table = grid("strength", *(f">{title}" for title in FIGURES.values()))
+        table, texts = grid("strength", *(f">{title}" for title in FIGURES.values())), columns("rw")
         for row in one.strengths:
-            table.add_row(f"{row.strength:+g}", *(_cell(row, name) for name in FIGURES))
+            strength = f"{row.strength:+g}" if row.strength else "0"
+            table.add_row(strength, *(_cell(row, name) for name in FIGURES))
+            texts.add_row(Text(strength, "bold"), Text(printable(row.text)))
         table.add_row("chance", *(Text(_written(name, *one.chance[name]), "dim") for name in FIGURES))
         yield table
         yield Text(_told(one))
-        for name, tokens in zip(("from", "to"), one.tokens, strict=True):
-            yield Text(f"{name}-tokens: {' '.join(map(token_label, tokens)) or 'none'}")
+        for side, tokens in zip(("from", "to"), one.tokens, strict=True):
+            yield Text(f"{side}-tokens: {' '.join(map(token_label, tokens)) or 'none'}")
         yield from heading(f"\nWhat comes of {printable(one.prompt)!r}, greedily")
-        for row in one.strengths:
-            yield Text.assemble((f"{row.strength:+3g}  ", "bold"), printable(row.text))
+        yield texts
 
 
 def steering_table(record: Steering) -> CsvTable:
-    """A row for each strength."""
-    names, rows = [f"{name}{end}" for name in FIGURES for end in ("", "_change", "_low", "_high")], []
-    for row in record.strengths:
-        figures = [getattr(row, name) for name in FIGURES]
-        cells = [cell for one in figures for cell in (one.value, one.change, *(one.interval or (None, None)))]
-        rows.append([row.strength, *cells, row.text])
-    return CsvTable(("strength", *names, "text"), rows)
+    """A row for each figure at each strength."""
+    figures = ((row, name, getattr(row, name)) for row in record.strengths for name in FIGURES)
+    rows = [(r.strength, name, f.value, f.change, *(f.interval or (None, None)), r.text) for r, name, f in figures]
+    return CsvTable(("strength", "figure", "value", "change", "low", "high", "text"), rows)
 
 
 def _written(name: str, *values: float) -> str:
