@@ -28,7 +28,7 @@ CONTRACT = {
     "plan": "SOURCE --minutes --arch --set --out --check --seed --device --threads --json",
     "generate": "RUN PROMPT|- --prompts --interactive --batch-size --max-new-tokens --num-samples --stop --prefix"
     " --beyond-context --joint --temperature --top-k --top-p --min-p --repetition-penalty --no-repeat-ngram --seed"
-    " --trace --beam --length-penalty --show-beams --checkpoint --precision --device"
+    " --steer --at --strength --trace --beam --length-penalty --show-beams --checkpoint --precision --device"
     " --threads --json",
     "evaluate": "RUN SOURCE --stride --pseudo --beam --compare --outputs --references --checkpoint --precision"
     " --device --threads --json",
@@ -41,6 +41,7 @@ CONTRACT = {
     " --threads --json",
     "inspect lens": "RUN TEXT --target --position --top-k --csv --svg --html --checkpoint --device --threads --json",
     "inspect losses": "RUN TEXT --target --csv --svg --html --checkpoint --device --threads --json",
+    "inspect steer": "RUN TEXT --from --to --at --out --on --csv --svg --html --checkpoint --device --threads --json",
     "inspect attribution": "RUN TEXT --target --position --method --token --against --csv --svg --html --checkpoint"
     " --device --threads --json",
     "inspect ablate": "RUN TEXT --target --position --token --against --with --on --csv --svg --html --checkpoint"

@@ -16,11 +16,12 @@ from tfcli.inspection.positions.command import positions
 from tfcli.inspection.predictions.command import lens, losses, predictions
 from tfcli.inspection.recurrent.command import recurrent
 from tfcli.inspection.scaling.command import scaling
+from tfcli.inspection.steer.command import steer
 from tfcli.runs.command import training
 
 inspect_app = typer.Typer()
 for _command in (
-    *(attention, positions, predictions, losses, lens, attribution, ablate, patch, training, cost),
+    *(attention, positions, predictions, losses, lens, attribution, ablate, patch, steer, training, cost),
     *(neighbours, heads, equivariance, model, tokens, scaling, gradients, recurrent),
 ):
     inspect_app.command()(_command)

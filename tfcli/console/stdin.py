@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 from tfcli.console.terminal import Terminal
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
-from tfcli.outputs import about
+from tfcli.outputs import about, reading
 
 LONGEST = 1 << 20
 """Bytes of a line. A million is a novel; without a limit, a pipe without line ends would fill the memory."""
@@ -146,6 +146,16 @@ def asked_batches(terminal: Terminal) -> Iterator[list[str]]:
             terminal.error(str(error))
 
 
+def texts_and_lines(values: Sequence[str], option: str, require: Require) -> None:
+    """Hand each text that an option gives to `require`: a value itself, or the lines of the file that it names. A
+    UsageError where such a file is not there or empty, or a text does not fit."""
+    for value in values:
+        is_file = os.path.isfile(value) or value.endswith((".txt", ".jsonl"))  # noqa: PTH113 (of any text)
+        lines = _of_file(Path(value)) if is_file else iter([(option, value)])
+        if not sum(map(bool, _checked(lines, require, UsageError))):
+            raise UsageError(f"{value} holds no text", "write a text a line")
+
+
 def _of_arguments(prompts: Sequence[str], require: Require) -> Iterator[Line | None]:
     for prompt in prompts:
         if prompt == "-":
@@ -158,9 +168,10 @@ def _of_file(file: Path) -> Iterator[Line | None]:
     try:
         opened = file.open("rb")
     except FileNotFoundError as error:
-        raise UsageError(f"There is no file {str(file)!r}", "check the path that --prompts gives") from error
+        raise UsageError(f"There is no file {str(file)!r}", "check the path") from error
     except OSError as error:
         raise UsageError(f"Cannot read {file}: {error.strerror}", "check its permissions") from error
+    reading(file)
     with opened:
         for line in lines_as_they_come(opened, f"of {file}"):
             yield _of_record(*line) if line and file.suffix == ".jsonl" else line

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -39,6 +40,11 @@ PromptFile = Annotated[
 ]
 Interactive = Annotated[bool, _prompts("--interactive", "-i", help="Ask for prompts until an empty line.")]
 Trace = Annotated[bool, _drawing("--trace", help="Show for every token what else could have come.")]
+Steer = Annotated[Path | None, _texts(metavar="VECTOR", help="A vector of tfcli inspect steer, which leads the text.")]
+At = Annotated[
+    str | None, _texts(metavar="LAYER", help="Layer to steer behind, from 0.", show_default="where it was made")
+]
+Strength = Annotated[float | None, _texts(help="How often it is added; below 0: the other way.", show_default="1")]
 ShowBeams = Annotated[bool, _beams("--show-beams", help="Draw the tree of what was kept and pruned.")]
 
 
@@ -85,6 +91,9 @@ def generate(
     interactive: Interactive = False,
     *,
     asked: GenerationOptions,
+    steer: Steer = None,
+    at: At = None,
+    strength: Strength = None,
     trace: Trace = False,
     step: StepByStep = False,
     show_beams: ShowBeams = False,
@@ -116,6 +125,7 @@ def generate(
     from tfcli.console.stdin import argument_batches, asked_batches, file_batches
     from tfcli.errors import BrokenInputError
     from tfcli.generation.generate import require_prompt, settled
+    from tfcli.generation.steering import load_direction, steered
     from tfcli.models.head import require_head
     from tfcli.recipe.loading import generation_settings
     from tfcli.runs.load import remark_on_first_foreign, usual
@@ -127,9 +137,17 @@ def generate(
     beside = "one is given" if prompts else "--prompts names some" if interactive and prompt_file else ""
     if asks and beside:
         raise UsageError(f"{asks}, and {beside}", "leave one of the two out")
+    if steer is None and (at, strength) != (None, None):
+        raise UsageError("--at and --strength say how --steer steers, and it is not given", "add --steer VECTOR")
     loaded = open_run(run, checkpoint, device, precision)
     if loaded.recipe.train.task is None:
         require_head(loaded.config.model)
+    steering: Callable[[], Any] = nullcontext
+    if steer is not None:
+        direction, own = load_direction(steer, loaded)
+        place, strength = own if at is None else at, 1.0 if strength is None else strength
+        steering = partial(steered, loaded.model, direction, place, strength)
+        steering().remove()  # what is refused is refused before a prompt is waited for
     settings = generation_settings(loaded.recipe, given)
     sample = None if asked.temperature is None else asked.temperature > 0
     shown = ["trace"] * trace + ["show_beams"] * show_beams
@@ -158,7 +176,8 @@ def generate(
             if interactive or not is_judged:  # of many prompts, the first few stand for all
                 remark_on_first_foreign(loaded, batch, known)
                 is_judged = True
-            answers.show(batch)
+            with steering():
+                answers.show(batch)
         except (UsageError, BrokenInputError) as error:
             if not interactive:
                 raise
