@@ -168,3 +168,29 @@ class DataSpeed:
     warmup: int
     machine: Machine
     sides: tuple[DataSide, ...]
+
+
+@dataclass(frozen=True)
+class PatchingSpeed:
+    """A grid of `patches` between two texts of `length` random ids (of each side), in rounds of `rounds`: in `seconds`,
+    and `naive` in one whole pass a patch; `ratio` is of the medians, `ratio_p10` and `ratio_p90` of each round. `most`:
+    the ratio if a patch took the time of whole passes in large batches, times the share of the weights behind it.
+    `apart`: the largest difference of the two ways, in logits."""
+
+    recipe: str
+    architecture: str
+    num_layers: int
+    d_model: int
+    num_heads: int
+    vocab_size: int
+    length: int
+    patches: int
+    rounds: int
+    machine: Machine
+    seconds: Spread
+    naive: Spread
+    ratio: float
+    ratio_p10: float
+    ratio_p90: float
+    most: float
+    apart: float

@@ -15,6 +15,7 @@ from tfcli.bench import (
     GenerationSpeed,
     Machine,
     MatrixPeak,
+    PatchingSpeed,
     Spread,
     TrainingSide,
     TrainingSpeed,
@@ -41,7 +42,7 @@ def _picture(title: str, about: Iterable[str], table: Table, notes: Iterable[str
     yield from dim(*notes)
 
 
-def _title(what: str, speed: TrainingSpeed | GenerationSpeed) -> str:
+def _title(what: str, speed: TrainingSpeed | GenerationSpeed | PatchingSpeed) -> str:
     return f"{what} speed" + (f" · {printable(speed.recipe)}" if speed.recipe != speed.architecture else "")
 
 
@@ -120,7 +121,7 @@ def _shape(speed: TrainingSpeed) -> str:
     return f"{_model(speed)} · {micro_batches}{speed.sequences} {each}"
 
 
-def _model(speed: TrainingSpeed | GenerationSpeed) -> str:
+def _model(speed: TrainingSpeed | GenerationSpeed | PatchingSpeed) -> str:
     return (
         f"{speed.architecture}, {plural(speed.num_layers, 'layer')} of {speed.d_model}, "
         f"{plural(speed.num_heads, 'head')}, vocabulary {speed.vocab_size:,}"
@@ -244,3 +245,24 @@ def _data_notes(speed: DataSpeed) -> Iterator[str]:
             f"datasets.map: load_dataset, map with the fast tokenizer of transformers {speed.machine.transformers}, "
             f"map that joins a batch and cuts it into windows of {speed.context}; no validation part, one process."
         )
+
+
+class PatchingSpeedView(View[PatchingSpeed]):
+    """A row of the grid, and one of the naive loop; under them what could be saved at most."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        r = self.record
+        table = columns("lrrr", "", "patches/s", "ms in all", "tfcli is")
+        ratio = (f"{r.ratio:.2f}×", f"{r.ratio_p10:.2f}–{r.ratio_p90:.2f}")
+        for name, time, times in (("tfcli", r.seconds, ("", "")), ("one whole pass a patch", r.naive, ratio)):
+            cells = spreads("", [time])
+            table.add_row(name, short(r.patches / time.p50), cells.figures[0], times[0])
+            table.add_row("", "", *(Text(one, "dim") for one in (*(cells.under or ()), times[1])))
+        about = f"{exact(r.patches)} patches between two texts of {r.length} tokens"
+        notes = (
+            f"{plural(r.rounds, 'round')} after 1 to warm up, random weights and ids: the median, under it the 10th "
+            f"and 90th percentile. The two ways are {r.apart:.1g} logits apart.",
+            f"Whole passes in large batches, times the share of the weights behind each patch, would be {r.most:.2f}×: "
+            f"tfcli has {percent(r.ratio / r.most)} of that.",
+        )
+        yield from _picture(_title("Patching", r), (_model(r), about, _machine(r.machine)), table, notes)

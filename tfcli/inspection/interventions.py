@@ -108,10 +108,10 @@ def frozen_pass(
                         hooks.enter_context(output.register_forward_pre_hook(send))
                         continue
                     hooks.enter_context(output.register_forward_pre_hook(partial(tell, part)))
-                    hooks.enter_context(_hook(layer, sublayer, given(one, sublayer)[None]))
+                    hooks.enter_context(hook(layer, sublayer, given(one, sublayer)[None]))
                 part = Part(side, number, "feed_forward")
                 hooks.enter_context(layer.feed_forward.register_forward_hook(partial(tell, part)))
-                hooks.enter_context(_hook(layer, "feed_forward", given(one, "feed_forward")[None]))
+                hooks.enter_context(hook(layer, "feed_forward", given(one, "feed_forward")[None]))
         hidden = None
         for side, stack in sides(passed).items():
             hidden = _from_layer(stack_of(model, side), stack.embedded[None], 0, hidden)
@@ -132,16 +132,18 @@ def _from_layer(
     """The stack from a layer on; the text becomes a batch where its place is `replaced`."""
     positions = stack.positions(Span(0, x.shape[1]))
     for number, layer in enumerate(stack.layers[first:]):
-        with nullcontext() if replaced is None or number else _hook(layer, *replaced):
+        with nullcontext() if replaced is None or number else hook(layer, *replaced):
             x = layer(x, memory=memory, positions=positions)
     return stack.final_norm(x)
 
 
-def _hook(layer: Any, place: Place, values: Tensor) -> Any:
+def hook(layer: Any, place: Place, values: Tensor) -> Any:
     """Give `values` instead of what a place of the layer gives; to be removed by leaving its context."""
     if place.endswith("heads"):
         attention = layer.attention if place == "heads" else layer.cross_attention
         return attention.output.register_forward_pre_hook(lambda module, inputs: (values,))
+    if place == "residual":
+        return layer.register_forward_pre_hook(lambda module, inputs: (values,))
     return layer.get_submodule(place).register_forward_hook(lambda module, inputs, output: values)
 
 

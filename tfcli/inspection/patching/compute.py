@@ -9,6 +9,7 @@ Shape legend: B patches, T tokens, D model, H heads, Dh size of a head, L layers
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 import torch
 from torch import Tensor
@@ -80,7 +81,7 @@ def patch(
         measure = _Effect(difference, low, high, floor)
         direct, sender = None, None
         if path is None or kind is None:
-            grids = [grid for side in sides(base) for grid in _grids(run.model, base, source, side, measure)]
+            grids = list(every_grid(run.model, base, source, measure))
         else:
             side: Side = "encoder" if kind == "encoder_self" else "decoder"
             part = Part(side, path[0], "cross_heads" if kind == "cross" else "heads")
@@ -164,32 +165,38 @@ def _side(run: LoadedRun, name: Side, read: Sequence[tuple[int, ...]]) -> Patche
     return PatchedSide(name, clean, corrupt)
 
 
-def _grids(
-    model: Transformer, base: ModelPass, source: ModelPass, side: Side, measure: "_Effect"
-) -> Iterator[PatchGrid]:
-    """Of one side, everything but paths."""
-    ours, theirs = sides(base)[side], sides(source)[side]
-    numbered = [(n, *both) for n, both in enumerate(zip(ours.layers, theirs.layers, strict=True))]
-    kinds = _kinds(side, ours)
-    sublayers: tuple[Sublayer, ...] = ("residual", "attention", "cross_attention", "feed_forward")
-    for sublayer in sublayers:
-        if sublayer == "cross_attention" and len(kinds) < 2:
-            continue
-        rows = []
-        for number, own, other in numbered:
-            values, new = given(own, sublayer), given(other, sublayer)
-            at = torch.eye(len(values), dtype=torch.bool, device=values.device)[..., None]
-            rows.append(measure(rerun(model, base, Part(side, number, sublayer), torch.where(at, new, values))))
-        yield PatchGrid(sublayer, side, None, frozen(torch.stack(rows).numpy()))
-    for place, kind in kinds:
-        found: dict[PatchPart, list[Tensor]] = {"heads": [], "patterns": [], "values": []}
-        for number, _, _ in numbered:
-            one, two = (_attention(passed, part := Part(side, number, place)) for passed in (base, source))
-            news = (two.mixed, two.weights @ one.value, one.weights @ two.value)
-            for rows, new in zip(found.values(), news, strict=True):
-                rows.append(measure(rerun(model, base, part, by_head(one.mixed, new))))
-        for name, rows in found.items():
-            yield PatchGrid(name, side, kind, frozen(torch.stack(rows).numpy()))
+Replaced = tuple[PatchPart, AttentionKind | None, Part]
+_OF_HEADS: dict[PatchPart, Callable[[AttentionPass, AttentionPass], Tensor]] = {
+    "heads": lambda one, two: two.mixed,
+    "patterns": lambda one, two: two.weights @ one.value,
+    "values": lambda one, two: one.weights @ two.value,
+}
+
+
+def replacements(base: ModelPass, source: ModelPass) -> Iterator[tuple[Replaced, Tensor]]:
+    """Everything but paths that is patched: a part, and what is put there, (B, T, ·) for its B positions or heads."""
+    for side, ours in sides(base).items():
+        theirs, kinds = sides(source)[side], _kinds(side, ours)
+        sublayers: tuple[Sublayer, ...] = ("residual", "attention", "cross_attention", "feed_forward")
+        for sublayer in sublayers:
+            for number, layers in enumerate(zip(ours.layers, theirs.layers, strict=True)):
+                if sublayer != "cross_attention" or len(kinds) > 1:
+                    values, new = (given(layer, sublayer) for layer in layers)
+                    at = torch.eye(len(values), dtype=torch.bool, device=values.device)[..., None]
+                    yield (sublayer, None, Part(side, number, sublayer)), torch.where(at, new, values)
+        for place, kind in kinds:
+            for name, new in _OF_HEADS.items():
+                for number in range(len(ours.layers)):
+                    part = Part(side, number, place)
+                    one, two = (_attention(passed, part) for passed in (base, source))
+                    yield (name, kind, part), by_head(one.mixed, new(one, two))
+
+
+def every_grid(model: Transformer, base: ModelPass, source: ModelPass, measure: Measure) -> Iterator[PatchGrid]:
+    """The effects of `replacements`."""
+    for (name, kind, side), some in groupby(replacements(base, source), lambda one: (*one[0][:2], one[0][2].side)):
+        rows = [measure(rerun(model, base, part, values)) for (_, _, part), values in some]
+        yield PatchGrid(name, side, kind, frozen(torch.stack(rows).numpy()))
 
 
 def _paths(
