@@ -118,7 +118,7 @@ def nouns(seed: int) -> Iterator[Cause]:
         ours, theirs = said.split(), other_said.split()
         at = next(n for n, pair in enumerate(zip(ours, theirs, strict=False)) if pair[0] != pair[1])
         one, other = made.nouns
-        if [ours[at].strip("."), theirs[at].strip(".,")] != [one.en, other.en]:
+        if [ours[at].strip(".,"), theirs[at].strip(".,")] != [one.en, other.en]:
             continue  # "a book" and "an apple" part before the noun
         differing = sum(a != b for a, b in zip(clean.split(), corrupt.split(), strict=True))
         right = frozenset({one.en}), frozenset({other.en})

@@ -1,5 +1,6 @@
 """The pairs of texts that patching is proved on: one word decides, and what else differs does not."""
 
+import re
 from itertools import islice
 
 from tests.inspection.known_causes import banks, nouns
@@ -32,7 +33,7 @@ def test_one_word_of_a_wish_decides_and_two_or_more_others_differ():
 def test_one_noun_is_asked_for_and_what_else_differs_is_translated_behind_it():
     found = list(islice(nouns(0), 60))
     for cause in found:
-        clean, corrupt, fillers = (text.rstrip(".").split() for text in (cause.clean, cause.corrupt, cause.fillers))
+        clean, corrupt, fillers = (re.findall(r"\w+", text) for text in (cause.clean, cause.corrupt, cause.fillers))
         [place] = [n for n, (a, b) in enumerate(zip(corrupt, fillers, strict=True)) if a != b]
         assert (fillers[place], corrupt[place]) == cause.deciding and clean[place] == fillers[place]
         assert sum(a != b for a, b in zip(clean, corrupt, strict=True)) == cause.exchanged + 1 > 2
