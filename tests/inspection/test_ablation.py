@@ -181,8 +181,18 @@ def test_another_text_is_needed_to_resample(trained: Callable[[str], Path]):
     run = load_run(trained("decoder"))
     with pytest.raises(UsageError, match="another text needs another text; name more text with --on SOURCE"):
         ablate(run, replaced="resample", material=material(run, OTHERS[:1]))
-    with pytest.raises(UsageError, match="Position 0 has a special token, which is not masked"):
+    with pytest.raises(UsageError, match="Position 0 has no known word, which could be masked"):
         ablate(load_run(trained("encoder")), "Tom", position=0)
+
+
+def test_documents_without_a_known_word_are_left_out(trained: Callable[[str], Path]):
+    """An encoder can mask none of their tokens."""
+    run = load_run(trained("encoder"))
+    unknown = [chr(0x4E00 + n) * 3 for n in range(2)]
+    found = ablate(run, material=material(run, [unknown[0], *OTHERS, unknown[1]]))
+    assert found.documents == 3 and found.parts == ablate(run, material=material(run, OTHERS)).parts
+    with pytest.raises(UsageError, match="others have no word that is known"):
+        ablate(run, material=material(run, unknown))
 
 
 def test_the_command_prints_pictures_and_numbers(trained: Callable[[str], Path], tmp_path: Path):

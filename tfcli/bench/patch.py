@@ -1,4 +1,4 @@
-"""Activation patching benchmark: a grid beside the naive loop, one whole pass a patch, and the most that can be gained."""
+"""Activation patching benchmark: a grid beside one whole pass a patch, and the most that can be gained."""
 
 import time
 from collections.abc import Callable

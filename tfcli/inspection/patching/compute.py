@@ -138,15 +138,22 @@ def _aligned(
         if len(shared) == min(map(len, decoded)):
             raise UsageError("The model translates both texts alike", "give texts that it translates otherwise")
         place = len(shared) - 1 if position is None else position
+        if place >= len(shared):
+            problem = f"There is no position {place}: the two translations part behind position {len(shared) - 1}"
+            raise UsageError(problem, f"choose one from 0 to {len(shared) - 1}, or give a --target")
         inputs = [replace(one, decoder=tuple(shared)) for one in inputs]
-    elif run.architecture == "encoder" and position is None and any(None not in one.answers for one in asked):
-        raise UsageError("An encoder answers at a mask", "write <mask> in both texts, or give a --position")
+    elif run.architecture == "encoder" and position is None:
+        if any(None not in one.answers for one in asked):
+            raise UsageError("An encoder answers at a mask", "write <mask> in both texts, or give a --position")
+        if asked[0].position != asked[1].position:
+            masks = " and ".join(str(one.position) for one in asked)
+            raise UsageError(f"The first masks stand at positions {masks}", "mask the same place of both texts")
     for clean, corrupt in zip(*(one.sides for one in inputs), strict=True):
         if len(clean) != len(corrupt):
             here = _parted(clean, corrupt)
             parts = [run.tokenizer.decode(list(ids[here : here + 4])).strip() for ids in (clean, corrupt)]
             raise UsageError(
-                f"The clean text has {len(clean)} tokens and the corrupt one {len(corrupt)}: positions do not "
+                f"The clean text and the corrupt one have {len(clean)} and {len(corrupt)} tokens: positions do not "
                 f"correspond from {here} on, {parts[0]!r} against {parts[1]!r}",
                 "exchange words for words of as many tokens (`tfcli inspect tokens` shows them)",
             )
