@@ -14,11 +14,11 @@ from tests.cli.commands import tfcli
 from tests.support.consoles import printed
 from tests.support.runs import ARCHITECTURES
 from tfcli.errors import UsageError
-from tfcli.inspection.ablation import AblatedPart, Ablation
+from tfcli.inspection.ablation import AblatedPart, Ablation, compute
 from tfcli.inspection.ablation.compute import ablate
 from tfcli.inspection.ablation.view import AblationView
 from tfcli.inspection.heads.find import Material
-from tfcli.inspection.interventions import stack_of
+from tfcli.inspection.interventions import rerun, stack_of
 from tfcli.inspection.passes import Inputs, framed, read_text, record_model
 from tfcli.runs.load import LoadedRun, load_run
 
@@ -158,6 +158,34 @@ def test_an_interval_says_what_chance_would_do(trained: Callable[[str], Path]):
     picture = " ".join(printed(AblationView(found), 100).split())
     assert "1 of 8 parts, whose interval (bootstrap over 12 documents) holds 0; by chance 1 in 20 would" in picture
     assert "head 1.0" not in picture
+
+
+def test_an_interval_weighs_documents_by_their_tokens():
+    """Half a nat a token in each: any documents together have half a nat, however many tokens they are."""
+    known = np.arange(1.0, 13.0)
+    [[low, high]] = compute._intervals(known[:, None] / 2, known)
+    assert (low, high) == pytest.approx((0.5, 0.5))
+    [[low, high]] = compute._intervals(np.ones((12, 1)), known)
+    assert 12 / 12 > high > 12 / 78 > low > 0
+
+
+def test_what_rounding_does_alone_reads_0(trained: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch):
+    """Passes that are never twice the same: a head that writes nothing has no effect, others have."""
+    run, noise = load_run(trained("decoder")), torch.Generator().manual_seed(0)
+    output = stack_of(run.model, "decoder").layers[1].attention.output
+    with torch.no_grad():
+        output.weight[:, : run.config.model.size_per_head] = 0.0
+
+    def shaken(*given: object) -> Tensor:
+        hidden = rerun(*given)  # type: ignore[arg-type]
+        return hidden + 1e-3 * torch.randn(hidden.shape, generator=noise)
+
+    monkeypatch.setattr(compute, "rerun", shaken)
+    found = ablate(run, "Tom swam", position=1)
+    assert found.rounding > 1e-3
+    [silent] = parts_of(found, part="head", layer=1, head=0)
+    assert (silent.loss, silent.difference, silent.log_probability) == (0.0, 0.0, 0.0)
+    assert sum(part.difference != 0.0 for part in found.parts) >= 3
 
 
 @pytest.mark.parametrize(

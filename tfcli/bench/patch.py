@@ -13,8 +13,8 @@ from tfcli.bench import PatchingSpeed
 from tfcli.bench.machine import describe_machine, describe_model, require_sides
 from tfcli.bench.measure import ratios, spread
 from tfcli.bench.work import synthetic_model
-from tfcli.inspection.interventions import TOKENS_AT_A_TIME, Part, hook, stack_of
-from tfcli.inspection.passes import record_model, require_residuals
+from tfcli.inspection.interventions import Part, hook, stack_of, texts_at_a_time
+from tfcli.inspection.passes import record_model
 from tfcli.inspection.patching.compute import every_grid, replacements
 from tfcli.models.build import meta_model
 from tfcli.models.device import choose_device, prepare_for_inference, synchronize
@@ -29,22 +29,20 @@ def bench_patching(
     recipe: Recipe, length: int, rounds: int, tell: Callable[[str], None] = lambda _: None
 ) -> PatchingSpeed:
     """Patch a recipe's model (with a vocabulary), of random weights, on two texts of random ids in every way, after a
-    round to warm up. A UsageError where it has no residuals or no head, or not so many threads are there."""
+    round to warm up. A UsageError where it has no head, or not so many threads are there."""
     require_sides(recipe.train.threads, transformers=False)
     recipe = recipe.resolved()
-    require_residuals(recipe.model)
     require_head(recipe.model)
-    model_section = replace(recipe.model, max_seq_len=max(length, recipe.model.max_seq_len))
-    recipe = resolve_for_machine(replace(recipe, model=model_section))
+    section = replace(recipe.model, max_seq_len=max(length, recipe.model.max_seq_len))
+    recipe = resolve_for_machine(replace(recipe, model=section))
     torch.set_num_threads(recipe.train.threads)
     device, seed = choose_device(recipe.train.device), recipe.train.seed
-    model, ids = synthetic_model(model_section, seed).to(device), torch.Generator().manual_seed(seed)
+    model = synthetic_model(section, seed).to(device)
     prepare_for_inference(model)
     sides = 2 if isinstance(model, EncoderDecoder) else 1
-    assert model_section.vocab_size is not None
-    drawn = torch.randint(2, model_section.vocab_size, (2, sides, 1, length), generator=ids).to(device)
-    texts = [list(text) for text in drawn]
-    rows = max(1, TOKENS_AT_A_TIME // (sides * length))
+    drawn = np.random.default_rng(seed).integers(2, section.vocab_size, (2, sides, 1, length))
+    texts = [list(text) for text in torch.from_numpy(drawn).to(device)]
+    rows = texts_at_a_time(record_model(model, texts[0]))
 
     def measure(hidden: Tensor) -> Tensor:
         logits: Tensor = model.head(hidden[:, -1])
@@ -52,7 +50,7 @@ def bench_patching(
 
     def grids() -> Tensor:
         passes = [record_model(model, text) for text in texts]
-        return torch.cat([torch.from_numpy(one.effects.ravel()) for one in every_grid(model, *passes, measure)])
+        return torch.cat([torch.tensor(one.effects).flatten() for one in every_grid(model, *passes, measure)])
 
     def one_by_one() -> Tensor:
         found = []
@@ -74,8 +72,8 @@ def bench_patching(
             synchronize(device)
             taken[number, way] = time.perf_counter() - began
         tell(f"round {1 + number} of {1 + rounds}")
-    parts = [(part, len(values)) for (_, _, part), values in replacements(*[record_model(model, one) for one in texts])]
-    shapes = meta_model(model_section)
+    parts = [(part, len(values)) for (*_, part), values in replacements(*[record_model(model, one) for one in texts])]
+    shapes = meta_model(section)
     whole = _behind(shapes, parts[0][0])  # the residual stream that enters the first layer
     passes = sum(patches * _behind(shapes, part) / whole for part, patches in parts)
     seconds, naive, batch = taken[1:].T.tolist()

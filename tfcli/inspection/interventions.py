@@ -58,6 +58,11 @@ class Part(NamedTuple):
     place: Place
 
 
+def texts_at_a_time(passed: ModelPass) -> int:
+    """How many replacements are computed at once."""
+    return max(1, TOKENS_AT_A_TIME // sum(len(one.hidden) for one in sides(passed).values()))
+
+
 def rerun(model: Transformer, passed: ModelPass, part: Part, values: Tensor) -> Tensor:
     """The last vectors, (B, T, D) of the side that the head reads, where a part has `values`, (B, T, D) or (B, T, H ·
     Dh) of its side, and everything before it is as in `passed`, one text. The residual stream that the layer behind the
@@ -65,7 +70,7 @@ def rerun(model: Transformer, passed: ModelPass, part: Part, values: Tensor) -> 
     found: list[Tensor] = []
     memory = passed.encoder.hidden[None] if passed.encoder is not None and part.side == "decoder" else None
     is_input, layers = part.place == "residual", sides(passed)[part.side].layers
-    for some in values.split(max(1, TOKENS_AT_A_TIME // sum(len(one.hidden) for one in sides(passed).values()))):
+    for some in values.split(texts_at_a_time(passed)):
         replaced = None if is_input else (part.place, some)
         x = _from_layer(
             stack_of(model, part.side),

@@ -17,7 +17,18 @@ from torch import Tensor
 from tfcli.errors import UsageError
 from tfcli.inspection.attention import AttentionKind
 from tfcli.inspection.attribution.compute import chosen_token
-from tfcli.inspection.interventions import Part, Place, Side, Sublayer, by_head, frozen_pass, given, rerun, sides
+from tfcli.inspection.interventions import (
+    Part,
+    Place,
+    Side,
+    Sublayer,
+    by_head,
+    frozen_pass,
+    given,
+    rerun,
+    sides,
+    texts_at_a_time,
+)
 from tfcli.inspection.passes import KINDS, AttentionPass, Inputs, ModelPass, StackPass, chosen_kinds, record_model
 from tfcli.inspection.patching import PatchedSide, PatchGrid, Patching, PatchPart
 from tfcli.inspection.predictions.compute import Asked, ask, named
@@ -181,7 +192,8 @@ _OF_HEADS: dict[PatchPart, Callable[[AttentionPass, AttentionPass], Tensor]] = {
 
 
 def replacements(base: ModelPass, source: ModelPass) -> Iterator[tuple[Replaced, Tensor]]:
-    """Everything but paths that is patched: a part, and what is put there, (B, T, ·) for its B positions or heads."""
+    """Everything but paths that is patched: a part, and what is put there, (B, T, ·) for its heads, or for some of its
+    positions and then for the next: those of a long text fill the memory."""
     for side, ours in sides(base).items():
         theirs, kinds = sides(source)[side], _kinds(side, ours)
         sublayers: tuple[Sublayer, ...] = ("residual", "attention", "cross_attention", "feed_forward")
@@ -189,8 +201,10 @@ def replacements(base: ModelPass, source: ModelPass) -> Iterator[tuple[Replaced,
             for number, layers in enumerate(zip(ours.layers, theirs.layers, strict=True)):
                 if sublayer != "cross_attention" or len(kinds) > 1:
                     values, new = (given(layer, sublayer) for layer in layers)
-                    at = torch.eye(len(values), dtype=torch.bool, device=values.device)[..., None]
-                    yield (sublayer, None, Part(side, number, sublayer)), torch.where(at, new, values)
+                    positions = torch.arange(len(values), device=values.device)
+                    for some in positions.split(texts_at_a_time(base)):
+                        at = (some[:, None] == positions)[..., None]
+                        yield (sublayer, None, Part(side, number, sublayer)), torch.where(at, new, values)
         for place, kind in kinds:
             for name, new in _OF_HEADS.items():
                 for number in range(len(ours.layers)):
@@ -202,8 +216,8 @@ def replacements(base: ModelPass, source: ModelPass) -> Iterator[tuple[Replaced,
 def every_grid(model: Transformer, base: ModelPass, source: ModelPass, measure: Measure) -> Iterator[PatchGrid]:
     """The effects of `replacements`."""
     for (name, kind, side), some in groupby(replacements(base, source), lambda one: (*one[0][:2], one[0][2].side)):
-        rows = [measure(rerun(model, base, part, values)) for (_, _, part), values in some]
-        yield PatchGrid(name, side, kind, frozen(torch.stack(rows).numpy()))
+        effects = torch.cat([measure(rerun(model, base, part, values)) for (*_, part), values in some])
+        yield PatchGrid(name, side, kind, frozen(effects.view(len(sides(base)[side].layers), -1).numpy()))
 
 
 def _paths(
