@@ -172,10 +172,9 @@ class DataSpeed:
 
 @dataclass(frozen=True)
 class PatchingSpeed:
-    """A grid of `patches` between two texts of `length` random ids (of each side), in rounds of `rounds`: in `seconds`,
-    and `naive` in one whole pass a patch; `ratio` is of the medians, `ratio_p10` and `ratio_p90` of each round. `most`:
-    the ratio if a patch took the time of whole passes in large batches, times the share of the weights behind it.
-    `apart`: the largest difference of the two ways, in logits."""
+    """A grid of `patches` between two texts of `length` random ids (of each side): in `seconds`, and `naive` in one
+    whole pass a patch; ratios as in `TrainingSide`. `most`: the ratio if a patch took the time of whole passes in large
+    batches, times the share of the weights behind it. `apart`: how much the two ways differ at most, in logits."""
 
     recipe: str
     architecture: str

@@ -17,7 +17,7 @@ from tfcli.inspection.interventions import Part, hook, stack_of, texts_at_a_time
 from tfcli.inspection.passes import record_model
 from tfcli.inspection.patching.compute import every_grid, replacements
 from tfcli.models.build import meta_model
-from tfcli.models.device import choose_device, prepare_for_inference, synchronize
+from tfcli.models.device import choose_device, prepare_for_inference
 from tfcli.models.head import require_head
 from tfcli.models.transformer import EncoderDecoder, Transformer
 from tfcli.recipe.recipe import Recipe
@@ -36,12 +36,11 @@ def bench_patching(
     section = replace(recipe.model, max_seq_len=max(length, recipe.model.max_seq_len))
     recipe = resolve_for_machine(replace(recipe, model=section))
     torch.set_num_threads(recipe.train.threads)
-    device, seed = choose_device(recipe.train.device), recipe.train.seed
-    model = synthetic_model(section, seed).to(device)
+    model = synthetic_model(section, recipe.train.seed).to(choose_device(recipe.train.device))
     prepare_for_inference(model)
     sides = 2 if isinstance(model, EncoderDecoder) else 1
-    drawn = np.random.default_rng(seed).integers(2, section.vocab_size, (2, sides, 1, length))
-    texts = [list(text) for text in torch.from_numpy(drawn).to(device)]
+    drawn = np.random.default_rng(recipe.train.seed).integers(2, section.vocab_size, (2, sides, 1, length))
+    texts = [list(text) for text in torch.from_numpy(drawn).to(model.device)]
     rows = texts_at_a_time(record_model(model, texts[0]))
 
     def measure(hidden: Tensor) -> Tensor:
@@ -49,14 +48,14 @@ def bench_patching(
         return (logits[:, 2] - logits[:, 3]).cpu()
 
     def grids() -> Tensor:
-        passes = [record_model(model, text) for text in texts]
-        return torch.cat([torch.tensor(one.effects).flatten() for one in every_grid(model, *passes, measure)])
+        base, source = (record_model(model, text) for text in texts)
+        return torch.cat([torch.tensor(one.effects).flatten() for one in every_grid(model, base, source, measure)])
 
     def one_by_one() -> Tensor:
         found = []
-        for (_, _, part), values in replacements(*[record_model(model, text) for text in texts]):
-            for value in values:
-                with hook(stack_of(model, part.side).layers[part.layer], part.place, value[None]):
+        for (*_, part), values in replacements(*[record_model(model, text) for text in texts]):
+            for value in values.split(1):
+                with hook(stack_of(model, part.side).layers[part.layer], part.place, value):
                     found.append(measure(model.hidden(*texts[0])))
         return torch.cat(found)
 
@@ -69,13 +68,12 @@ def bench_patching(
         for way, work in enumerate(ways):
             began = time.perf_counter()
             results.append(work())
-            synchronize(device)
             taken[number, way] = time.perf_counter() - began
         tell(f"round {1 + number} of {1 + rounds}")
     parts = [(part, len(values)) for (*_, part), values in replacements(*[record_model(model, one) for one in texts])]
     shapes = meta_model(section)
-    whole = _behind(shapes, parts[0][0])  # the residual stream that enters the first layer
-    passes = sum(patches * _behind(shapes, part) / whole for part, patches in parts)
+    weights = sum(patches * _behind(shapes, part) for part, patches in parts)
+    passes = weights / _behind(shapes, parts[0][0])  # behind the stream that enters the first layer: all of them
     seconds, naive, batch = taken[1:].T.tolist()
     return PatchingSpeed(
         **describe_model(recipe),
@@ -85,7 +83,7 @@ def bench_patching(
         machine=describe_machine(recipe.train.device, recipe.train.threads),
         seconds=spread(seconds),
         naive=spread(naive),
-        **ratios(seconds, naive),
+        **ratios(seconds, naive),  # type: ignore[arg-type]
         most=median(naive) / (passes * median(batch) / rows),
         apart=float((results[0] - results[1]).abs().max()),
     )
@@ -97,8 +95,7 @@ _OF_MEMORY = ("cross_attention.key", "cross_attention.value")  # of one text, wh
 
 def _behind(model: Transformer, part: Part) -> int:
     """Weights that tokens are still multiplied with where everything up to a part is known."""
-    own = {"heads": "attention", "cross_heads": "cross_attention"}.get(part.place, part.place)
-    found = 0
+    own, found = {"heads": "attention", "cross_heads": "cross_attention"}.get(part.place, part.place), 0
     for number, layer in enumerate(stack_of(model, part.side).layers[part.layer :]):
         for name, weight in layer.named_parameters():
             is_behind = number or name.partition(".")[0] in _ORDER[1 + _ORDER.index(own) :]

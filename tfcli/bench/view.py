@@ -253,11 +253,11 @@ class PatchingSpeedView(View[PatchingSpeed]):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         r = self.record
         table = columns("lrrr", "", "patches/s", "ms in all", "tfcli is")
-        ratio = (f"{r.ratio:.2f}×", f"{r.ratio_p10:.2f}–{r.ratio_p90:.2f}")
-        for name, time, times in (("tfcli", r.seconds, ("", "")), ("one whole pass a patch", r.naive, ratio)):
+        under = f"{r.ratio_p10:.2f}–{r.ratio_p90:.2f}"
+        for name, time, *ratio in (("tfcli", r.seconds), ("one whole pass a patch", r.naive, f"{r.ratio:.2f}×", under)):
             cells = spreads("", [time])
-            table.add_row(name, short(r.patches / time.p50), cells.figures[0], times[0])
-            table.add_row("", "", *(Text(one, "dim") for one in (*(cells.under or ()), times[1])))
+            table.add_row(name, short(r.patches / time.p50), cells.figures[0], *ratio[:1])
+            table.add_row("", "", *(Text(one, "dim") for one in (*(cells.under or ()), *ratio[1:])))
         about = f"{exact(r.patches)} patches between two texts of {r.length} tokens"
         notes = (
             f"{plural(r.rounds, 'round')} after 1 to warm up, random weights and ids: the median, under it the 10th "

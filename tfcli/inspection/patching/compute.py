@@ -206,11 +206,11 @@ def replacements(base: ModelPass, source: ModelPass) -> Iterator[tuple[Replaced,
                         at = (some[:, None] == positions)[..., None]
                         yield (sublayer, None, Part(side, number, sublayer)), torch.where(at, new, values)
         for place, kind in kinds:
-            for name, new in _OF_HEADS.items():
+            for name, of_heads in _OF_HEADS.items():
                 for number in range(len(ours.layers)):
                     part = Part(side, number, place)
                     one, two = (_attention(passed, part) for passed in (base, source))
-                    yield (name, kind, part), by_head(one.mixed, new(one, two))
+                    yield (name, kind, part), by_head(one.mixed, of_heads(one, two))
 
 
 def every_grid(model: Transformer, base: ModelPass, source: ModelPass, measure: Measure) -> Iterator[PatchGrid]:
