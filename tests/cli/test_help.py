@@ -83,6 +83,7 @@ CONTRACT = {
     "bench generate": "--arch --preset --size --recipe --set --batch --prompt-tokens --max-new-tokens --beam"
     " --rounds --precision --against --seed --device --threads --json",
     "bench data": "SOURCE --tokenizer --context --rounds --against --threads --json",
+    "bench patch": "--arch --preset --size --recipe --set --tokens --rounds --seed --device --threads --json",
     "lectures show": "LECTURE|IDEA --json",
     "lectures run": "LECTURE|IDEA --runs",
     "verify": "RUN --checkpoint --device --threads --json",

@@ -14,11 +14,11 @@ from tests.cli.commands import tfcli
 from tests.support.consoles import printed
 from tests.support.runs import ARCHITECTURES
 from tfcli.errors import UsageError
-from tfcli.inspection.ablation import AblatedPart, Ablation
+from tfcli.inspection.ablation import AblatedPart, Ablation, compute
 from tfcli.inspection.ablation.compute import ablate
 from tfcli.inspection.ablation.view import AblationView
 from tfcli.inspection.heads.find import Material
-from tfcli.inspection.interventions import stack_of
+from tfcli.inspection.interventions import rerun, stack_of
 from tfcli.inspection.passes import Inputs, framed, read_text, record_model
 from tfcli.runs.load import LoadedRun, load_run
 
@@ -160,6 +160,34 @@ def test_an_interval_says_what_chance_would_do(trained: Callable[[str], Path]):
     assert "head 1.0" not in picture
 
 
+def test_an_interval_weighs_documents_by_their_tokens():
+    """Half a nat a token in each: any documents together have half a nat, however many tokens they are."""
+    known = np.arange(1.0, 13.0)
+    [[low, high]] = compute._intervals(known[:, None] / 2, known)
+    assert (low, high) == pytest.approx((0.5, 0.5))
+    [[low, high]] = compute._intervals(np.ones((12, 1)), known)
+    assert 12 / 12 > high > 12 / 78 > low > 0
+
+
+def test_what_rounding_does_alone_reads_0(trained: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch):
+    """Passes that are never twice the same: a head that writes nothing has no effect, others have."""
+    run, noise = load_run(trained("decoder")), torch.Generator().manual_seed(0)
+    output = stack_of(run.model, "decoder").layers[1].attention.output
+    with torch.no_grad():
+        output.weight[:, : run.config.model.size_per_head] = 0.0
+
+    def shaken(*given: object) -> Tensor:
+        hidden = rerun(*given)  # type: ignore[arg-type]
+        return hidden + 1e-3 * torch.randn(hidden.shape, generator=noise)
+
+    monkeypatch.setattr(compute, "rerun", shaken)
+    found = ablate(run, "Tom swam", position=1)
+    assert found.rounding > 1e-3
+    [silent] = parts_of(found, part="head", layer=1, head=0)
+    assert (silent.loss, silent.difference, silent.log_probability) == (0.0, 0.0, 0.0)
+    assert sum(part.difference != 0.0 for part in found.parts) >= 3
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -181,8 +209,18 @@ def test_another_text_is_needed_to_resample(trained: Callable[[str], Path]):
     run = load_run(trained("decoder"))
     with pytest.raises(UsageError, match="another text needs another text; name more text with --on SOURCE"):
         ablate(run, replaced="resample", material=material(run, OTHERS[:1]))
-    with pytest.raises(UsageError, match="Position 0 has a special token, which is not masked"):
+    with pytest.raises(UsageError, match="Position 0 has no known word, which could be masked"):
         ablate(load_run(trained("encoder")), "Tom", position=0)
+
+
+def test_documents_without_a_known_word_are_left_out(trained: Callable[[str], Path]):
+    """An encoder can mask none of their tokens."""
+    run = load_run(trained("encoder"))
+    unknown = [chr(0x4E00 + n) * 3 for n in range(2)]
+    found = ablate(run, material=material(run, [unknown[0], *OTHERS, unknown[1]]))
+    assert found.documents == 3 and found.parts == ablate(run, material=material(run, OTHERS)).parts
+    with pytest.raises(UsageError, match="others have no word that is known"):
+        ablate(run, material=material(run, unknown))
 
 
 def test_the_command_prints_pictures_and_numbers(trained: Callable[[str], Path], tmp_path: Path):

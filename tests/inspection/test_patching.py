@@ -115,7 +115,11 @@ def test_a_path_to_the_logits_and_to_each_later_part(trained: Callable[[str], Pa
 
 
 REFUSED = [
-    (("Tom swam", "Tom flew!"), {}, "The clean text has 9 tokens and the corrupt one 10: positions do not correspond"),
+    (
+        ("Tom swam", "Tom flew!"),
+        {},
+        "The clean text and the corrupt one have 9 and 10 tokens: positions do not correspond",
+    ),
     (("Tom swam", "Tom swam"), {}, "The clean and the corrupt text are the same"),
     (("Tom swam", "Tom flew"), {"token": "a", "against": "a"}, "The token and the one against it are both 'a'"),
     (("Tom swam", "Tom flew"), {"token": "Tom"}, "'Tom' is 3 tokens"),
@@ -131,7 +135,21 @@ def test_what_cannot_be_patched_is_one_sentence(trained: Callable[[str], Path], 
         patch(load_run(trained("decoder")), *texts, **how)
 
 
+def test_a_position_behind_where_translations_part_is_refused(
+    trained: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+):
+    """The two translations share <s> and two tokens."""
+    run = load_run(trained("encoder-decoder"))
+    monkeypatch.setattr("tfcli.inspection.passes.translate", lambda model, texts, *_: [[10, 11, texts[0][-1], 12]])
+    with pytest.raises(UsageError, match="part behind position 2; choose one from 0 to 2, or give a --target"):
+        patch(run, "o livro", "a mesa", position=3)
+    for position in (2, None):
+        assert patch(run, "o livro", "a mesa", token="book", against="table", position=position).position == 2
+
+
 def test_an_encoder_needs_a_mask_and_a_translator_two_answers(trained: Callable[[str], Path]):
+    with pytest.raises(UsageError, match="The first masks stand at positions 5 and 1"):
+        patch(load_run(trained("encoder")), "Tom <mask>", "<mask> Tom")
     with pytest.raises(UsageError, match="An encoder answers at a mask"):
         patch(load_run(trained("encoder")), "Tom swam", "Tom flew")
     with pytest.raises(UsageError, match="has no cross attention"):

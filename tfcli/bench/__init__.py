@@ -171,3 +171,28 @@ class DataSpeed:
     warmup: int
     machine: Machine
     sides: tuple[DataSide, ...]
+
+
+@dataclass(frozen=True)
+class PatchingSpeed:
+    """A grid of `patches` between two texts of `length` random ids (of each side): in `seconds`, and `naive` in one
+    whole pass a patch; ratios as in `TrainingSide`. `most`: the ratio if a patch took the time of whole passes in large
+    batches, times the share of the weights behind it. `apart`: how much the two ways differ at most, in logits."""
+
+    recipe: str
+    architecture: str
+    num_layers: int
+    d_model: int
+    num_heads: int
+    vocab_size: int
+    length: int
+    patches: int
+    rounds: int
+    machine: Machine
+    seconds: Spread
+    naive: Spread
+    ratio: float
+    ratio_p10: float
+    ratio_p90: float
+    most: float
+    apart: float

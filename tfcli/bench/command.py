@@ -128,3 +128,32 @@ def bench_data(
     with terminal.progress() as tell:
         speed = bench_data(sources or ["builtin:stories"], tokenizer, **how, tell=tell)
     terminal.result(speed, DataSpeedView, json=json)
+
+
+@bench_app.command("patch")
+@command
+def bench_patch(
+    terminal: Terminal,
+    asked: Annotated[Asked, SHAPE, MACHINE],
+    tokens: Annotated[int, typer.Option(min=2, help="Tokens of each text, of either side.")] = 30,
+    rounds: Rounds = 5,
+    json: Json = False,
+) -> None:
+    """Measure how fast activations are patched.
+
+    Every layer, position and head of `tfcli inspect patch` on two texts of
+    random ids, beside one whole pass a patch, in turns, and the most that batches
+    and the layers before a patch can save. Weights are random.
+
+    Examples:
+
+      tfcli bench patch --recipe quickstart
+      tfcli bench patch --preset gpt2 --size tiny --tokens 100
+    """
+    from tfcli.bench.patch import bench_patching
+    from tfcli.bench.view import PatchingSpeedView
+
+    settings = with_vocabulary(terminal, recipe_from(asked))
+    with terminal.progress() as tell:
+        speed = bench_patching(settings, tokens, rounds, tell)
+    terminal.result(speed, PatchingSpeedView, json=json)

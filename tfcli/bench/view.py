@@ -7,7 +7,17 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from tfcli.bench import AnySide, DataSpeed, Difference, GenerationSpeed, Machine, MatrixPeak, Spread, TrainingSpeed
+from tfcli.bench import (
+    AnySide,
+    DataSpeed,
+    Difference,
+    GenerationSpeed,
+    Machine,
+    MatrixPeak,
+    PatchingSpeed,
+    Spread,
+    TrainingSpeed,
+)
 from tfcli.draw import View
 from tfcli.draw.numbers import exact, percent, plural, short
 from tfcli.draw.safe import printable
@@ -28,7 +38,7 @@ def _picture(title: str, about: Iterable[str], table: Table, notes: Iterable[str
     yield from dim(*notes)
 
 
-def _title(what: str, speed: TrainingSpeed | GenerationSpeed) -> str:
+def _title(what: str, speed: TrainingSpeed | GenerationSpeed | PatchingSpeed) -> str:
     return f"{what} speed" + (f" · {printable(speed.recipe)}" if speed.recipe != speed.architecture else "")
 
 
@@ -106,7 +116,7 @@ def _shape(speed: TrainingSpeed) -> str:
     return f"{_model(speed)} · {micro_batches}{speed.sequences} {each}"
 
 
-def _model(speed: TrainingSpeed | GenerationSpeed) -> str:
+def _model(speed: TrainingSpeed | GenerationSpeed | PatchingSpeed) -> str:
     layers, heads = plural(speed.num_layers, "layer"), plural(speed.num_heads, "head")
     return f"{speed.architecture}, {layers} of {speed.d_model}, {heads}, vocabulary {speed.vocab_size:,}"
 
@@ -216,3 +226,24 @@ def _data_notes(speed: DataSpeed) -> Iterator[str]:
     if speed.sides[-1].name == "datasets.map":
         there = f"load_dataset, map with the fast tokenizer of transformers {speed.machine.transformers}"
         yield f"datasets.map: {there}, map that cuts batches into windows of {speed.context}; one process."
+
+
+class PatchingSpeedView(View[PatchingSpeed]):
+    """A row of the grid, and one of the naive loop; under them what could be saved at most."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        r = self.record
+        table = columns("lrrr", "", "patches/s", "ms in all", "tfcli is")
+        under = f"{r.ratio_p10:.2f}–{r.ratio_p90:.2f}"
+        for name, time, *ratio in (("tfcli", r.seconds), ("one whole pass a patch", r.naive, f"{r.ratio:.2f}×", under)):
+            cells = spreads("", [time])
+            table.add_row(name, short(r.patches / time.p50), cells.figures[0], *ratio[:1])
+            table.add_row("", "", *(Text(one, "dim") for one in (*(cells.under or ()), *ratio[1:])))
+        about = f"{exact(r.patches)} patches between two texts of {r.length} tokens"
+        notes = (
+            f"{plural(r.rounds, 'round')} after 1 to warm up, random weights and ids: the median, under it the 10th "
+            f"and 90th percentile. The two ways are {r.apart:.1g} logits apart.",
+            f"Whole passes in large batches, times the share of the weights behind each patch, would be {r.most:.2f}×: "
+            f"tfcli has {percent(r.ratio / r.most)} of that.",
+        )
+        yield from _picture(_title("Patching", r), (_model(r), about, _machine(r.machine)), table, notes)

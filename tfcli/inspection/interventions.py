@@ -58,6 +58,11 @@ class Part(NamedTuple):
     place: Place
 
 
+def texts_at_a_time(passed: ModelPass) -> int:
+    """How many replacements are computed at once."""
+    return max(1, TOKENS_AT_A_TIME // sum(len(one.hidden) for one in sides(passed).values()))
+
+
 def rerun(model: Transformer, passed: ModelPass, part: Part, values: Tensor) -> Tensor:
     """The last vectors, (B, T, D) of the side that the head reads, where a part has `values`, (B, T, D) or (B, T, H ·
     Dh) of its side, and everything before it is as in `passed`, one text. The residual stream that the layer behind the
@@ -65,7 +70,7 @@ def rerun(model: Transformer, passed: ModelPass, part: Part, values: Tensor) -> 
     found: list[Tensor] = []
     memory = passed.encoder.hidden[None] if passed.encoder is not None and part.side == "decoder" else None
     is_input, layers = part.place == "residual", sides(passed)[part.side].layers
-    for some in values.split(max(1, TOKENS_AT_A_TIME // sum(len(one.hidden) for one in sides(passed).values()))):
+    for some in values.split(texts_at_a_time(passed)):
         replaced = None if is_input else (part.place, some)
         x = _from_layer(
             stack_of(model, part.side),
@@ -108,10 +113,10 @@ def frozen_pass(
                         hooks.enter_context(output.register_forward_pre_hook(send))
                         continue
                     hooks.enter_context(output.register_forward_pre_hook(partial(tell, part)))
-                    hooks.enter_context(_hook(layer, sublayer, given(one, sublayer)[None]))
+                    hooks.enter_context(hook(layer, sublayer, given(one, sublayer)[None]))
                 part = Part(side, number, "feed_forward")
                 hooks.enter_context(layer.feed_forward.register_forward_hook(partial(tell, part)))
-                hooks.enter_context(_hook(layer, "feed_forward", given(one, "feed_forward")[None]))
+                hooks.enter_context(hook(layer, "feed_forward", given(one, "feed_forward")[None]))
         hidden = None
         for side, stack in sides(passed).items():
             hidden = _from_layer(stack_of(model, side), stack.embedded[None], 0, hidden)
@@ -132,16 +137,18 @@ def _from_layer(
     """The stack from a layer on; the text becomes a batch where its place is `replaced`."""
     positions = stack.positions(Span(0, x.shape[1]))
     for number, layer in enumerate(stack.layers[first:]):
-        with nullcontext() if replaced is None or number else _hook(layer, *replaced):
+        with nullcontext() if replaced is None or number else hook(layer, *replaced):
             x = layer(x, memory=memory, positions=positions)
     return stack.final_norm(x)
 
 
-def _hook(layer: Any, place: Place, values: Tensor) -> Any:
+def hook(layer: Any, place: Place, values: Tensor) -> Any:
     """Give `values` instead of what a place of the layer gives; to be removed by leaving its context."""
     if place.endswith("heads"):
         attention = layer.attention if place == "heads" else layer.cross_attention
         return attention.output.register_forward_pre_hook(lambda module, inputs: (values,))
+    if place == "residual":
+        return layer.register_forward_pre_hook(lambda module, inputs: (values,))
     return layer.get_submodule(place).register_forward_hook(lambda module, inputs, output: values)
 
 

@@ -65,6 +65,10 @@ def ablate(
     require_residuals(run.config.model)
     require_head(run.config.model)
     texts = () if material is None else material.texts
+    if text is None and run.architecture == "encoder":
+        texts = tuple(one for one in texts if set(one.encoder or ()) - set(run.config.roles.ids()))
+        if not texts and material is not None:
+            raise UsageError(f"{material.measured_on} have no word that is known", "name other text with --on SOURCE")
     if replaced == "resample" and len(texts) < 2:
         raise UsageError("A part's value on another text needs another text", "name more text with --on SOURCE")
     with torch.inference_mode():
@@ -157,7 +161,7 @@ def _asked(run: LoadedRun, asked: Asked, token: str | None, against: str | None)
         if None in asked.answers:
             readings = [_Reading(asked.inputs, (place,), (true,))]
         elif place not in free:
-            raise UsageError(f"Position {place} has a special token, which is not masked", "choose one of a word")
+            raise UsageError(f"Position {place} has no known word, which could be masked", "choose one that has")
         else:
             readings = [_hidden(run, asked.read, [n]) for n in free]
     here = next(n for n, one in enumerate(readings) if place in one.places)

@@ -9,6 +9,7 @@ Shape legend: B patches, T tokens, D model, H heads, Dh size of a head, L layers
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 import torch
 from torch import Tensor
@@ -16,7 +17,18 @@ from torch import Tensor
 from tfcli.errors import UsageError
 from tfcli.inspection.attention import AttentionKind
 from tfcli.inspection.attribution.compute import chosen_token
-from tfcli.inspection.interventions import Part, Place, Side, Sublayer, by_head, frozen_pass, given, rerun, sides
+from tfcli.inspection.interventions import (
+    Part,
+    Place,
+    Side,
+    Sublayer,
+    by_head,
+    frozen_pass,
+    given,
+    rerun,
+    sides,
+    texts_at_a_time,
+)
 from tfcli.inspection.passes import KINDS, AttentionPass, Inputs, ModelPass, StackPass, chosen_kinds, record_model
 from tfcli.inspection.patching import PatchedSide, PatchGrid, Patching, PatchPart
 from tfcli.inspection.predictions.compute import Asked, ask, named
@@ -80,7 +92,7 @@ def patch(
         measure = _Effect(difference, low, high, floor)
         direct, sender = None, None
         if path is None or kind is None:
-            grids = [grid for side in sides(base) for grid in _grids(run.model, base, source, side, measure)]
+            grids = list(every_grid(run.model, base, source, measure))
         else:
             side: Side = "encoder" if kind == "encoder_self" else "decoder"
             part = Part(side, path[0], "cross_heads" if kind == "cross" else "heads")
@@ -137,15 +149,22 @@ def _aligned(
         if len(shared) == min(map(len, decoded)):
             raise UsageError("The model translates both texts alike", "give texts that it translates otherwise")
         place = len(shared) - 1 if position is None else position
+        if place >= len(shared):
+            problem = f"There is no position {place}: the two translations part behind position {len(shared) - 1}"
+            raise UsageError(problem, f"choose one from 0 to {len(shared) - 1}, or give a --target")
         inputs = [replace(one, decoder=tuple(shared)) for one in inputs]
-    elif run.architecture == "encoder" and position is None and any(None not in one.answers for one in asked):
-        raise UsageError("An encoder answers at a mask", "write <mask> in both texts, or give a --position")
+    elif run.architecture == "encoder" and position is None:
+        if any(None not in one.answers for one in asked):
+            raise UsageError("An encoder answers at a mask", "write <mask> in both texts, or give a --position")
+        if asked[0].position != asked[1].position:
+            masks = " and ".join(str(one.position) for one in asked)
+            raise UsageError(f"The first masks stand at positions {masks}", "mask the same place of both texts")
     for clean, corrupt in zip(*(one.sides for one in inputs), strict=True):
         if len(clean) != len(corrupt):
             here = _parted(clean, corrupt)
             parts = [run.tokenizer.decode(list(ids[here : here + 4])).strip() for ids in (clean, corrupt)]
             raise UsageError(
-                f"The clean text has {len(clean)} tokens and the corrupt one {len(corrupt)}: positions do not "
+                f"The clean text and the corrupt one have {len(clean)} and {len(corrupt)} tokens: positions do not "
                 f"correspond from {here} on, {parts[0]!r} against {parts[1]!r}",
                 "exchange words for words of as many tokens (`tfcli inspect tokens` shows them)",
             )
@@ -164,32 +183,41 @@ def _side(run: LoadedRun, name: Side, read: Sequence[tuple[int, ...]]) -> Patche
     return PatchedSide(name, clean, corrupt)
 
 
-def _grids(
-    model: Transformer, base: ModelPass, source: ModelPass, side: Side, measure: "_Effect"
-) -> Iterator[PatchGrid]:
-    """Of one side, everything but paths."""
-    ours, theirs = sides(base)[side], sides(source)[side]
-    numbered = [(n, *both) for n, both in enumerate(zip(ours.layers, theirs.layers, strict=True))]
-    kinds = _kinds(side, ours)
-    sublayers: tuple[Sublayer, ...] = ("residual", "attention", "cross_attention", "feed_forward")
-    for sublayer in sublayers:
-        if sublayer == "cross_attention" and len(kinds) < 2:
-            continue
-        rows = []
-        for number, own, other in numbered:
-            values, new = given(own, sublayer), given(other, sublayer)
-            at = torch.eye(len(values), dtype=torch.bool, device=values.device)[..., None]
-            rows.append(measure(rerun(model, base, Part(side, number, sublayer), torch.where(at, new, values))))
-        yield PatchGrid(sublayer, side, None, frozen(torch.stack(rows).numpy()))
-    for place, kind in kinds:
-        found: dict[PatchPart, list[Tensor]] = {"heads": [], "patterns": [], "values": []}
-        for number, _, _ in numbered:
-            one, two = (_attention(passed, part := Part(side, number, place)) for passed in (base, source))
-            news = (two.mixed, two.weights @ one.value, one.weights @ two.value)
-            for rows, new in zip(found.values(), news, strict=True):
-                rows.append(measure(rerun(model, base, part, by_head(one.mixed, new))))
-        for name, rows in found.items():
-            yield PatchGrid(name, side, kind, frozen(torch.stack(rows).numpy()))
+Replaced = tuple[PatchPart, AttentionKind | None, Part]
+_OF_HEADS: dict[PatchPart, Callable[[AttentionPass, AttentionPass], Tensor]] = {
+    "heads": lambda one, two: two.mixed,
+    "patterns": lambda one, two: two.weights @ one.value,
+    "values": lambda one, two: one.weights @ two.value,
+}
+
+
+def replacements(base: ModelPass, source: ModelPass) -> Iterator[tuple[Replaced, Tensor]]:
+    """Everything but paths that is patched: a part, and what is put there, (B, T, ·) for its heads, or for some of its
+    positions and then for the next: those of a long text fill the memory."""
+    for side, ours in sides(base).items():
+        theirs, kinds = sides(source)[side], _kinds(side, ours)
+        sublayers: tuple[Sublayer, ...] = ("residual", "attention", "cross_attention", "feed_forward")
+        for sublayer in sublayers:
+            for number, layers in enumerate(zip(ours.layers, theirs.layers, strict=True)):
+                if sublayer != "cross_attention" or len(kinds) > 1:
+                    values, new = (given(layer, sublayer) for layer in layers)
+                    positions = torch.arange(len(values), device=values.device)
+                    for some in positions.split(texts_at_a_time(base)):
+                        at = (some[:, None] == positions)[..., None]
+                        yield (sublayer, None, Part(side, number, sublayer)), torch.where(at, new, values)
+        for place, kind in kinds:
+            for name, of_heads in _OF_HEADS.items():
+                for number in range(len(ours.layers)):
+                    part = Part(side, number, place)
+                    one, two = (_attention(passed, part) for passed in (base, source))
+                    yield (name, kind, part), by_head(one.mixed, of_heads(one, two))
+
+
+def every_grid(model: Transformer, base: ModelPass, source: ModelPass, measure: Measure) -> Iterator[PatchGrid]:
+    """The effects of `replacements`."""
+    for (name, kind, side), some in groupby(replacements(base, source), lambda one: (*one[0][:2], one[0][2].side)):
+        effects = torch.cat([measure(rerun(model, base, part, values)) for (*_, part), values in some])
+        yield PatchGrid(name, side, kind, frozen(effects.view(len(sides(base)[side].layers), -1).numpy()))
 
 
 def _paths(
