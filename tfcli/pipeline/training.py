@@ -279,6 +279,11 @@ def branch_run(path: Path, step: int, out: Path | None, settings: Settings) -> P
         kept = ", ".join(map(str, folders)) or "none"
         raise UsageError(f"The run {path} has no checkpoint of step {step}", f"it has: {kept}")
     checkpoint = open_checkpoint(folders[step])
+    if not checkpoint.is_whole:
+        problem = (
+            f"The checkpoint of step {step} holds weights alone (train.keep_every), and no training goes on from it"
+        )
+        raise UsageError(problem, f"go on from step {max(folders)}, or keep more with train.keep_checkpoints")
     _require_same_run(source, recorded, checkpoint, settings)
     if checkpoint.origin is not None:  # what was changed behind it was another way to go on
         own = {**recorded_settings(source.recipe), "train": checkpoint.origin.recipe["train"]}

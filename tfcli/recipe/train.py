@@ -154,6 +154,10 @@ class TrainSection(Section):
     keep_checkpoints: Annotated[int, Ge(1), Unit("checkpoints")] = 1
     """How many of the last checkpoints to keep; wsd also keeps the last one before its decay."""
 
+    keep_every: Annotated[int, Ge(1), Unit("steps")] | None = None
+    """Keep the weights of every such step as well, from step 0 on, to look at as training went; training goes on from
+    none of them. None: of no step."""
+
     average_checkpoints: Annotated[int, Ge(0), Unit("checkpoints")] = 0
     """Checkpoint averaging: at the end, score the mean weights of this many last checkpoints, and keep them if they are
     better; 0: do not."""

@@ -37,7 +37,7 @@ from tfcli.runs.metrics import truncate_metrics
 from tfcli.runs.weights import model_tensors, save_tensors
 from tfcli.tokenization.tokenizer import Tokenizer
 from tfcli.training.averaging import MovingAverage
-from tfcli.training.checkpoint import checkpoints_to_keep, load_checkpoint, origin_of, save_checkpoint
+from tfcli.training.checkpoint import load_checkpoint, origin_of, prune, save_checkpoint
 from tfcli.training.distributed import SINGLE_PROCESS, Workers, parallelized, require_work_for_all
 from tfcli.training.memory import require_memory, synthetic_batches
 from tfcli.training.objective import TrainingLoss
@@ -237,7 +237,7 @@ def resume(run: RunDirectory, recipe: Recipe, data: PreparedDataset, workers: Wo
     if workers.is_first:
         if (aside := run.aside(job.progress.best_step or 0)).is_file():
             aside.replace(run.weights)
-        run.prune(checkpoints_to_keep(run.checkpoints(), recipe.train))
+        prune(run, recipe.train)
         lines, abandoned = truncate_metrics(run.metrics, job.progress.step, unevaluated=job.progress.unevaluated)
         job.lost_lines, job.progress.lines = max(0, job.progress.lines - lines), lines
     job.best_is_later = workers.any(any(line.get("best") for line in abandoned))

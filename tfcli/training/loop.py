@@ -39,7 +39,7 @@ from tfcli.runs.checkpoint import finished_event, stopping_reason, write_state
 from tfcli.runs.metrics import append_metrics, flush_metrics, read_metrics
 from tfcli.runs.weights import full_tensor, model_tensors, save_tensors
 from tfcli.training.averaging import exchanged, mean_of_weights, weights_of_file
-from tfcli.training.checkpoint import checkpoints_to_average, checkpoints_to_keep, save_checkpoint
+from tfcli.training.checkpoint import checkpoints_to_average, prune, save_checkpoint
 from tfcli.training.distributed import gathered
 from tfcli.training.job import TrainingJob
 from tfcli.training.metrics import Meter, UpdateSizes
@@ -239,7 +239,8 @@ def _ended_step(job: TrainingJob, meter: Meter, *, stop: bool = False) -> Genera
     section, progress = job.recipe.train, job.progress
     last = progress.step == section.steps
     saved, due = progress.unevaluated, progress.unevaluated or last or _due(progress.step, section.evaluate_every)
-    if not saved and (last or stop or _due(progress.step, section.save_every)):
+    is_kept = any(_due(progress.step, every) for every in (section.save_every, section.keep_every or 0))
+    if not saved and (last or stop or is_kept):
         _require_finite(job, meter)
         progress.unevaluated = saved = due
         yield _saved(job, meter)
@@ -405,6 +406,6 @@ def _saved(job: TrainingJob, meter: Meter) -> CheckpointSaved:
             job.run, job.origin, job.model, job.optimizers, job.progress, average=job.average, workers=job.workers
         )
         if job.workers.is_first:
-            job.run.prune(checkpoints_to_keep(job.run.checkpoints(), job.recipe.train))
+            prune(job.run, job.recipe.train)
     meter.pause(time.perf_counter() - began)
     return CheckpointSaved(job.progress.step, str(folder))
