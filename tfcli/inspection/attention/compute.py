@@ -29,6 +29,7 @@ from tfcli.inspection.attention.choice import (
     require_head,
     strongest_edges,
 )
+from tfcli.inspection.evolution.compute import at_checkpoints
 from tfcli.inspection.heads.statistics import entropy
 from tfcli.inspection.passes import (
     Inputs,
@@ -187,14 +188,7 @@ def evolution(
     words: bool = False,
 ) -> AttentionEvolution:
     """One head on one text at every checkpoint; None: the one that says most with the run's loaded weights. A
-    UsageError where the run keeps fewer than two checkpoints, or has no such layer or head."""
-    kept = list(run.directory.checkpoints())
-    if len(kept) < 2:
-        only = f"one checkpoint, of step {kept[0]}" if kept else "no checkpoints"
-        raise UsageError(
-            f"The run {run.directory.path} keeps {only}, and an evolution needs two",
-            "train with --set train.keep_checkpoints=8, and --set train.save_every=STEPS for how often",
-        )
+    UsageError where the run keeps fewer than three checkpoints, or has no such layer or head."""
 
     def read(run: LoadedRun) -> AttentionRecord:
         [found] = attention_on(run, inputs, kind)
@@ -202,14 +196,14 @@ def evolution(
 
     record = read(run)
     layer, head = focused(record, layer, head).focus
-    maps = [read(load_run(run.directory.path, str(step), run.device)).weights[layer, head] for step in kept]
+    maps = at_checkpoints(run, lambda kept: read(kept).weights[layer, head])
     return AttentionEvolution(
         **record.sides(),
         layer=layer,
         head=head,
-        weights=frozen(np.stack(maps)),
+        weights=frozen(np.stack([*maps.values()])),
         mask=frozen(~record.hidden(layer, head), np.bool_),
-        steps=tuple(_step(step, weights, record.telling) for step, weights in zip(kept, maps, strict=True)),
+        steps=tuple(_step(step, weights, record.telling) for step, weights in maps.items()),
     )
 
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tfcli.console.options import Kind, Outputs, Run, Target, Weights, command, first_given, present
+from tfcli.console.options import Evolution, Kind, Outputs, Run, Target, Weights, command, first_given, present
 from tfcli.console.stdin import read_text
 from tfcli.console.terminal import Terminal
 from tfcli.errors import UsageError
@@ -43,6 +43,7 @@ def heads(
     head: Annotated[
         str | None, typer.Option(metavar="L.H", help="One head: layer and head, from 0.", show_default="all")
     ] = None,
+    evolution: Evolution = False,
     explain: Annotated[bool, typer.Option("--explain", help="A paragraph a head, as one would say it.")] = False,
     sort: Annotated[
         str, typer.Option(metavar="KEY", help="role, layer, or a column: entropy, induction, …; largest first.")
@@ -72,6 +73,7 @@ def heads(
       tfcli inspect heads runs/imported --on mytext.txt
       tfcli inspect heads runs/encoder-1 "Tom swam to the bank" --sort entropy
       tfcli inspect heads runs/pt-en-1 --kind cross --csv
+      tfcli inspect heads runs/induction-1 --evolution --sort induction
       tfcli inspect heads runs/pt-en-1 --find alignment
       tfcli inspect heads runs/pt-en-1 --find alignment --layer 1
     """
@@ -84,7 +86,14 @@ def heads(
         raise UsageError(f"--sort {sort!r} is not one of {', '.join(view.SORT_KEYS)}", "choose one of them")
     place = _place(layer, head)
     if find is not None:
-        beside = {"TEXT": text, "--target": target, "--on": on, "--kind": kind, "--explain": explain or None}
+        beside = {
+            "TEXT": text,
+            "--target": target,
+            "--on": on,
+            "--kind": kind,
+            "--explain": explain or None,
+            "--evolution": evolution or None,
+        }
         if other := first_given({**beside, "--sort": None if sort == "role" else sort}):
             raise UsageError("--find chooses its texts itself", f"leave {other} or --find out")
         loaded = weights.load(run)
@@ -94,12 +103,27 @@ def heads(
         return
     if text is not None and on:
         raise UsageError("A TEXT and --on are two things to measure on", "leave one of them out")
+    if explain and evolution:
+        raise UsageError("--explain tells of one checkpoint, and --evolution of all", "leave one of them out")
     if target is not None and text is None:
         raise UsageError("--target belongs to a TEXT", "give both, or leave both out")
     text = None if text is None else read_text(text)
     loaded = weights.load(run)
     chosen_kinds(loaded, kind, place)  # refused before any text is read
     material = sample(terminal, loaded, tuple(on or ())) if text is None else given(loaded, text, target)
+    if evolution:
+        from tfcli.inspection.evolution.compute import heads_evolution
+        from tfcli.inspection.evolution.view import EvolutionView, evolution_table
+
+        column = view.followed(sort, cross=kind == "cross")
+        evolved = heads_evolution(
+            loaded,
+            lambda run: compute(run, material, kind, place),
+            f"{column.key}: {column.meaning}",
+            lambda head: view.value_of(head, column),
+        )
+        present(terminal, outputs, EvolutionView(evolved), evolved, evolution_table)
+        return
     record = compute(loaded, material, kind, place)
     drawn = view.HeadsExplained(record) if explain else view.HeadsView(record, sort)
     present(terminal, outputs, drawn, record, view.heads_table)
