@@ -188,7 +188,8 @@ def _values(passed: ModelPass) -> dict[_Key, Tensor]:
     for side, stack in sides(passed).items():
         for number, layer in enumerate(stack.layers):
             crosses: tuple[Value, ...] = () if layer.cross is None else ("cross_heads",)
-            places: tuple[Value, ...] = ("heads", *crosses, "feed_forward")
+            mlps: tuple[Value, ...] = ("feed_forward",) if layer.has_feed_forward else ()
+            places: tuple[Value, ...] = ("heads", *crosses, *mlps)
             found |= {(side, number, place): given(layer, cast(Place, place)) for place in places}
             found[side, number, "layer"] = layer.after - layer.before
     return found

@@ -173,7 +173,8 @@ def _grids(
     kinds = _kinds(side, ours)
     sublayers: tuple[Sublayer, ...] = ("residual", "attention", "cross_attention", "feed_forward")
     for sublayer in sublayers:
-        if sublayer == "cross_attention" and len(kinds) < 2:
+        lacks = {"cross_attention": len(kinds) < 2, "feed_forward": not ours.layers[0].has_feed_forward}
+        if lacks.get(sublayer):
             continue
         rows = []
         for number, own, other in numbered:
