@@ -145,6 +145,11 @@ class TrainSection(Section):
     """Tokens of the validation part, evenly spread, that each evaluation during training scores; the best weights are
     chosen by them. The whole part is scored at the end. 0: the whole part every time. None: 16,384."""
 
+    watch: Literal["heads"] | None = None
+    """What is measured at every evaluation, beside the loss, and moves nothing. heads: on random tokens read twice, the
+    induction and previous-token scores of the best head, and by how many nats a decoder's loss is less in the second
+    copy. None: nothing."""
+
     patience: Annotated[int, Ge(0), Unit("evaluations")] = 0
     """Early stopping after this many evaluations without a better loss; 0: never."""
 

@@ -94,7 +94,7 @@ class StepsDone(_Event):
 @dataclass(frozen=True)
 class Evaluated(_Event):
     """The validation part was scored. `of_step`: the step that the weights are of, where it is not `step`. `f1` is that
-    of a task head: of entities or spans, else macro-F1."""
+    of a task head: of entities or spans, else macro-F1. `watched`: what train.watch names, measured."""
 
     event = "evaluated"
     step: int
@@ -107,6 +107,7 @@ class Evaluated(_Event):
     part: Scope = "whole"
     of_step: int | None = None
     f1: float | None = None
+    watched: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -217,6 +218,7 @@ class EvaluationPoint:
     scored_tokens: int
     of: Scored = "weights"
     part: Scope = "whole"
+    watched: Mapping[str, float | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -313,7 +315,8 @@ class TrainingCurves:
     `typical_ratios` are the medians of the latter over the reports at which anything moved.
 
     Shape: steps, losses, objectives, learning_rates, grad_norms (N,); weight_norms, update_ratios (G, N);
-    typical_ratios (G,); evaluated_steps, evaluated_losses (E,)."""
+    typical_ratios (G,); evaluated_steps, evaluated_losses (E,), as many as `watched`, what train.watch
+    measured."""
 
     run: str
     groups: tuple[str, ...]
@@ -327,3 +330,4 @@ class TrainingCurves:
     typical_ratios: NDArray[np.float64]
     evaluated_steps: NDArray[np.int64]
     evaluated_losses: NDArray[np.float64]
+    watched: tuple[Mapping[str, float | None], ...] = ()

@@ -1,7 +1,7 @@
 """A training job: everything one training needs, put together fresh or from a checkpoint."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -170,6 +170,8 @@ class TrainingJob:
     """Whether the best weights are of a step after the checkpoint that training goes on from."""
     without_digest: bool = False  # whether that checkpoint is of before they told what they belong to
     workers: Workers = SINGLE_PROCESS
+    watch: Callable[[Mapping[str, Tensor]], dict[str, float]] | None = None
+    """What train.watch measures with the model's weights: handed in, for it looks into the model."""
     extension: VocabularyExtension | None = None
     """Of a run that was begun with more rows than another one's weights have."""
 

@@ -145,8 +145,7 @@ def append(job: TrainingJob, event: StepsDone | Evaluated | SettingChanged) -> N
 
 def save_best(job: TrainingJob, instead_of: int | None = None) -> None:
     """Make what the model holds now what the run is loaded with; the best so far, of step `instead_of`, stay aside."""
-    whole = {name: full_tensor(tensor.detach()) for name, tensor in model_tensors(job.model).items()}
-    tensors = Merged(whole, job.recipe.train.adapter_factor)
+    tensors = _merged(job)
 
     def write() -> None:
         if instead_of is not None:
@@ -155,6 +154,12 @@ def save_best(job: TrainingJob, instead_of: int | None = None) -> None:
         save_tensors(job.run.weights, tensors, {"run_id": job.config.run_id})
 
     _first_writes(job, write)
+
+
+def _merged(job: TrainingJob) -> Merged:
+    """The model's weights, whole; all workers ask for them together."""
+    whole = {name: full_tensor(tensor.detach()) for name, tensor in model_tensors(job.model).items()}
+    return Merged(whole, job.recipe.train.adapter_factor)
 
 
 def save_counters(job: TrainingJob) -> None:
@@ -382,6 +387,7 @@ def _scored(job: TrainingJob, meter: Meter, of: Scored | None = None, part: Scop
         seconds=seconds,
         of=of or ("moving_average" if job.average else "weights"),
         part="sample" if batches is job.sample else "whole",
+        watched=job.watch(_merged(job)) if job.watch is not None and of is None else None,
     )
 
 

@@ -189,6 +189,7 @@ def event_line(event: TrainingEvent) -> str:
             of += [_SCORED[event.of]] if event.of in _SCORED else []
             of += [f"weights of step {event.of_step}"] if event.of_step is not None else []
             of += ["sample"] if event.part == "sample" else []
+            of += [f"{name} {value:.3f}" for name, value in (event.watched or {}).items()]
             return _columns("evaluate", *told, *of, *(["best"] if event.best else []))
         case CheckpointSaved():
             return _columns("save", f"{event.step:>7}", printable(event.path))
