@@ -11,7 +11,7 @@ from tfcli.corpora.stories import stories
 from tfcli.evaluation.evaluate import evaluate
 from tfcli.generation.generate import generate
 from tfcli.inspection.ablation.compute import ablate
-from tfcli.inspection.evolution.compute import ablation_evolution
+from tfcli.inspection.evolution.compute import ablation_evolution, at_checkpoints
 from tfcli.inspection.heads.find import find_alignment, find_bank, sampled
 from tfcli.pipeline.datasets import dataset_of_run
 from tfcli.pipeline.training import train_recipe
@@ -140,7 +140,7 @@ def test_shakespeare_reaches_the_published_loss(shared_data: Path, tmp_path: Pat
 
 def test_induction_appears_all_at_once_and_the_loss_falls_with_it(tmp_path: Path):
     """Of 450 steps in the place of 700: little in the first third; then the score, the gain in context and what the
-    model loses without its best induction head rise, and the loss falls, all between two evaluations 150 steps apart."""
+    model loses without an induction head rise, and the loss falls, all between two evaluations 150 steps apart."""
     recipe = build_recipe(read_recipe("induction"), {"train": {"steps": 450, "threads": 1, "keep_every": 75}})
     train_recipe(recipe, tmp_path / "run", lambda event: None, lambda: False)
     run = load_run(tmp_path / "run")
@@ -156,7 +156,8 @@ def test_induction_appears_all_at_once_and_the_loss_falls_with_it(tmp_path: Path
     assert score(change + 150, "in_context") - score(change, "in_context") > 2.0
     data = dataset_of_run(run.directory, run.recipe, lambda event: None)
     material = sampled(run, data, "its own")
-    effects = {part.name: part for part in ablation_evolution(run, lambda one: ablate(one, material=material)).parts}
+    records = at_checkpoints(run, lambda one: ablate(one, material=material))
+    effects = {part.name: part for part in ablation_evolution(run, records).parts}
     heads = [f"head 1.{head}" for head in range(4)]
     causal = max(heads, key=lambda name: effects[name].told()[-1] or 0.0)
     early, late = effects[causal].values[2], effects[causal].intervals[-1]

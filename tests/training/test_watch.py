@@ -104,6 +104,6 @@ def test_its_curves_stand_under_the_loss(tmp_path: Path):
     for command in (("runs", "show"), ("inspect", "training")):
         shown = tfcli(*command, tmp_path / "run")
         assert shown.exit_code == 0, shown.stderr
-        assert "━ induction" in shown.stdout and "━ in context" in shown.stdout
+        assert "━ induction score" in shown.stdout and "━ gain in context, nats" in shown.stdout
     told = json.loads(tfcli("inspect", "training", tmp_path / "run", "--json").stdout)
     assert [[*one] for one in told["watched"]] == [["induction", "previous", "in_context"]] * 3

@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.random import fork_rng
 
 from tfcli.corpora.open import DEFAULT, PREFIX
 from tfcli.corpora.split import open_split
@@ -446,8 +445,7 @@ def _drive(job: TrainingJob, report: Report, should_stop: ShouldStop) -> Trainin
 
 def _watcher(job: TrainingJob) -> Callable[[Mapping[str, Tensor]], dict[str, float]]:
     """Measure on a model of its own, so that nothing of the training moves."""
-    with fork_rng(devices=[]):
-        model = uninitialized_model(job.config.model).eval()
+    model = uninitialized_model(job.config.model).eval()
     tokenizer = load_run_tokenizer(job.run, job.config)
     run = LoadedRun(job.run, job.recipe, job.config, tokenizer, model, device=torch.device("cpu"))
 

@@ -29,6 +29,7 @@ CURVES = {
 }
 """Losses of a training: style and marker."""
 
+_WATCHED = {"induction": "induction score", "previous": "previous-token score", "in_context": "gain in context, nats"}
 _GUTTER = 6
 _LOSS_LINES, _RATE_LINES, _COMPARED_LINES = 10, 3, 12
 _EARLY = 0.1  # share of the x axis whose losses, far above the rest, do not set the scale of a comparison
@@ -67,27 +68,17 @@ def run_plots(history: History) -> Iterator[Plot]:
     rates = Series("learning rate", steps, [point.learning_rate for point in training], "green")
     yield Plot(drawn, "step", _LOSS_LINES, x_range, gutter=_GUTTER)
     yield Plot((rates,), "step", _RATE_LINES, x_range, gutter=_GUTTER)
-    of = [point.watched for point in validation]
-    for _, watched in watched_series([point.step for point in validation], of):
-        yield Plot(tuple(watched), "step", _NORM_LINES, x_range, gutter=_GUTTER)
+    for _, watched, lines in watched_plots([one.step for one in validation], [one.watched for one in validation]):
+        yield Plot(tuple(watched), "step", lines, x_range, gutter=_GUTTER)
 
 
-def watched_series(
+def watched_plots(
     steps: Sequence[int] | NDArray[np.int64], watched: Sequence[Mapping[str, float | None]]
-) -> Iterator[tuple[str, list[Series]]]:
-    """What train.watch has measured at each evaluation, with a title: scores, and what has another unit."""
-    titles = {
-        "Heads on tokens read twice: the best one's mean weight": ("induction", "previous"),
-        "Loss of the first copy less that of the second, nats a token": ("in_context",),
-    }
-    for title, names in titles.items():
-        drawn = [name for name in names if any(name in one for one in watched)]
-        series = [
-            Series(name.replace("_", " "), steps, [one.get(name) for one in watched], color(n))
-            for n, name in enumerate(drawn)
-        ]
-        if series:
-            yield title, series
+) -> Iterator[tuple[str, list[Series], int]]:
+    """Titles, series and lines of what train.watch has measured at each evaluation."""
+    for number, name in enumerate(dict.fromkeys(name for one in watched for name in one)):
+        series = Series(_WATCHED.get(name, name), steps, [one.get(name) for one in watched], color(number))
+        yield f"{series.name}, of random tokens read twice", [series], _SMALL_LINES
 
 
 def curves_picture(name: str, history: History) -> Group:
@@ -171,9 +162,7 @@ def _plots(curves: TrainingCurves, *, named: bool) -> Iterator[tuple[str, list[S
     if len(curves.evaluated_steps):
         losses.append(Series("validation", curves.evaluated_steps, curves.evaluated_losses, "bold yellow", "●"))
     yield "Loss, nats a token", losses, _TRAINING_LINES
-    yield from (
-        (title, series, _NORM_LINES) for title, series in watched_series(curves.evaluated_steps, curves.watched)
-    )
+    yield from watched_plots(curves.evaluated_steps, curves.watched)
     yield "Learning rate η", [Series("η", curves.steps, curves.learning_rates, "green")], _SMALL_LINES
     gradients = Series("‖g‖", curves.steps, curves.grad_norms, "magenta")
     yield "Gradient norm ‖g‖, before clipping", [gradients], _SMALL_LINES

@@ -1,6 +1,6 @@
 """``tfcli inspect ablate``: what a model loses without each head, MLP and layer."""
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -9,6 +9,10 @@ from tfcli.console.settings import usual
 from tfcli.console.stdin import read_text
 from tfcli.console.terminal import Terminal
 from tfcli.errors import UsageError
+
+if TYPE_CHECKING:
+    from tfcli.inspection.ablation import Ablation
+    from tfcli.runs.load import LoadedRun
 
 
 @command
@@ -64,16 +68,18 @@ def ablate(
         raise UsageError("Every checkpoint has a translation of its own", "give one for all: --target TEXT")
     material = sample(terminal, loaded, tuple(on or ())) if text is None or replaced != "zero" else None
     told: dict[str, Any] = {"position": position, "token": token, "against": against}
-    record = compute.ablate(loaded, text, target, replaced=replaced, material=material, **told)
+
+    def measured(one: "LoadedRun") -> "Ablation":
+        return compute.ablate(one, text, target, replaced=replaced, material=material, **told)
+
+    record = measured(loaded)
     if evolution:
-        from tfcli.inspection.evolution.compute import ablation_evolution
+        from tfcli.inspection.evolution.compute import ablation_evolution, at_checkpoints
         from tfcli.inspection.evolution.view import EvolutionView, evolution_table
 
         if record.text is not None:  # what is asked of the chosen weights is asked of all
-            told |= {"position": record.text.position, "token": record.text.token, "against": record.text.against}
-        evolved = ablation_evolution(
-            loaded, lambda run: compute.ablate(run, text, target, replaced=replaced, material=material, **told)
-        )
+            told |= {name: getattr(record.text, name) for name in told}
+        evolved = ablation_evolution(loaded, at_checkpoints(loaded, measured))
         present(terminal, outputs, EvolutionView(evolved), evolved, evolution_table)
         return
     present(terminal, outputs, view.AblationView(record), record, view.ablation_table)

@@ -10,9 +10,6 @@ from tfcli.inspection.heads import HeadsRecord, HeadStatistics
 from tfcli.runs.load import LoadedRun, load_run
 from tfcli.runs.metrics import read_history
 
-FEWEST = 3
-"""Checkpoints that make a curve."""
-
 R = TypeVar("R")
 
 
@@ -20,60 +17,43 @@ def at_checkpoints(run: LoadedRun, measure: Callable[[LoadedRun], R]) -> dict[in
     """What a function finds with the weights of every checkpoint that is kept, by its step. A UsageError where these
     are fewer than three."""
     kept = list(run.directory.checkpoints())
-    if len(kept) < FEWEST:
-        few = f"{len(kept)} checkpoints, of steps {' and '.join(map(str, kept))}"
-        few = few if len(kept) > 1 else f"one checkpoint, of step {kept[0]}" if kept else "no checkpoints"
+    if len(kept) < 3:
+        few = ("no checkpoints", "one checkpoint, of step {}", "two checkpoints, of steps {} and {}")[len(kept)]
         raise UsageError(
-            f"The run {run.directory.path} keeps {few}, and an evolution needs three",
+            f"The run {run.directory.path} keeps {few.format(*kept)}, and an evolution needs three",
             "train with --set train.keep_every=STEPS, or with --set train.keep_checkpoints=8 for the last ones",
         )
     return {step: measure(load_run(run.directory.path, str(step), run.device)) for step in kept}
 
 
 def heads_evolution(
-    run: LoadedRun,
-    measure: Callable[[LoadedRun], HeadsRecord],
-    what: str,
-    figure: Callable[[HeadStatistics], float | None],
+    run: LoadedRun, records: Mapping[int, HeadsRecord], what: str, figure: Callable[[HeadStatistics], float | None]
 ) -> Evolution:
     """One figure of each head, called `what`, and its roles."""
-    records = at_checkpoints(run, measure)
     first, *_ = records.values()
     several = len({one.kind for one in first.heads}) > 1
-    parts = [
-        Evolved(
-            f"{same[0].kind} {same[0].place}" if several else same[0].place,
-            tuple(map(figure, same)),
-            said=tuple(one.role for one in same),
-        )
-        for same in zip(*(record.heads for record in records.values()), strict=True)
-    ]
-    return evolution_of(run, what, first.measured_on, records, parts)
+    parts = []
+    for same in zip(*(record.heads for record in records.values()), strict=True):
+        name = f"{same[0].kind} " * several + same[0].place
+        parts.append(Evolved(name, tuple(map(figure, same)), said=tuple(one.role for one in same)))
+    return _evolution(run, what, first.measured_on, tuple(records), parts)
 
 
-def ablation_evolution(run: LoadedRun, measure: Callable[[LoadedRun], Ablation]) -> Evolution:
+def ablation_evolution(run: LoadedRun, records: Mapping[int, Ablation]) -> Evolution:
     """What is lost without each part: of a text the difference of two logits, of many texts the loss."""
-    records = at_checkpoints(run, measure)
     first, *_ = records.values()
-    what = f"what each part, replaced by {first.replaced}, changes of the "
-    what += "loss, nats a token" if first.text is None else f"logit of {first.text.token} less {first.text.against}"
+    of = "loss, nats a token" if first.text is None else f"logit of {first.text.token} less {first.text.against}"
     sides = len({part.side for part in first.parts}) > 1
-    parts = [
-        Evolved(
-            part_name(same[0], sides=sides),
-            tuple(one.loss if first.text is None else one.difference for one in same),
-            tuple(one.interval for one in same) if first.text is None else (),
-        )
-        for same in zip(*(record.parts for record in records.values()), strict=True)
-    ]
-    return evolution_of(run, what, first.measured_on, records, parts)
+    parts = []
+    for same in zip(*(record.parts for record in records.values()), strict=True):
+        values = tuple(one.loss if first.text is None else one.difference for one in same)
+        intervals = tuple(one.interval for one in same) if first.text is None else ()
+        parts.append(Evolved(part_name(same[0], sides=sides), values, intervals))
+    what = f"what each part, replaced by {first.replaced}, changes of the {of}"
+    return _evolution(run, what, first.measured_on, tuple(records), parts)
 
 
-def evolution_of(
-    run: LoadedRun, what: str, measured_on: str, steps: Mapping[int, object], parts: Sequence[Evolved]
-) -> Evolution:
-    """With the losses that the run's metrics have."""
+def _evolution(run: LoadedRun, what: str, on: str, steps: tuple[int, ...], parts: Sequence[Evolved]) -> Evolution:
     history = read_history(run.directory.metrics)
-    training, validation = ([(one.step, one.loss) for one in of] for of in (history.training, history.validation))
-    about = (str(run.directory.path), what, measured_on)
-    return Evolution(*about, tuple(steps), tuple(parts), tuple(training), tuple(validation))
+    losses = (tuple((one.step, one.loss) for one in of) for of in (history.training, history.validation))
+    return Evolution(str(run.directory.path), what, on, steps, tuple(parts), *losses)

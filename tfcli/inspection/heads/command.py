@@ -112,16 +112,13 @@ def heads(
     chosen_kinds(loaded, kind, place)  # refused before any text is read
     material = sample(terminal, loaded, tuple(on or ())) if text is None else given(loaded, text, target)
     if evolution:
-        from tfcli.inspection.evolution.compute import heads_evolution
+        from tfcli.inspection.evolution.compute import at_checkpoints, heads_evolution
         from tfcli.inspection.evolution.view import EvolutionView, evolution_table
 
         column = view.followed(sort, cross=kind == "cross")
-        evolved = heads_evolution(
-            loaded,
-            lambda run: compute(run, material, kind, place),
-            f"{column.key}: {column.meaning}",
-            lambda head: view.value_of(head, column),
-        )
+        records = at_checkpoints(loaded, lambda run: compute(run, material, kind, place))
+        what = f"{column.key}: {column.meaning}"
+        evolved = heads_evolution(loaded, records, what, lambda head: view.value_of(head, column))
         present(terminal, outputs, EvolutionView(evolved), evolved, evolution_table)
         return
     record = compute(loaded, material, kind, place)
