@@ -139,9 +139,10 @@ def test_shakespeare_reaches_the_published_loss(shared_data: Path, tmp_path: Pat
 
 
 def test_induction_appears_all_at_once_and_the_loss_falls_with_it(tmp_path: Path):
-    """Of 450 steps in the place of 700: little in the first third; then the score, the gain in context and what the
+    """Of 450 steps at one rate: little in the first third; then the score, the gain in context and what the
     model loses without an induction head rise, and the loss falls, all between two evaluations 150 steps apart."""
-    recipe = build_recipe(read_recipe("induction"), {"train": {"steps": 450, "threads": 1, "keep_every": 75}})
+    short = {"steps": 450, "schedule": "constant", "threads": 1, "keep_every": 75}
+    recipe = build_recipe(read_recipe("induction"), {"train": short})
     train_recipe(recipe, tmp_path / "run", lambda event: None, lambda: False)
     run = load_run(tmp_path / "run")
     points = {point.step: point for point in read_detail(tmp_path / "run").history.validation}
