@@ -12,7 +12,9 @@ from tests.support.story_judge import is_story
 from tfcli.corpora.stories import stories
 from tfcli.evaluation.evaluate import evaluate
 from tfcli.generation.generate import generate
-from tfcli.inspection.heads.find import find_alignment, find_bank
+from tfcli.inspection.ablation.compute import ablate
+from tfcli.inspection.evolution.compute import ablation_evolution, at_checkpoints
+from tfcli.inspection.heads.find import find_alignment, find_bank, sampled
 from tfcli.pipeline.datasets import dataset_of_run
 from tfcli.pipeline.training import train_recipe
 from tfcli.recipe.loading import build_recipe, generation_settings, read_recipe
@@ -153,3 +155,30 @@ def test_shakespeare_reaches_the_published_loss(shared_data: Path, tmp_path: Pat
     result = scores(run)
     assert result.tokens == 111_540 + 1  # every character of the last tenth, and the end
     assert result.loss <= 1.88
+
+
+def test_induction_appears_all_at_once_and_the_loss_falls_with_it(tmp_path: Path):
+    """Of 450 steps at one rate: little in the first third; then the score, the gain in context and what the
+    model loses without an induction head rise, and the loss falls, all between two evaluations 150 steps apart."""
+    short = {"steps": 450, "schedule": "constant", "threads": 1, "keep_every": 75}
+    recipe = build_recipe(read_recipe("induction"), {"train": short})
+    train_recipe(recipe, tmp_path / "run", lambda event: None, lambda: False)
+    run = load_run(tmp_path / "run")
+    points = {point.step: point for point in read_detail(tmp_path / "run").history.validation}
+
+    def score(step: int, name: str = "induction") -> float:
+        return points[step].watched[name] or 0.0
+
+    assert score(150) < 0.1 and score(450) > 0.5
+    change = max(range(25, 300, 25), key=lambda step: score(step + 150) - score(step))
+    assert score(change + 150) - score(change) > 0.6 * score(450)
+    assert (points[change].loss or 0) - (points[change + 150].loss or 9) > 1.0
+    assert score(change + 150, "in_context") - score(change, "in_context") > 2.0
+    data = dataset_of_run(run.directory, run.recipe, lambda event: None)
+    material = sampled(run, data, "its own")
+    records = at_checkpoints(run, lambda one: ablate(one, material=material))
+    effects = {part.name: part for part in ablation_evolution(run, records).parts}
+    heads = [f"head 1.{head}" for head in range(4)]
+    causal = max(heads, key=lambda name: effects[name].told()[-1] or 0.0)
+    early, late = effects[causal].values[2], effects[causal].intervals[-1]
+    assert early is not None and late is not None and late[0] > 3 * max(0.0, early)

@@ -89,6 +89,7 @@ def workspace(trained: Callable[[str], Path], tmp_path_factory: pytest.TempPathF
     # Rows enough for whatever tokenizer the examples put in the place of its own.
     rows: Settings = {"model": {"vocab_size": 20_000}, "train": {"steps": 1}}
     train_tiny(tiny_recipe("decoder", rows), folder / "made")
+    train_tiny(tiny_recipe("decoder", {"train": {"keep_every": 4}}), folder / "runs" / "induction-1")
     export_run(load_run(folder / "made"), folder / "checkpoint")
     (folder / "checkpoint" / "chat_template.jinja").write_text("{{ messages[-1].content }}")
     import_run(str(folder / "checkpoint"), folder / "runs" / "imported")

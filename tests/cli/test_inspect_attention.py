@@ -185,7 +185,9 @@ def test_two_checkpoints_compared(trained: Trained):
 
 
 def test_a_run_with_one_checkpoint_has_no_evolution(trained: Trained):
-    assert "keeps one checkpoint, of step 80, and an evolution needs two" in refused(trained("decoder"), "--evolution")
+    assert "keeps one checkpoint, of step 80, and an evolution needs three" in refused(
+        trained("decoder"), "--evolution"
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,23 @@
-"""A head at every checkpoint of a run."""
+"""A head, its figures and what is lost without it, at every checkpoint of a run."""
 
+import csv
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.cli.commands import tfcli
+from tests.support.consoles import printed
 from tests.support.runs import tiny_recipe, train_tiny
 from tfcli.errors import UsageError
+from tfcli.inspection.ablation.compute import ablate
 from tfcli.inspection.attention.choice import AttentionChoice, focused
 from tfcli.inspection.attention.compute import attention, evolution
+from tfcli.inspection.evolution import Evolution, Evolved
+from tfcli.inspection.evolution.view import EvolutionView
+from tfcli.inspection.heads.find import given
+from tfcli.inspection.heads.roles import heads
 from tfcli.inspection.passes import read_text
 from tfcli.runs.load import load_run
 
@@ -54,9 +63,73 @@ def test_the_telling_head_is_that_of_the_loaded_weights(kept: Path):
 def test_a_run_that_keeps_one_checkpoint_is_told_how_to_keep_more(tmp_path: Path):
     train_tiny(tiny_recipe("decoder", {"train": {"steps": 2}}), tmp_path / "run")
     run = load_run(tmp_path / "run")
-    with pytest.raises(UsageError, match=r"keeps one checkpoint, of step 2.*--set train.keep_checkpoints=8"):
+    said = r"keeps one checkpoint, of step 2.*needs three.*--set train.keep_every=STEPS.*train.keep_checkpoints=8"
+    with pytest.raises(UsageError, match=said):
         evolution(run, read_text(run, "a"), "decoder_self", AttentionChoice())
+    for command in (("heads",), ("ablate", "a")):
+        result = tfcli("inspect", command[0], tmp_path / "run", *command[1:], "--evolution")
+        assert result.exit_code == 2 and "train.keep_every=STEPS" in " ".join(result.stderr.split())
     for folder in (tmp_path / "run" / "checkpoints").iterdir():
         folder.rename(tmp_path / folder.name)
     with pytest.raises(UsageError, match="keeps no checkpoints"):
         evolution(run, read_text(run, "a"), "decoder_self", AttentionChoice())
+
+
+TEXT = "a cat and a dog sat on a mat"
+
+
+def test_the_figures_of_heads_are_those_of_each_checkpoint_alone(kept: Path):
+    """And the loss is that of metrics.jsonl."""
+    result = tfcli("inspect", "heads", kept, TEXT, "--evolution", "--sort", "entropy", "--json")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert found["steps"] == [4, 8, 12]
+    for number, step in enumerate(found["steps"]):
+        run = load_run(kept, str(step))
+        alone = heads(run, given(run, TEXT, None)).heads
+        assert [part["name"] for part in found["parts"]] == [one.place for one in alone] == ["0.0", "0.1"]
+        assert [part["values"][number] for part in found["parts"]] == pytest.approx([one.entropy for one in alone])
+        assert [part["said"][number] for part in found["parts"]] == [one.role for one in alone]
+    lines = [json.loads(line) for line in (kept / "metrics.jsonl").read_text().splitlines()]
+    assert found["training"] == [[one["step"], one["loss"]] for one in lines if one["event"] == "step"]
+    assert [step for step, _ in found["validation"]] == [4, 8, 12]
+
+
+def test_what_is_lost_without_a_part_is_asked_of_the_same_tokens_at_every_checkpoint(kept: Path):
+    """Those that the best weights find likeliest, though earlier ones may find others."""
+    result = tfcli("inspect", "ablate", kept, TEXT, "--evolution", "--csv")
+    assert result.exit_code == 0, result.stderr
+    rows = list(csv.DictReader(result.stdout.splitlines()))
+    asked = ablate(load_run(kept), TEXT).text
+    assert asked is not None
+    for step in ("4", "8", "12"):
+        alone = ablate(load_run(kept, step), TEXT, token=asked.token, against=asked.against)
+        own = [float(row["value"]) for row in rows if row["step"] == step]
+        assert own == pytest.approx([part.difference for part in alone.parts])
+    assert rows[0]["part"] == "head 0.0" and len(rows) == 3 * 4
+
+
+def test_many_texts_have_an_interval_at_every_checkpoint(kept: Path):
+    result = tfcli("inspect", "ablate", kept, "--evolution", "--json")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert "the loss" in found["what"] and "validation part" in found["measured_on"]
+    for part in found["parts"]:
+        for value, (low, high) in zip(part["values"], part["intervals"], strict=True):
+            assert low <= value <= high
+
+
+def test_what_cannot_be_told_from_0_is_drawn_as_0_and_named():
+    one = Evolved("head 0.0", (0.5, 0.2, -0.4), ((0.3, 0.6), (-0.1, 0.4), (-0.6, -0.2)))
+    assert one.told() == (0.5, 0.0, -0.4) and one.largest == 0.5
+    none = Evolved("head 0.1", (0.1, 0.2, 0.3), ((-1, 1), (-1, 1), (-1, 1)))
+    roles = Evolved("head 0.2", (0.1, None, 0.3), said=("first token", "first token", "previous token"))
+    record = Evolution("r", "the loss", "texts", (0, 10, 20), (none, one, roles), ((5, 3.0), (15, 2.0)), ((20, 2.1),))
+    for width in (80, 140):
+        text = printed(EvolutionView(record), width)
+        assert "at no checkpoint to be told from 0: head 0.1" in text
+        assert "first token from 0 → previous token from 20" in " ".join(text.split())
+        assert max(map(len, text.splitlines())) <= width
+    assert printed(EvolutionView(record), 80).index("head 0.0  ") < printed(EvolutionView(record), 80).index(
+        "head 0.2  "
+    )

@@ -97,15 +97,17 @@ def test_what_is_no_state_is_told(tmp_path: Path, text: str):
         open_checkpoint(folder)
 
 
-@pytest.mark.parametrize("older_is_good", [True, False])
-def test_where_an_older_checkpoint_is_good_the_remedy_names_it(tmp_path: Path, older_is_good: bool):
+@pytest.mark.parametrize("older_is", ["good", "damaged", "weights alone"])
+def test_where_an_older_checkpoint_is_good_the_remedy_names_it(tmp_path: Path, older_is: str):
     older, last = written(tmp_path, 30), written(tmp_path, 40)
     (last / "state.json").write_text("{")
-    if not older_is_good:
+    if older_is == "damaged":
         (older / "state.json").write_text("{")
+    if older_is != "weights alone":
+        (older / "optimizer.safetensors").touch()
     with pytest.raises(BrokenInputError) as caught:
         last_checkpoint(RunDirectory(tmp_path))
-    assert (f"remove {last} to go on from step 30" in caught.value.remedy) is older_is_good
+    assert (f"remove {last} to go on from step 30" in caught.value.remedy) is (older_is == "good")
 
 
 def test_a_checkpoint_has_one_name(tmp_path: Path):

@@ -26,7 +26,8 @@ def what_is_left(run: Path) -> Left:
         state = json.loads((folder / "state.json").read_text())
         left[f"state {step}"] = {k: v for k, v in state.items() if k not in (*TIMES, "digest")}  # it is of times, too
         left[f"weights {step}"] = weights(folder / "model.safetensors")
-        left[f"moments {step}"] = weights(folder / "optimizer.safetensors")
+        if (moments := folder / "optimizer.safetensors").is_file():
+            left[f"moments {step}"] = weights(moments)
     return left
 
 

@@ -294,6 +294,8 @@ def first_given(options: Mapping[str, Any]) -> str | None:
 
 _POSITION = "Position to look at, from 0."
 Position = Annotated[int | None, typer.Option(min=0, help=_POSITION, show_default="the last, or the first mask")]
+_EVOLUTION = "Measure at every checkpoint that the run keeps (train.keep_every), beside the loss."
+Evolution = Annotated[bool, typer.Option("--evolution", help=_EVOLUTION)]
 Words = Annotated[bool, typer.Option("--words", help="Merge the pieces of each word into one.")]
 RunOrRecipe = Annotated[Path | None, argument(metavar="RUN", help="A run; without one, the options name a shape.")]
 

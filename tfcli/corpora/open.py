@@ -8,8 +8,9 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain, islice, zip_longest
+from itertools import chain, islice, product, zip_longest
 from pathlib import Path
+from random import Random
 
 from tfcli.corpora import TASKS, Document, Kind, Pair, Part, Source, is_blank, reading, tables, texts
 from tfcli.corpora.hub import HUB_PREFIX, open_hub
@@ -241,7 +242,7 @@ DEFAULT: dict[Kind, str] = {  # what is read where no source is named
     "tag": f"{PREFIX}word-classes",
 }
 KINDS: dict[str, Kind] = {  # the built-in corpora, and what each holds
-    **dict.fromkeys(("stories", "python-docs"), "text"),
+    **dict.fromkeys(("stories", "python-docs", "repeats"), "text"),
     "pt-en": "pairs",
     "bank": "classify",
     "word-classes": "tag",
@@ -327,6 +328,11 @@ def _open_builtin(name: str, kind: Kind, max_documents: int | None, seed: int) -
         from tfcli.corpora.stories import FORMAT_VERSION
 
         return Source((name,), kind, lambda: BUILT_IN[name](seed), lambda: digest(name, FORMAT_VERSION, seed))
+    if short == "repeats":
+        wanted = max_documents or _REPEATING
+        return Source(
+            (name,), kind, lambda: map(partial(_repeating, seed), range(wanted)), lambda: digest(name, wanted, seed)
+        )
     if short == "python-docs":
         return Source((name,), kind, python_docs, lambda: digest(name, digest(list(python_docs()))))
 
@@ -345,6 +351,19 @@ def _open_builtin(name: str, kind: Kind, max_documents: int | None, seed: int) -
     if made is stories:
         return Source((name,), kind, lambda: islice(stories.stories(seed), count), fingerprint)
     return Source((name,), kind, lambda: (document for _, document in divided()), fingerprint, divided)
+
+
+_REPEATING = 8000  # documents
+_LETTERS = "bdfgklmnprst", "aeiou", "klmnr"
+_MADE_UP = tuple(map("".join, product(*_LETTERS)))[::2]
+
+
+def _repeating(seed: int, number: int) -> str:
+    """Three phrases of 4 to 12 made-up words, all drawn at random, in a random order, again and again: what a word is
+    followed by, nothing but its last occurrence tells."""
+    rng = Random(f"{seed}/{number}")
+    phrases = [rng.choices(_MADE_UP, k=rng.choice(range(4, 13))) for _ in range(3)]
+    return " ".join(word for _ in range(12) for word in rng.choice(phrases))
 
 
 def python_docs() -> Iterator[str]:

@@ -20,12 +20,11 @@ from textual.widget import Widget
 
 from tfcli.draw.colors import SIGNED, WEIGHTS, Brush, brush_of
 from tfcli.draw.heatmap import Line
-from tfcli.draw.safe import printable
+from tfcli.draw.safe import printable, token_label
 from tfcli.draw.svg import captioned
 from tfcli.errors import TfcliError, UsageError
 from tfcli.explorer.state import View
 from tfcli.files import packaged
-from tfcli.inspection.ablation.compute import without_head
 from tfcli.inspection.attention import AttentionDifference, AttentionHeads, AttentionKind, AttentionRecord
 from tfcli.inspection.attention.choice import AttentionChoice
 from tfcli.inspection.attention.compute import attention_record, chosen_attention
@@ -35,8 +34,11 @@ from tfcli.inspection.heads import Head, HeadStatistics
 from tfcli.inspection.heads.find import Material
 from tfcli.inspection.heads.roles import heads_on
 from tfcli.inspection.heads.statistics import Copies, copies
-from tfcli.inspection.passes import KINDS, read_text, record_model
+from tfcli.inspection.interventions import Part, Side, by_head, rerun, sides
+from tfcli.inspection.passes import KINDS, ModelPass, read_text, record_model
+from tfcli.inspection.predictions.compute import named
 from tfcli.inspection.words import attention_in_words
+from tfcli.models.head import require_head
 from tfcli.outputs import require_output, with_tilde, write_output
 from tfcli.runs.load import LoadedRun
 
@@ -127,7 +129,26 @@ class TextReader:
         is_measurable = all(len(record.key_tokens) > 1 and len(record.query_tokens) > 1 for record in records)
         alone = Material("the text", (inputs,), False, {})
         statistics = heads_on(run, kinds, alone, lambda _: passed, self._copies) if is_measurable else ()
-        return ReadText(text, target, records, statistics, partial(without_head, run, passed))
+        return ReadText(text, target, records, statistics, partial(_without, run, passed))
+
+
+@torch.inference_mode()
+def _without(run: LoadedRun, passed: ModelPass, kind: AttentionKind, head: tuple[int, int], position: int) -> str:
+    """What is predicted at a position when one head (layer, head) mixes nothing, as a sentence. A UsageError where the
+    model predicts no tokens; positions are those of the side that the head looks from, and the last where it is not the
+    one that predicts."""
+    require_head(run.config.model)
+    side: Side = "encoder" if kind == "encoder_self" else "decoder"
+    attention = passed.attentions(kind)[head[0]]
+    values = by_head(attention.mixed, torch.zeros_like(attention.mixed))[head[1]]
+    part = Part(side, head[0], "cross_heads" if kind == "cross" else "heads")
+    hidden = passed.last.hidden, rerun(run.model, passed, part, values[None])[0]
+    at = position if len(sides(passed)) == 1 or side == "decoder" else -1
+    before, after = (named(run, run.model.head(one[at]).softmax(-1)) for one in hidden)
+    best, then = run.tokenizer.labels([int(before.argmax()), int(after.argmax())])
+    share = f"p({token_label(best)}) {before.max():.3f} → {after[before.argmax()]:.3f}"
+    new = "" if best == then else f"; likeliest then {token_label(then)} {after.max():.3f}"
+    return f"Without {kind.removesuffix('_self')} head {head[0]}.{head[1]}: {share}{new}."
 
 
 Map = NDArray[np.float32]

@@ -235,6 +235,11 @@ class LayerPass:
     feed_forward: Tensor
     after: Tensor
 
+    @property
+    def has_feed_forward(self) -> bool:
+        """Whether there is one: of an attention-only model there is not."""
+        return self.inner.shape[-1] > 0
+
 
 @dataclass(frozen=True)
 class StackPass:

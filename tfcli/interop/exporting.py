@@ -139,6 +139,8 @@ def expressed(section: ModelSection, parameters: Parameters, roles: TokenRoles, 
     the way of which families. Its `own` family, that it was imported from, comes first."""
     if section.labels:
         return "a task head (train.task) is written for no other library"
+    if not section.inner_size:
+        return "model.d_ff = 0, layers without a feed-forward network, is in no family"
     layouts = sorted(KNOWN_FAMILIES, key=lambda layout: layout.name != own)
     last = [layout for layout in layouts if layout.name in _OWN_TOKENIZER and layout.name != own]
     obstacles: dict[str, UnsupportedVariantError] = {}

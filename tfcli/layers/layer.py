@@ -26,17 +26,32 @@ ACTIVATIONS |= {"gelu": F.gelu, "gelu_tanh": _gelu_tanh, "silu": F.silu}
 ACTIVATIONS |= {"geglu": F.gelu, "geglu_tanh": _gelu_tanh, "swiglu": F.silu}  # of a gate
 
 
+class Empty(nn.Module):
+    """A linear layer to or from 0 dimensions, which has no weights: zeros."""
+
+    bias = None
+
+    def __init__(self, _: int, size: int, *, bias: bool = False) -> None:
+        super().__init__()
+        self.size = size
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Zeros for every vector; x: (…, in) → (…, out)."""
+        return x.new_zeros(*x.shape[:-1], self.size)
+
+
 class FeedForward(nn.Module):
     """f(x W₁) W₂ with f an activation (Vaswani et al. 2017, equation 2); gated, as in SwiGLU, (f(x W) ⊙ x V) W₂
-    (Shazeer 2020, equation 6)."""
+    (Shazeer 2020, equation 6). Of inner size 0 it has no weights and adds 0."""
 
     def __init__(self, model: ModelSection) -> None:
         super().__init__()
         self.activation, self.dropout = ACTIVATIONS[model.activation], model.activation_dropout
         sizes, bias = (model.d_model, model.inner_size), model.feed_forward_bias
-        self.gate = Linear(*sizes, bias=bias) if model.is_gated else None
-        self.up = Linear(*sizes, bias=bias)
-        self.output = Linear(model.inner_size, model.d_model, bias=bias)
+        linear: Any = Linear if model.inner_size else Empty
+        self.gate: Linear | None = linear(*sizes, bias=bias) if model.is_gated else None
+        self.up: Linear = linear(*sizes, bias=bias)
+        self.output: Linear = linear(*reversed(sizes), bias=bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """Each vector on its own; x: (…, D) → (…, D)."""
@@ -48,10 +63,10 @@ class Residual(nn.Module):
     """The residual connection around a sublayer f. Pre-norm: x + f(norm(x)); post-norm: norm(x + f(x)) (Xiong et al.
     2020, table 1). With a `source` s beside it, x + f(norm(s)). With `model.residuals` off f(norm(x)) or norm(f(x))."""
 
-    def __init__(self, model: ModelSection) -> None:
+    def __init__(self, model: ModelSection, *, normed: bool = True) -> None:
         super().__init__()
         self.placement, self.dropout = model.norm_placement, model.dropout
-        self.norm, self.adds = build_norm(model), model.residuals
+        self.norm, self.adds = build_norm(model) if normed else nn.Identity(), model.residuals
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor], source: Tensor | None = None) -> Tensor:
         """Run the sublayer and add to x; x, source: (B, T, D)."""
@@ -79,7 +94,8 @@ class TransformerLayer(nn.Module):
         self.attention, self.attention_residual = MultiHeadAttention(model, causal=causal), Residual(model)
         self.cross_attention = MultiHeadAttention(model, cross=True) if cross_attention else None
         self.cross_attention_residual = Residual(model) if cross_attention else None
-        self.feed_forward, self.feed_forward_residual = FeedForward(model), Residual(model)
+        self.feed_forward = FeedForward(model)
+        self.feed_forward_residual = Residual(model, normed=model.inner_size > 0)
         self.is_parallel = model.parallel_residual
         self._translated: Callable[..., Tensor] | None = None
         self._checkpoints = False

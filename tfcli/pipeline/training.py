@@ -10,11 +10,16 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from tfcli.corpora.open import DEFAULT, PREFIX
 from tfcli.corpora.split import open_split
 from tfcli.errors import BrokenInputError, Remark, TfcliError, UsageError, shortened
 from tfcli.files import write_text
+from tfcli.inspection.heads.statistics import watched
 from tfcli.interop.exporting import exportable
+from tfcli.models.build import uninitialized_model
 from tfcli.models.head import require_head
 from tfcli.pipeline import datasets
 from tfcli.recipe import loading
@@ -25,7 +30,7 @@ from tfcli.runs import checkpoint as checkpoints
 from tfcli.runs.card import run_card
 from tfcli.runs.config import read_config, read_run_data
 from tfcli.runs.directory import RunDirectory, claimed_run, existing_run, held, is_held, newest_first
-from tfcli.runs.load import StoredRun, read_run
+from tfcli.runs.load import LoadedRun, StoredRun, load_run_tokenizer, read_run
 from tfcli.runs.metrics import read_metrics
 from tfcli.tokenization.tokenizer import Tokenizer, load_tokenizer
 from tfcli.training import job as jobs
@@ -244,6 +249,9 @@ def branch_run(path: Path, step: int, out: Path | None, settings: loading.Settin
         kept = ", ".join(map(str, folders)) or "none"
         raise UsageError(f"The run {path} has no checkpoint of step {step}", f"it has: {kept}")
     checkpoint = checkpoints.open_checkpoint(folders[step])
+    if not checkpoint.is_whole:
+        problem = f"The checkpoint of step {step} holds weights alone (train.keep_every): no training goes on from it"
+        raise UsageError(problem, f"go on from step {max(folders)}, or keep more with train.keep_checkpoints")
     _require_same_run(source, recorded, checkpoint, settings)
     if checkpoint.origin is not None:  # what was changed behind it was another way to go on
         own = {**loading.recorded_settings(source.recipe), "train": checkpoint.origin.recipe["train"]}
@@ -395,12 +403,28 @@ def _holds_same_run(out: Path, recipe: Recipe) -> bool:
 
 
 def _drive(job: jobs.TrainingJob, report: datasets.Report, should_stop: ShouldStop) -> TrainingFinished:
+    job.watch = _watcher(job) if job.recipe.train.watch is not None else None
     for event in train(job, should_stop):
         report(event)
     assert isinstance(event, TrainingFinished)
     if job.workers.is_first:
         _write_card(job.run, job.recipe, event)
     return event
+
+
+def _watcher(job: jobs.TrainingJob) -> Callable[[Mapping[str, Tensor]], dict[str, float]]:
+    """Measure on a model of its own, so that nothing of the training moves."""
+    model = uninitialized_model(job.config.model).eval()
+    tokenizer = load_run_tokenizer(job.run, job.config)
+    run = LoadedRun(job.run, job.recipe, job.config, tokenizer, model, device=torch.device("cpu"))
+
+    @torch.no_grad()
+    def measure(weights: Mapping[str, Tensor]) -> dict[str, float]:
+        for name, parameter in model.named_parameters():
+            parameter.copy_(weights[name])
+        return watched(run)
+
+    return measure
 
 
 def _write_card(run: RunDirectory, recipe: Recipe, event: TrainingFinished) -> None:

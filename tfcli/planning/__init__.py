@@ -54,6 +54,8 @@ class TrainingOutline:
     exportable: Exportable
     epochs: float | None = None
     adapter_parameters: int = 0  # where only these are trained, and the `parameters` are frozen
+    checkpoints: tuple[int, int] | None = (1, 0)  # that are there in the end, whole and of weights alone
+    checkpoint_bytes: int | None = 0
 
 
 @dataclass(frozen=True)

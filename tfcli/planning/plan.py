@@ -22,6 +22,7 @@ from tfcli.planning import FOUND, Candidate, TrainingOutline
 from tfcli.planning.measure import measure_steps
 from tfcli.recipe.recipe import Recipe
 from tfcli.records.roles import TokenRoles
+from tfcli.training.checkpoint import checkpoints_to_keep, weights_to_keep
 from tfcli.training.job import resolve_for_machine
 from tfcli.training.memory import count_parameters, memory_of, predict_memory, sequences_per_batch
 
@@ -144,6 +145,11 @@ def outline(recipe: Recipe, *, vocab_size_is_most: bool, roles: TokenRoles | Non
     labelled = round(train.mask_probability * sequences * context) if model.objective == "mlm" else None
     flops = training_flops(model, sequences, context, labelled=labelled, frozen=train.adapter is not None)
     tokens = sequences * context * (2 if model.objective == "seq2seq" else 1)
+    memory, (parameters, trained) = predict_memory(recipe), count_parameters(recipe)
+    adapters = trained if train.adapter else 0
+    every = filter(None, (train.save_every, train.keep_every))
+    saved = {train.steps, *(step for steps in every for step in range(0, train.steps, steps))}
+    whole, of_weights = len(checkpoints_to_keep(saved, train)), len(weights_to_keep(saved, train))
     return TrainingOutline(
         architecture=model.architecture,
         groups=tuple(parameter_groups(built)),
@@ -159,7 +165,11 @@ def outline(recipe: Recipe, *, vocab_size_is_most: bool, roles: TokenRoles | Non
         flops_per_step=flops,
         flops_per_token=round(flops / tokens),
         **{name: getattr(train, name) for name in _AS_SET},
-        memory=predict_memory(recipe),
+        memory=memory,
         exportable=exportable(model, roles),
-        adapter_parameters=count_parameters(recipe)[1] if train.adapter else 0,
+        adapter_parameters=adapters,
+        checkpoints=None if train.epochs else (whole, of_weights),
+        checkpoint_bytes=None
+        if train.epochs
+        else 4 * (parameters + adapters) * (whole + of_weights) + memory.optimizer * whole,
     )

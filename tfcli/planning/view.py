@@ -46,6 +46,7 @@ class OutlineView(View[TrainingOutline]):
             ("a token", f"{short(o.flops_per_token, 'FLOP')}, forward and backward"),
             ("in all", _in_all(o)),
             ("on", f"{device}, attention {o.attention}, compile {o.compile}"),
+            ("checkpoints", _checkpoints(o)),
             ("exports as", str(o.exportable)),
         ):
             table.add_row(Text(name, "dim"), value)
@@ -56,6 +57,14 @@ def _in_all(o: TrainingOutline) -> str:
     if o.steps is None or o.tokens is None:
         return f"{o.epochs:g} epoch{'s' * (o.epochs != 1)}, counted in steps once the text is prepared"
     return f"{exact(o.steps)} steps, {short(o.tokens)} tokens at most, {short(o.flops_per_step * o.steps, 'FLOP')}"
+
+
+def _checkpoints(o: TrainingOutline) -> str:
+    if o.checkpoints is None or o.checkpoint_bytes is None:
+        return "counted once the text is prepared"
+    whole, of_weights = o.checkpoints
+    more = f" and {exact(of_weights)} of weights alone" if of_weights else ""
+    return f"{exact(whole)} whole{more} in the end, {short(o.checkpoint_bytes, 'B')}"
 
 
 def _micro_batch(o: TrainingOutline) -> str:

@@ -339,7 +339,7 @@ CHANGEABLE = {
         # What one changes after a loss that diverged, from the last good checkpoint on.
         "how fast": "learning_rate muon_learning_rate final_learning_rate clip_norm skip_nonfinite",
         # None of them touches the weights.
-        "how often": "evaluate_every save_every log_every keep_checkpoints average_checkpoints",
+        "how often": "evaluate_every watch save_every log_every keep_checkpoints keep_every average_checkpoints",
         # The same computation, up to rounding, on another machine.
         "where": "device threads parallel attention compile activation_checkpointing",
     }.items()

@@ -66,9 +66,10 @@ class ModelSection(Section):
     head_dim: Annotated[int, Ge(1), Le(LARGEST_SIZE), Unit("dimensions")] | None = None
     """Size of a head's queries, keys and values (Dh). None: d_model / num_heads."""
 
-    d_ff: Annotated[int, Ge(1), Le(LARGEST_SIZE), Unit("dimensions")] | None = None
-    """Inner size of the feed-forward network (F). None: 4 · d_model. A gated one has a third matrix and takes 8/3 ·
-    d_model, rounded up to a multiple of 8, so that it has about as many parameters."""
+    d_ff: Annotated[int, Ge(0), Le(LARGEST_SIZE), Unit("dimensions")] | None = None
+    """Inner size of the feed-forward network (F). 0: there is none, nor its norm: an attention-only model. None: 4
+    · d_model. A gated one has a third matrix and takes 8/3 · d_model, rounded up to a multiple of 8, so that it has
+    about as many parameters."""
 
     positions: Positions = "rotary"
     """Positional encoding. sinusoidal (Vaswani et al. 2017, 3.5) and learned (Gehring et al. 2017) join the embeddings;
@@ -253,7 +254,9 @@ class ModelSection(Section):
     @property
     def inner_size(self) -> int:
         """F."""
-        return self.d_ff or (-(-(8 * self.d_model // 3) // 8) * 8 if self.is_gated else 4 * self.d_model)
+        if self.d_ff is not None:
+            return self.d_ff
+        return -(-(8 * self.d_model // 3) // 8) * 8 if self.is_gated else 4 * self.d_model
 
     @property
     def layout(self) -> PositionLayout:
@@ -414,6 +417,9 @@ def _embeddings(model: "ModelSection") -> Iterator[Refusal]:
 
 
 def _norms(model: "ModelSection") -> Iterator[Refusal]:
+    if not model.inner_size and (model.feed_forward_bias or not model.residuals):
+        given = "model.feed_forward_bias = true" if model.feed_forward_bias else "model.residuals = false"
+        yield f"model.d_ff = 0 leaves no feed-forward network for {given}", "leave one of the two out"
     if model.norm_bias and (model.norm == "rmsnorm" or not model.norm_affine):
         why = "rmsnorm subtracts no mean" if model.norm == "rmsnorm" else "model.norm_affine is off"
         yield f"model.norm_bias = true adds a bias, and {why}", "leave it out"

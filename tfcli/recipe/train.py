@@ -138,6 +138,11 @@ class TrainSection(Section):
     """Tokens of the validation part, evenly spread, that each evaluation during training scores; the best weights are
     chosen by them. The whole part is scored at the end. 0: the whole part every time. None: 16,384."""
 
+    watch: Literal["heads"] | None = None
+    """What is measured at every evaluation, beside the loss, and moves nothing. heads: on random tokens read twice, the
+    induction and previous-token scores of the best head, and by how many nats a decoder's loss is less in the second
+    copy. None: nothing."""
+
     patience: Annotated[int, Ge(0), Unit("evaluations")] = 0
     """Early stopping after this many evaluations without a better loss; 0: never."""
 
@@ -146,6 +151,10 @@ class TrainSection(Section):
 
     keep_checkpoints: Annotated[int, Ge(1), Unit("checkpoints")] = 1
     """How many of the last checkpoints to keep; wsd also keeps the last one before its decay."""
+
+    keep_every: Annotated[int, Ge(1), Unit("steps")] | None = None
+    """Keep the weights of every such step as well, from step 0 on, to look at as training went; training goes on from
+    none of them. None: of no step."""
 
     average_checkpoints: Annotated[int, Ge(0), Unit("checkpoints")] = 0
     """Checkpoint averaging: at the end, score the mean weights of this many last checkpoints, and keep them if they are

@@ -88,7 +88,8 @@ class StepsDone(_Event):
 
 @dataclass(frozen=True)
 class Evaluated(_Event):
-    """The validation part was scored, with weights of `of_step` if not `step`; `f1`: of entities or spans, or macro."""
+    """The validation part was scored, with weights of `of_step` if not `step`; `f1`: of entities or spans, or macro;
+    `watched`: what train.watch names, measured."""
 
     event = "evaluated"
     step: int
@@ -101,6 +102,7 @@ class Evaluated(_Event):
     part: Scope = "whole"
     of_step: int | None = None
     f1: float | None = None
+    watched: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -210,6 +212,7 @@ class EvaluationPoint:
     scored_tokens: int
     of: Scored = "weights"
     part: Scope = "whole"
+    watched: Mapping[str, float | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -309,3 +312,4 @@ class TrainingCurves:
     typical_ratios: NDArray[np.float64]  # (G,): their medians over the reports at which anything moved
     evaluated_steps: NDArray[np.int64]  # (E,)
     evaluated_losses: NDArray[np.float64]  # (E,)
+    watched: tuple[Mapping[str, float | None], ...] = ()  # as many: what train.watch measured

@@ -82,6 +82,11 @@ class Checkpoint:
         """The step it was written after."""
         return self.progress.step
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether a training can go on from it; of a step that train.keep_every alone keeps, there are only weights."""
+        return any(self.folder.glob("optimizer.*"))
+
 
 def write_state(folder: Path, progress: Progress, origin: Origin) -> None:
     """Write `state.json`."""
@@ -132,8 +137,8 @@ def or_an_older_one(run: RunDirectory) -> Iterator[None]:
         remedy = f"{_RESTORE}, or begin a new one from the run's weights with --init"
         for step, folder in older:
             with suppress(TfcliError):
-                open_checkpoint(folder)
-                remedy = f"{_RESTORE}, or remove {last[1]} to go on from step {step}"
+                if open_checkpoint(folder).is_whole:
+                    remedy = f"{_RESTORE}, or remove {last[1]} to go on from step {step}"
         raise type(error)(error.problem, remedy) from error
 
 

@@ -1,6 +1,6 @@
 """Training curves: loss, evaluations, learning rate, and the norms of gradients and weights; over steps or time."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -29,6 +29,7 @@ CURVES = {
 }
 """Losses of a training: style and marker."""
 
+_WATCHED = {"induction": "induction score", "previous": "previous-token score", "in_context": "gain in context, nats"}
 _GUTTER = 6
 _LOSS_LINES, _RATE_LINES, _COMPARED_LINES = 10, 3, 12
 _EARLY = 0.1  # share of the x axis whose losses, far above the rest, do not set the scale of a comparison
@@ -67,6 +68,17 @@ def run_plots(history: History) -> Iterator[Plot]:
     rates = Series("learning rate", steps, [point.learning_rate for point in training], "green")
     yield Plot(drawn, "step", _LOSS_LINES, x_range, gutter=_GUTTER)
     yield Plot((rates,), "step", _RATE_LINES, x_range, gutter=_GUTTER)
+    for _, watched, lines in watched_plots([one.step for one in validation], [one.watched for one in validation]):
+        yield Plot(tuple(watched), "step", lines, x_range, gutter=_GUTTER)
+
+
+def watched_plots(
+    steps: Sequence[int] | NDArray[np.int64], watched: Sequence[Mapping[str, float | None]]
+) -> Iterator[tuple[str, list[Series], int]]:
+    """Titles, series and lines of what train.watch has measured at each evaluation."""
+    for number, name in enumerate(dict.fromkeys(name for one in watched for name in one)):
+        series = Series(_WATCHED.get(name, name), steps, [one.get(name) for one in watched], color(number))
+        yield f"{series.name}, of random tokens read twice", [series], _SMALL_LINES
 
 
 def curves_picture(name: str, history: History) -> Group:
@@ -146,6 +158,7 @@ def _plots(curves: TrainingCurves, *, named: bool) -> Iterator[tuple[str, list[S
     if len(curves.evaluated_steps):
         losses.append(Series("validation", curves.evaluated_steps, curves.evaluated_losses, "bold yellow", "●"))
     yield "Loss, nats a token", losses, _TRAINING_LINES
+    yield from watched_plots(curves.evaluated_steps, curves.watched)
     yield "Learning rate η", [Series("η", curves.steps, curves.learning_rates, "green")], _SMALL_LINES
     gradients = Series("‖g‖", curves.steps, curves.grad_norms, "magenta")
     yield "Gradient norm ‖g‖, before clipping", [gradients], _SMALL_LINES

@@ -66,10 +66,13 @@ class RunDirectory:
         named = ((_CHECKPOINT.fullmatch(folder.name), folder) for folder in (self.path / "checkpoints").glob("step-*"))
         return dict(sorted((int(name.group(1)), folder) for name, folder in named if name))
 
-    def prune(self, kept: Container[int]) -> None:
-        """Remove the checkpoints of all steps but those, and what a kill has left of others."""
+    def prune(self, kept: Container[int], weights_alone: Container[int] = ()) -> None:
+        """Remove the checkpoints of all other steps, or all but their weights, and what a kill has left of others."""
         for step, folder in self.checkpoints().items():
-            if step not in kept:
+            if step in weights_alone:
+                (folder / "optimizer.safetensors").unlink(missing_ok=True)
+                shutil.rmtree(folder / "optimizer.parts", ignore_errors=True)
+            elif step not in kept:
                 # Renamed first: a removal that is cut short must not leave half a checkpoint under its name.
                 folder.rename(folder.with_name(f".{folder.name}.tmp"))
         self.sweep()

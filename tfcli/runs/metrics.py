@@ -36,8 +36,8 @@ def append_metrics(path: Path, event: runs.StepsDone | runs.Evaluated | runs.Set
     fields = {name.rstrip("_"): value for name, value in asdict(event).items()}  # Python has a word "from" of its own
     if isinstance(event, runs.SettingChanged) and event.rate_after is None:
         del fields["rate_before"], fields["rate_after"]
-    if isinstance(event, runs.Evaluated) and event.f1 is None:
-        del fields["f1"]
+    if isinstance(event, runs.Evaluated):
+        fields = {k: v for k, v in fields.items() if v is not None or k not in ("f1", "watched")}
     finite = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in fields.items()}
     line = json.dumps({"event": event.event, **finite}, allow_nan=False) + "\n"
     with _writing(path), path.open("a", encoding="utf-8", newline="\n") as file:
@@ -158,6 +158,7 @@ def _evaluations(
             scored_tokens=int(_number(line, "tokens") or 0),
             of=line["of"] if line.get("of") in get_args(runs.Scored) else "weights",
             part="sample" if line.get("part") == "sample" else "whole",
+            watched=_numbers(line, "watched"),
         )
         if samples and point.part == "whole":
             whole.append(point)
@@ -205,6 +206,7 @@ def training_curves(run: RunDirectory) -> runs.TrainingCurves:
         objectives=curve(point.objective for point in points),
         evaluated_steps=frozen([point.step for point in history.validation], np.int64),
         evaluated_losses=curve(point.loss for point in history.validation),
+        watched=tuple(point.watched for point in history.validation),
     )
 
 

@@ -229,6 +229,18 @@ def checkpoints_to_keep(steps: Collection[int], section: TrainSection) -> set[in
     return kept | set(_last_due(at_peak, last, section, 1))
 
 
+def weights_to_keep(steps: Collection[int], section: TrainSection) -> set[int]:
+    """Those of which train.keep_every keeps the weights, and nothing else."""
+    every = {step for step in steps if section.keep_every and step % section.keep_every == 0}
+    return every - checkpoints_to_keep(steps, section)
+
+
+def prune(run: RunDirectory, section: TrainSection) -> None:
+    """Remove the checkpoints that are no longer to be kept."""
+    steps = run.checkpoints()
+    run.prune(checkpoints_to_keep(steps, section), weights_to_keep(steps, section))
+
+
 def checkpoints_to_average(run: RunDirectory, step: int, section: TrainSection) -> list[Path]:
     """Those that make train.average_checkpoints with the weights of this step, the last; never the untrained ones."""
     checkpoints = run.checkpoints()

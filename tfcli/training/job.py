@@ -1,7 +1,7 @@
 """A training job: everything one training needs, put together fresh or from a checkpoint."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -37,7 +37,7 @@ from tfcli.runs.metrics import truncate_metrics
 from tfcli.runs.weights import model_tensors, save_tensors
 from tfcli.tokenization.tokenizer import Tokenizer
 from tfcli.training.averaging import MovingAverage
-from tfcli.training.checkpoint import checkpoints_to_keep, load_checkpoint, origin_of, save_checkpoint
+from tfcli.training.checkpoint import load_checkpoint, origin_of, prune, save_checkpoint
 from tfcli.training.distributed import SINGLE_PROCESS, Workers, parallelized, require_work_for_all
 from tfcli.training.memory import require_memory, synthetic_batches
 from tfcli.training.objective import TrainingLoss
@@ -166,6 +166,7 @@ class TrainingJob:
     best_is_later: bool = False  # than the checkpoint that training goes on from: the best weights' step
     without_digest: bool = False  # whether that checkpoint is of before they told what they belong to
     workers: Workers = SINGLE_PROCESS
+    watch: Callable[[Mapping[str, Tensor]], dict[str, float]] | None = None  # what train.watch measures of weights
     extension: VocabularyExtension | None = None  # of a run begun with more rows than another one's weights have
 
     @property
@@ -230,7 +231,7 @@ def resume(run: RunDirectory, recipe: Recipe, data: PreparedDataset, workers: Wo
     if workers.is_first:
         if (aside := run.aside(job.progress.best_step or 0)).is_file():
             aside.replace(run.weights)
-        run.prune(checkpoints_to_keep(run.checkpoints(), recipe.train))
+        prune(run, recipe.train)
         lines, abandoned = truncate_metrics(run.metrics, job.progress.step, unevaluated=job.progress.unevaluated)
         job.lost_lines, job.progress.lines = max(0, job.progress.lines - lines), lines
     job.best_is_later = workers.any(any(line.get("best") for line in abandoned))

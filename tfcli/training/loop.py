@@ -28,7 +28,7 @@ from tfcli.runs.checkpoint import finished_event, stopping_reason, write_state
 from tfcli.runs.metrics import append_metrics, flush_metrics, read_metrics
 from tfcli.runs.weights import full_tensor, model_tensors, save_tensors
 from tfcli.training.averaging import exchanged, mean_of_weights, weights_of_file
-from tfcli.training.checkpoint import checkpoints_to_average, checkpoints_to_keep, save_checkpoint
+from tfcli.training.checkpoint import checkpoints_to_average, prune, save_checkpoint
 from tfcli.training.distributed import gathered
 from tfcli.training.job import TrainingJob
 from tfcli.training.metrics import Meter, UpdateSizes, finite
@@ -134,15 +134,21 @@ def append(job: TrainingJob, event: runs.StepsDone | runs.Evaluated | runs.Setti
 
 def save_best(job: TrainingJob, instead_of: int | None = None) -> None:
     """Make what the model holds now what the run is loaded with; the best so far, of step `instead_of`, stay aside."""
-    whole = {name: full_tensor(tensor.detach()) for name, tensor in model_tensors(job.model).items()}
+    tensors = _merged(job)
 
     def write() -> None:
         if instead_of is not None:
             with replacing(job.run.aside(instead_of)) as temporary:
                 shutil.copyfile(job.run.weights, temporary)
-        save_tensors(job.run.weights, Merged(whole, job.recipe.train.adapter_factor), {"run_id": job.config.run_id})
+        save_tensors(job.run.weights, tensors, {"run_id": job.config.run_id})
 
     _first_writes(job, write)
+
+
+def _merged(job: TrainingJob) -> Merged:
+    """The model's weights, whole; all workers ask for them together."""
+    whole = {name: full_tensor(tensor.detach()) for name, tensor in model_tensors(job.model).items()}
+    return Merged(whole, job.recipe.train.adapter_factor)
 
 
 def save_counters(job: TrainingJob) -> None:
@@ -228,7 +234,8 @@ def _ended_step(
     section, progress = job.recipe.train, job.progress
     last = progress.step == section.steps
     saved, due = progress.unevaluated, progress.unevaluated or last or _due(progress.step, section.evaluate_every)
-    if not saved and (last or stop or _due(progress.step, section.save_every)):
+    is_kept = any(_due(progress.step, every) for every in (section.save_every, section.keep_every or 0))
+    if not saved and (last or stop or is_kept):
         _require_finite(job, meter)
         progress.unevaluated = saved = due
         yield _saved(job, meter)
@@ -365,6 +372,7 @@ def _scored(job: TrainingJob, meter: Meter, of: runs.Scored | None = None, on: r
         seconds=seconds,
         of=of or ("moving_average" if job.average else "weights"),
         part="sample" if batches is job.sample else "whole",
+        watched=job.watch(_merged(job)) if job.watch is not None and of is None else None,
     )
 
 
@@ -389,6 +397,6 @@ def _saved(job: TrainingJob, meter: Meter) -> runs.CheckpointSaved:
             job.run, job.origin, job.model, job.optimizers, job.progress, average=job.average, workers=job.workers
         )
         if job.workers.is_first:
-            job.run.prune(checkpoints_to_keep(job.run.checkpoints(), job.recipe.train))
+            prune(job.run, job.recipe.train)
     meter.pause(time.perf_counter() - began)
     return runs.CheckpointSaved(job.progress.step, str(folder))

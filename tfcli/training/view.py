@@ -172,7 +172,9 @@ def event_line(event: runs.TrainingEvent) -> str:
             told += [] if event.f1 is None else [f"F1 {percent(event.f1)}"]
             told += [_SCORED[event.of]] if event.of in _SCORED else []
             told += [f"weights of step {event.of_step}"] if event.of_step is not None else []
-            return _columns("evaluate", *told, *["sample"] * (event.part == "sample"), *["best"] * event.best)
+            told += ["sample"] * (event.part == "sample")
+            told += [f"{name} {value:.3f}" for name, value in (event.watched or {}).items()]
+            return _columns("evaluate", *told, *["best"] * event.best)
         case runs.CheckpointSaved():
             return _columns("save", f"{event.step:>7}", printable(event.path))
         case runs.TrainingFinished():

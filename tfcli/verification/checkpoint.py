@@ -112,7 +112,7 @@ def _short(run: LoadedRun, recipe: Recipe, step: int) -> TrainSection:
     if not recipe.reads_pairs:  # a shorter context would leave pairs out
         context = min(context, affordable)
     off: dict[str, Any] = dict.fromkeys(("evaluate_every", "save_every", "average_checkpoints", "patience"), 0)
-    off |= {"batch_tokens": None, "compile": "off"}
+    off |= {"batch_tokens": None, "compile": "off", "keep_every": None}
     return replace(
         section,
         steps=max(section.steps, step + _STEPS + 1),
@@ -220,14 +220,16 @@ def _disagreements(subject: VerifiedRun) -> Iterator[str]:
             yield f"{data.path} was made with another tokenizer"
         if read_run_data(directory.data).fingerprint != data.manifest.fingerprint:
             yield f"{data.path} is not the dataset that {directory.data} names"
-    for folder in directory.checkpoints().values():
-        for name in ("model", "optimizer"):
-            if _run_id(folder, name) != run.config.run_id:
-                yield f"{folder / name} is damaged, or of another run"
+    for step, folder in (steps := directory.checkpoints()).items():
+        names = ["model"]
         try:
-            open_checkpoint(folder)
+            if open_checkpoint(folder).is_whole or step == max(steps):
+                names.append("optimizer")
         except TfcliError as error:
             yield error.problem
+        for name in names:
+            if _run_id(folder, name) != run.config.run_id:
+                yield f"{folder / name} is damaged, or of another run"
 
 
 def _run_id(checkpoint: Path, name: str) -> str | None:

@@ -27,6 +27,12 @@ class AblatedPart:
     log_probability: float | None = None
 
 
+def part_name(part: AblatedPart, *, sides: bool) -> str:
+    """A part in words."""
+    of = "cross-attention " if part.kind == "cross" else f"{part.side} " * sides
+    return f"{of}{part.part} {part.layer}" + ("" if part.head is None else f".{part.head}")
+
+
 @dataclass(frozen=True)
 class AblatedText:
     """What is asked of one text: the logit of `token` less that of `against` at a position, the true token there."""

@@ -1,14 +1,18 @@
 """``tfcli inspect ablate``: what a model loses without each head, MLP and layer."""
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tfcli.console.options import Outputs, Position, Run, Target, Weights, command, first_given, present
+from tfcli.console.options import Evolution, Outputs, Position, Run, Target, Weights, command, first_given, present
 from tfcli.console.settings import usual
 from tfcli.console.stdin import read_text
 from tfcli.console.terminal import Terminal
 from tfcli.errors import UsageError
+
+if TYPE_CHECKING:
+    from tfcli.inspection.ablation import Ablation
+    from tfcli.runs.load import LoadedRun
 
 
 @command
@@ -32,6 +36,7 @@ def ablate(
         list[str] | None,
         usual("the run's own validation text", "Texts to measure on, and to take values from.", metavar="SOURCE"),
     ] = None,
+    evolution: Evolution = False,
     weights: Weights,
 ) -> None:
     """Show what a model loses without each head, MLP and layer.
@@ -45,6 +50,7 @@ def ablate(
 
       tfcli inspect ablate runs/decoder-1 "Tom swam to the"
       tfcli inspect ablate runs/decoder-1 --with mean
+      tfcli inspect ablate runs/induction-1 --evolution
       tfcli inspect ablate runs/encoder-1 "Tom swam to the <mask>" --with resample --on mytext.txt
     """
     from tfcli.inspection.ablation import compute, view
@@ -58,7 +64,22 @@ def ablate(
         raise UsageError("--with zero takes nothing from --on, and a TEXT is measured alone", "leave --on or TEXT out")
     text = None if text is None else read_text(text)
     loaded = weights.load(run)
+    if evolution and text is not None and target is None and loaded.architecture == "encoder-decoder":
+        raise UsageError("Every checkpoint has a translation of its own", "give one for all: --target TEXT")
     material = sample(terminal, loaded, tuple(on or ())) if text is None or replaced != "zero" else None
-    told = {"position": position, "token": token, "against": against}
-    record = compute.ablate(loaded, text, target, replaced=replaced, material=material, **told)  # type: ignore[arg-type]
+    told: dict[str, Any] = {"position": position, "token": token, "against": against}
+
+    def measured(one: "LoadedRun") -> "Ablation":
+        return compute.ablate(one, text, target, replaced=replaced, material=material, **told)
+
+    record = measured(loaded)
+    if evolution:
+        from tfcli.inspection.evolution.compute import ablation_evolution, at_checkpoints
+        from tfcli.inspection.evolution.view import EvolutionView, evolution_table
+
+        if record.text is not None:  # what is asked of the chosen weights is asked of all
+            told |= {name: getattr(record.text, name) for name in told}
+        evolved = ablation_evolution(loaded, at_checkpoints(loaded, measured))
+        present(terminal, outputs, EvolutionView(evolved), evolved, evolution_table)
+        return
     present(terminal, outputs, view.AblationView(record), record, view.ablation_table)

@@ -15,7 +15,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tfcli.draw.safe import token_label
 from tfcli.errors import UsageError
 from tfcli.evaluation.bootstrap import FEWEST_UNITS, interval, resampled
 from tfcli.inspection.ablation import AblatedPart, AblatedText, Ablation, Replacement
@@ -193,7 +192,8 @@ def _values(passed: ModelPass) -> dict[_Key, Tensor]:
     for side, stack in sides(passed).items():
         for number, layer in enumerate(stack.layers):
             crosses: tuple[Value, ...] = () if layer.cross is None else ("cross_heads",)
-            places: tuple[Value, ...] = ("heads", *crosses, "feed_forward")
+            mlps: tuple[Value, ...] = ("feed_forward",) if layer.has_feed_forward else ()
+            places: tuple[Value, ...] = ("heads", *crosses, *mlps)
             found |= {(side, number, place): given(layer, cast(Place, place)) for place in places}
             found[side, number, "layer"] = layer.after - layer.before
     return found
@@ -278,22 +278,3 @@ def _measured(run: LoadedRun, hidden: Tensor, reading: _Reading) -> NDArray[np.f
                 log_probability = logs[:, at, answer]
         found.append(torch.stack((nats, difference, log_probability), 1).cpu())
     return torch.cat(found).numpy()
-
-
-@torch.inference_mode()
-def without_head(run: LoadedRun, passed: ModelPass, kind: AttentionKind, head: tuple[int, int], position: int) -> str:
-    """What is predicted at a position when one head (layer, head) mixes nothing, as a sentence. A UsageError where the
-    model predicts no tokens; positions are those of the side that the head looks from, and the last where it is not the
-    one that predicts."""
-    require_head(run.config.model)
-    side: Side = "encoder" if kind == "encoder_self" else "decoder"
-    attention = passed.attentions(kind)[head[0]]
-    values = by_head(attention.mixed, torch.zeros_like(attention.mixed))[head[1]]
-    part = Part(side, head[0], "cross_heads" if kind == "cross" else "heads")
-    hidden = passed.last.hidden, rerun(run.model, passed, part, values[None])[0]
-    at = position if len(sides(passed)) == 1 or side == "decoder" else -1
-    before, after = (named(run, run.model.head(one[at]).softmax(-1)) for one in hidden)
-    best, then = run.tokenizer.labels([int(before.argmax()), int(after.argmax())])
-    share = f"p({token_label(best)}) {before.max():.3f} → {after[before.argmax()]:.3f}"
-    new = "" if best == then else f"; likeliest then {token_label(then)} {after.max():.3f}"
-    return f"Without {kind.removesuffix('_self')} head {head[0]}.{head[1]}: {share}{new}."

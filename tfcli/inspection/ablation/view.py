@@ -12,7 +12,7 @@ from tfcli.draw.heatmap import NumberMap
 from tfcli.draw.numbers import plural
 from tfcli.draw.safe import token_label
 from tfcli.draw.tables import CsvTable, columns, dim, heading
-from tfcli.inspection.ablation import AblatedPart, Ablation
+from tfcli.inspection.ablation import AblatedPart, Ablation, part_name
 
 _RANKED = 8
 _WITH = {
@@ -67,12 +67,6 @@ def _column(part: AblatedPart) -> tuple[str, int | None]:
 def _differs(part: AblatedPart) -> bool:
     """Whether the interval of the loss, where there is one, leaves out 0."""
     return part.interval is None or part.interval[0] > 0 or part.interval[1] < 0
-
-
-def part_name(part: AblatedPart, *, sides: bool) -> str:
-    """A part in words."""
-    of = "cross-attention " if part.kind == "cross" else f"{part.side} " * sides
-    return f"{of}{part.part} {part.layer}" + ("" if part.head is None else f".{part.head}")
 
 
 def _ranked(r: Ablation) -> RenderResult:

@@ -26,6 +26,7 @@ from tfcli.inspection.attention import (
     AttentionStep,
 )
 from tfcli.inspection.attention.choice import AttentionChoice, focused, head_place, require_head, row_of
+from tfcli.inspection.evolution.compute import at_checkpoints
 from tfcli.inspection.heads.statistics import entropy
 from tfcli.inspection.passes import Inputs, ModelPass
 from tfcli.inspection.predictions.compute import candidates_at, likeliest_behind
@@ -158,18 +159,11 @@ def _size(record: AttentionRecord) -> str:
 
 def evolution(run: LoadedRun, inputs: Inputs, kind: AttentionKind, choice: AttentionChoice) -> AttentionEvolution:
     """The chosen head on one text at every checkpoint, or the one that says most with the run's loaded weights. A
-    UsageError where the run keeps fewer than two checkpoints, or has no such layer or head."""
-    kept = list(run.directory.checkpoints())
-    if len(kept) < 2:
-        only = f"one checkpoint, of step {kept[0]}" if kept else "no checkpoints"
-        raise UsageError(
-            f"The run {run.directory.path} keeps {only}, and an evolution needs two",
-            "train with --set train.keep_checkpoints=8, and --set train.save_every=STEPS for how often",
-        )
+    UsageError where the run keeps fewer than three checkpoints, or has no such layer or head."""
     record = choice.of(attention_on(run, inputs, kind)[0])
     layer, head = record.focus
-    runs = (load_run(run.directory.path, str(step), run.device) for step in kept)
-    maps = np.stack([choice.of(attention_on(one, inputs, kind)[0]).weights[layer, head] for one in runs])
+    found = at_checkpoints(run, lambda one: choice.of(attention_on(one, inputs, kind)[0]).weights[layer, head])
+    kept, maps = list(found), np.stack([*found.values()])
     nats, among = np.abs(entropy(maps.astype(np.float64))), maps * record.telling
     largest = [np.unravel_index(int(one.argmax()), one.shape) for one in among]
     strongest = [(float(one[at]), *map(int, at)) for one, at in zip(among, largest, strict=True)]

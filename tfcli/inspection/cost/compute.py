@@ -101,7 +101,7 @@ def _numbers_made(section: ModelSection, length: int) -> dict[str, int]:
         "scores": attentions * section.num_heads * length**2,
         "mixing": attentions * length * heads,
         "output": attentions * length * section.d_model if projected else 0,
-        "feed_forward": tokens * (section.inner_size * (2 if section.is_gated else 1) + section.d_model),
+        "feed_forward": tokens * bool(f := section.inner_size) * (f * (2 if section.is_gated else 1) + section.d_model),
         "head": 0 if section.head == "none" else length * logits,
     }
 

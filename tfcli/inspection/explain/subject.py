@@ -85,8 +85,12 @@ class Subject:
         return self.attention.cross
 
     def require_sublayers_in_turn(self) -> None:
-        """Refuse, by a `UsageError`, a layer whose sublayers read the same vectors, or have no residuals."""
+        """Refuse, by a `UsageError`, a layer that has one sublayer, whose sublayers read the same vectors, or have no
+        residuals."""
         require_residuals(self.section)
+        if not self.section.inner_size:
+            problem = "model.d_ff = 0 leaves attention alone, and this picture goes through a feed-forward network, too"
+            raise UsageError(problem, "see `tfcli explain attention`, or name another run")
         if self.section.parallel_residual:
             problem = (
                 "With model.parallel_residual = true attention and feed-forward stand side by side, and this picture "

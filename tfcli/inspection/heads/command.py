@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tfcli.console.options import Kind, Outputs, Run, Target, Weights, command, first_given, present
+from tfcli.console.options import Evolution, Kind, Outputs, Run, Target, Weights, command, first_given, present
 from tfcli.console.settings import usual
 from tfcli.console.stdin import read_text
 from tfcli.console.terminal import Terminal
@@ -33,6 +33,7 @@ def heads(
     kind: Annotated[Kind | None, usual("all", "encoder_self, decoder_self or cross.", metavar="KIND")] = None,
     layer: Annotated[int | None, usual("all", "The heads of one layer, from 0.", min=0)] = None,
     head: Annotated[str | None, usual("all", "One head: layer and head, from 0.", metavar="L.H")] = None,
+    evolution: Evolution = False,
     sort: Annotated[str, typer.Option(metavar="KEY", help=_SORT)] = "role",
     find: Annotated[Literal["bank", "alignment"] | None, typer.Option(metavar="bank|alignment", help=_FIND)] = None,
     weights: Weights,
@@ -52,6 +53,7 @@ def heads(
       tfcli inspect heads runs/imported --on mytext.txt
       tfcli inspect heads runs/encoder-1 "Tom swam to the bank" --sort entropy
       tfcli inspect heads runs/pt-en-1 --kind cross --csv
+      tfcli inspect heads runs/induction-1 --evolution --sort induction
       tfcli inspect heads runs/pt-en-1 --find alignment
       tfcli inspect heads runs/pt-en-1 --find alignment --layer 1
     """
@@ -64,7 +66,7 @@ def heads(
         raise UsageError(f"--sort {sort!r} is not one of {', '.join(view.SORT_KEYS)}", "choose one of them")
     place = _place(layer, head)
     if find is not None:
-        beside = {"TEXT": text, "--target": target, "--on": on, "--kind": kind}
+        beside = {"TEXT": text, "--target": target, "--on": on, "--kind": kind, "--evolution": evolution or None}
         if other := first_given({**beside, "--sort": None if sort == "role" else sort}):
             raise UsageError("--find chooses its texts itself", f"leave {other} or --find out")
         found = (find_bank if find == "bank" else find_alignment)(weights.load(run), place=place)
@@ -79,6 +81,16 @@ def heads(
     loaded = weights.load(run)
     chosen_kinds(loaded, kind, place)  # refused before any text is read
     material = sample(terminal, loaded, tuple(on or ())) if text is None else given(loaded, text, target)
+    if evolution:
+        from tfcli.inspection.evolution.compute import at_checkpoints, heads_evolution
+        from tfcli.inspection.evolution.view import EvolutionView, evolution_table
+
+        column = view.followed(sort, cross=kind == "cross")
+        records = at_checkpoints(loaded, lambda run: compute(run, material, kind, place))
+        what = f"{column.key}: {column.meaning}"
+        evolved = heads_evolution(loaded, records, what, lambda head: view.value_of(head, column))
+        present(terminal, outputs, EvolutionView(evolved), evolved, evolution_table)
+        return
     record = compute(loaded, material, kind, place)
     present(terminal, outputs, view.HeadsView(record, sort), record, view.heads_table)
     if not outputs.json and not outputs.csv:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn import functional as F
 
 from tfcli.inspection.attention import AttentionKind
 from tfcli.inspection.passes import KINDS, Inputs, framed, record_model
@@ -58,6 +59,12 @@ def induction(weights: Weights, start: int, period: int) -> PerHead:
     return np.asarray(weights[:, queries, queries + 1 - period].mean(axis=-1))
 
 
+def previous(weights: Weights, start: int, period: int) -> PerHead:
+    """Mean share that a token of either copy but the first gives to the token before it. Shape: (H, T, T) → (H,)."""
+    queries = np.arange(start + 1, start + 2 * period)
+    return np.asarray(weights[:, queries, queries - 1].mean(axis=-1))
+
+
 def duplicate(weights: Weights, start: int, period: int) -> PerHead:
     """Mean share that a token of the second copy gives to its first copy. Shape: (H, T, T) → (H,)."""
     queries = np.arange(start + period, start + 2 * period)
@@ -91,9 +98,25 @@ def copies(run: LoadedRun) -> Copies:
             weights = [one.weights.cpu().double().numpy() for one in read]
             scores[kind, layer] = {
                 score.__name__: np.mean([score(one, start, period) for one in weights], axis=0)
-                for score in (induction, duplicate)
+                for score in (induction, duplicate, previous)
             }
     return Copies(period or None, len(twice), scores)
+
+
+def watched(run: LoadedRun) -> dict[str, float]:
+    """The best head's `induction` and `previous` scores, and of a decoder `in_context`: by how many nats a token its
+    mean loss is less in the second copy than in the first, whose tokens nothing tells. Nothing where the context is too
+    short."""
+    period, starts, twice = repeated_sequences(run)
+    scores = copies(run).scores.values()
+    found = {name: max(float(of[name].max()) for of in scores) for name in ("induction", "previous") if twice}
+    if twice and run.architecture == "decoder" and run.config.model.predicts_tokens:
+        read = torch.tensor([one.decoder for one in twice], device=run.device)
+        with torch.inference_mode():
+            nats = F.cross_entropy(run.model(read)[:, :-1].transpose(1, 2), read[:, 1:], reduction="none")
+        copy = starts["decoder_self"] + period  # where the second begins, whose first token nothing tells either
+        found["in_context"] = float(nats[:, : copy - 1].mean() - nats[:, copy:].mean())
+    return found
 
 
 def repeated_sequences(run: LoadedRun) -> tuple[int, dict[AttentionKind, int], list[Inputs]]:

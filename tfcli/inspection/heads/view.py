@@ -81,14 +81,14 @@ class HeadsView(View[HeadsRecord]):
         yield from dim("\nlayer.head, both from 0; «from here» it looks [there], with that weight")
         shown: dict[_Column, None] = {}
         for kind, heads in parts.items():
-            own = [column for column in _COLUMNS if any(_value(head, column) is not None for head in heads)]
+            own = [column for column in _COLUMNS if any(value_of(head, column) is not None for head in heads)]
             columns = own[: max(1, (options.max_width - _HEAD) // _COLUMN)]
             shown |= dict.fromkeys(columns)
             yield from heading(f"\n{KIND_NAMES[kind]} in figures")
             names = " " * _HEAD + "".join(fit(column.heading, _COLUMN, "right") for column in columns)
             yield Text(names, style="dim", no_wrap=True)
             for head in heads:
-                texts, painted = zip(*(_cell(_value(head, column), column) for column in columns), strict=True)
+                texts, painted = zip(*(_cell(value_of(head, column), column) for column in columns), strict=True)
                 widths, name = [_COLUMN] * len(columns), fit(head.place, _HEAD)
                 yield from labelled_row(name, texts, painted, widths, brush, before=1, faint="–")
                 yield Segment.line()
@@ -126,7 +126,7 @@ def ranked(heads: Sequence[HeadStatistics], sort: str) -> list[HeadStatistics]:
             heads, key=lambda head: (head.does is None, bool(head.at), -(head.does.above_chance if head.does else 0.0))
         )
     [column] = [column for column in _COLUMNS if column.key == sort]
-    return sorted(heads, key=lambda head: -(_value(head, column) or 0.0))
+    return sorted(heads, key=lambda head: -(value_of(head, column) or 0.0))
 
 
 def heads_table(record: HeadsRecord) -> CsvTable:
@@ -135,7 +135,7 @@ def heads_table(record: HeadsRecord) -> CsvTable:
     rows = []
     for head in record.heads:
         about = [*(getattr(head, key) for key in own), *(getattr(head.does, key, None) for key in does)]
-        rows.append([*about, *(_value(head, column) for column in _COLUMNS)])
+        rows.append([*about, *(value_of(head, column) for column in _COLUMNS)])
     return CsvTable((*own, *does, *(column.key for column in _COLUMNS)), rows)
 
 
@@ -221,9 +221,16 @@ def _whole(share: float) -> str:
     return f"{share * 100:.0f} %"
 
 
-def _value(head: HeadStatistics, column: _Column) -> float | None:
+def value_of(head: HeadStatistics, column: _Column) -> float | None:
+    """A figure of a head; None where it has none."""
     found: float | None = getattr(head.of(column.role), "share", None) if column.role else getattr(head, column.key)
     return found
+
+
+def followed(sort: str, *, cross: bool) -> _Column:
+    """The figure that an evolution follows: the one that is sorted by, else induction, or order in cross-attention."""
+    usual = "in_order" if cross else "induction"
+    return next(column for column in _COLUMNS if column.key == (usual if sort in ("role", "layer") else sort))
 
 
 def _cell(value: float | None, column: _Column) -> tuple[str, int]:

@@ -109,7 +109,7 @@ class _Drawn:
         sublayers = (
             (first.attention, first.attention_residual),
             (first.cross_attention, first.cross_attention_residual),
-            (first.feed_forward, first.feed_forward_residual),
+            (first.feed_forward if self.section.inner_size else None, first.feed_forward_residual),
         )
         return StackRecord(
             side=self.section.architecture if name == "stack" else name,  # type: ignore[arg-type]

@@ -197,9 +197,10 @@ def replacements(base: ModelPass, source: ModelPass) -> Iterator[tuple[Replaced,
     for side, ours in sides(base).items():
         theirs, kinds = sides(source)[side], _kinds(side, ours)
         sublayers: tuple[Sublayer, ...] = ("residual", "attention", "cross_attention", "feed_forward")
+        lacking = ["cross_attention"] * (len(kinds) < 2) + ["feed_forward"] * (not ours.layers[0].has_feed_forward)
         for sublayer in sublayers:
             for number, layers in enumerate(zip(ours.layers, theirs.layers, strict=True)):
-                if sublayer != "cross_attention" or len(kinds) > 1:
+                if sublayer not in lacking:
                     values, new = (given(layer, sublayer) for layer in layers)
                     positions = torch.arange(len(values), device=values.device)
                     for some in positions.split(texts_at_a_time(base)):
