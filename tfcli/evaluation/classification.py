@@ -23,8 +23,7 @@ from tfcli.evaluation.windows import scoring
 from tfcli.models.objective import best_spans, targets_of
 from tfcli.models.transformer import Transformer
 
-COUNTED = 3
-"""Sums that every task has first: nats, labels, and those that were right."""
+COUNTED = 3  # sums that every task has first: nats, labels, and those that were right
 
 
 class Judged(NamedTuple):

@@ -15,9 +15,7 @@ def explore(
     terminal: Terminal,
     *,
     run: Run,
-    text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="The text to read first.", show_default="a short sentence")
-    ] = None,
+    text: Annotated[str | None, typer.Argument(metavar="TEXT", help="To read first.", show_default="one")] = None,
     target: Target = None,
     weights: Weights,
 ) -> None:

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from tfcli.tokenization.tokenizer import Tokenizer
 
 _MOST_FREQUENT = 12
-_HELD = 1 << 19
-"""N-grams that are counted at a time."""
+_HELD = 1 << 19  # N-grams that are counted at a time
 _REPORT_EVERY = 1024  # documents
 _UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+(?:['’][^\W{_UNSPACED}]+)*")

@@ -9,8 +9,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-SIZE = 64
-"""Positions and dimensions where nobody says so: a table that still fits into a terminal."""
+SIZE = 64  # positions and dimensions where nobody says so: a table that still fits into a terminal
 HEADS = 8  # of ALiBi, as in the paper's example (Press et al. 2022, section 3)
 
 
@@ -60,8 +59,7 @@ class Requirements:
     requirements: tuple[Requirement, ...]
 
 
-Described = tuple[PositionsRecord, Requirements]
-"""An encoding's table, and what it should be."""
+Described = tuple[PositionsRecord, Requirements]  # an encoding's table, and what it should be
 
 
 @dataclass(frozen=True)
