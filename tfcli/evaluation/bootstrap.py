@@ -3,9 +3,7 @@
 Efron 1979, Bootstrap methods: another look at the jackknife. For pairs of translations, Koehn 2004, Statistical
 significance tests for machine translation evaluation. A resample of a score that is a function of sums is that
 function of resampled sums, so that nothing is scored twice.
-
-Shape legend: U units (documents, pairs or stretches of text), R resamples, K sums of a unit.
-"""
+Shape legend: U units (documents, pairs or stretches of text), R resamples, K sums of a unit."""
 
 from collections.abc import Callable
 

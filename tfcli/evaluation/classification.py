@@ -4,9 +4,7 @@ Every score is a function of sums over texts, so that it can be resampled. Macro
 F1 = 2 tp / (predicted + true), over those that are predicted or true somewhere. Entity F1 counts an entity as right
 where its type and both its ends are (Tjong Kim Sang and De Meulder 2003, section 2.3); F1 of spans is that of their
 tokens, and exact match the share of spans with both ends right (Rajpurkar et al. 2016, section 6.1).
-
-Shape legend: R texts, N labels of a batch, C labels that are told apart, K sums.
-"""
+Shape legend: R texts, N labels of a batch, C labels that are told apart, K sums."""
 
 import re
 from collections.abc import Iterable, Sequence

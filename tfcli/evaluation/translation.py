@@ -1,7 +1,5 @@
 """BLEU and chrF of translations against references, as sacrebleu computes them, and exact matches.
-
-Shape legend: N pairs, K sufficient statistics of a pair.
-"""
+Shape legend: N pairs, K sufficient statistics of a pair."""
 
 import re
 from collections import Counter

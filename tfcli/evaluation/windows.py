@@ -1,5 +1,4 @@
 """Sliding windows of an evaluation, what a user may choose about them, and the text that their tokens stand for.
-
 Shape legend: C cells, in the order of the text.
 
 With a context of 4 and a stride of 2 the tokens `a b c d e f g h` are scored as
@@ -9,8 +8,7 @@ With a context of 4 and a stride of 2 the tokens `a b c d e f g h` are scored as
     window 3           d e f g    scores       g h
 
 so that every token but the first ones has at least context − stride tokens before it. A stride as long as the context
-makes windows side by side.
-"""
+makes windows side by side."""
 
 import math
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The explorer's heat map and its thumbnails of all heads: how they lie in an area of the screen, and their pictures.
-
-Cells are as large as fit, else half blocks, else pooled or cropped.
-"""
+Cells are as large as fit, else half blocks, else pooled or cropped."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property

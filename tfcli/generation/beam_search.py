@@ -1,10 +1,8 @@
 """Beam search: the best few beam hypotheses are kept at every step, of many prompts at once.
-
 Shape legend: R rows (all hypotheses of all prompts that are still read), k options a row, Vocab.
 
 Texts are ranked by ln P(Y) / lp(Y), with the length penalty lp(Y) = ((5 + |Y|) / 6)^α of Wu et al. (2016, equation 14,
-without its coverage term); |Y| counts the end token. What penalties take is taken from ln P(Y).
-"""
+without its coverage term); |Y| counts the end token. What penalties take is taken from ln P(Y)."""
 
 import math
 from collections.abc import Callable, Sequence

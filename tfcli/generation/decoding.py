@@ -1,7 +1,5 @@
 """The decode loop: greedy decoding and sampling, token by token, until the end token or another stopping criterion.
-
-Shape legend: R rows (texts), T new tokens a row, S source length, D model, Vocab.
-"""
+Shape legend: R rows (texts), T new tokens a row, S source length, D model, Vocab."""
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -71,10 +69,8 @@ class DecodingState:
     """A model in the middle of texts, `rows` at most: it has read a decoder's prompts, begun as its texts are, or bare
     sources and the start of their translations, a row each. A `UsageError` where one does not fit the context, or the
     model has no positions beyond it and is to go there.
-
     Prompts are padded at the left, where nothing looks, and count their positions from their own beginning. `logits`
-    are of each row's next token, (R, Vocab), float32 at least; `limits` are how many tokens each may get in all.
-    """
+    are of each row's next token, (R, Vocab), float32 at least; `limits` are how many tokens each may get in all."""
 
     @torch.inference_mode()
     def __init__(
@@ -193,7 +189,6 @@ class DecodingStages:
     `logits` are the model's own; `processed` are without what is never generated, and after the logits processors
     against repetition; `filtered` are those after each of `FILTERS` (greedy: empty). `probabilities` are those of the
     draw, which takes `token_ids` by the random numbers `uniforms` (greedy: None).
-
     Shape: logits, processed, each of filtered, probabilities (R, Vocab); uniforms, token_ids (R,)."""
 
     logits: Tensor
@@ -260,8 +255,7 @@ def decode(
 
     `texts` are the prompt or source of each row: with the seed and the number of the sample all that the draws depend
     on. A continuation does not repeat its prompt where `settings` are against it; a translation may. `observe` is given
-    the stages of every step.
-    """
+    the stages of every step."""
     copies = settings.num_samples
     state.select([row for row in range(len(texts)) for _ in range(copies)])
     live = [

@@ -1,8 +1,6 @@
 """Sampling: repetition penalty, temperature, top-k, top-p (nucleus) and min-p filters, and the draw.
-
 Each is a logits processor: it maps logits, (…, Vocab), to logits. A token that is ruled out gets −∞, the probability 0.
-Shape legend: R rows (texts), Vocab.
-"""
+Shape legend: R rows (texts), Vocab."""
 
 import math
 from collections.abc import Callable, Sequence

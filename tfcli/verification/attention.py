@@ -1,7 +1,5 @@
 """Attention checks: fused attention and row attention against the formula, and weights that sum to one.
-
-Shape legend: B rows, H heads, T queries, S keys.
-"""
+Shape legend: B rows, H heads, T queries, S keys."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

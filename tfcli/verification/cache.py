@@ -1,7 +1,5 @@
 """The key-value cache, batches and packed weights against reading at once.
-
-Shape legend: B rows, T tokens, Vocab.
-"""
+Shape legend: B rows, T tokens, Vocab."""
 
 import copy
 from collections.abc import Iterator, Mapping

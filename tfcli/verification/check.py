@@ -3,9 +3,7 @@
 A check is a function that measures something on a subject and returns a `Finding`, or yields several of which the worst
 counts, or raises `Skipped`; `proof` gives it the name that is shown with its docstring, which is the claim. Made-up
 documents are random words of the run's own vocabulary, prepared as any corpus is.
-
-Shape legend: B rows, T tokens, S source tokens, D model, Vocab.
-"""
+Shape legend: B rows, T tokens, S source tokens, D model, Vocab."""
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence

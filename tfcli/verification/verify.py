@@ -1,9 +1,7 @@
 """Verification of a run: all checks, in the order in which they are shown, and again in the precisions of generation.
-
 Nothing is equal to the last digits there, and a slip could hide in the rounding; so the rounding is measured first: how
 far one plain pass is from the same weights in float64. No path may be further from that pass than four times as much:
-twice would be two roundings that point apart, and as much again is for those that were not met.
-"""
+twice would be two roundings that point apart, and as much again is for those that were not met."""
 
 import copy
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Embeddings: a text's tokens and the vectors that they pick, nearest neighbours, and whole texts as vectors.
-
-Shape legend: N texts, S tokens of the longest, D model.
-"""
+Shape legend: N texts, S tokens of the longest, D model."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence

@@ -22,7 +22,7 @@ def equivariance(
     *,
     run: RunOrRecipe = None,
     texts: Annotated[list[str] | None, typer.Option("--text", metavar="TEXT", help=_TWICE, show_default=_TEXT)] = None,
-    perturb: Annotated[int | None, typer.Option(metavar="TOKEN", min=0, help="Change it: which rows move?")] = None,
+    perturb: Annotated[int | None, typer.Option(metavar="TOKEN", min=0, help="Change it, from 0: what moves?")] = None,
     permutations: Annotated[int, typer.Option(min=1, max=10_000, help="Random orders to try.")] = 10,
     weights: Weights,
     seed: Seed = None,

@@ -1,10 +1,8 @@
 """Gradient norms layer by layer: with residuals and without, norms before and after (Xiong et al. 2020, section 3);
 rank collapse (Dong et al. 2021); layer norm's backward pass (Xu et al. 2019).
-
 Two backward passes through the project's own layers, in float64. For the second one every weight is moved by a few of
 its last bits: what the passes do not agree on is rounding, and no measurement.
-Shape legend: B sequences, T tokens, D model, L layers.
-"""
+Shape legend: B sequences, T tokens, D model, L layers."""
 
 import copy
 import math

@@ -1,7 +1,5 @@
 """A model's diagram from its modules, whose tensors have shapes and no numbers: any size at no cost.
-
-Shape legend: D model, H heads, Hkv key-value heads, Dh size of a head, F feed-forward, N context.
-"""
+Shape legend: D model, H heads, Hkv key-value heads, Dh size of a head, F feed-forward, N context."""
 
 import math
 from collections import Counter

@@ -39,12 +39,10 @@ def positions_table(
     offset: int = 0,
 ) -> PositionsRecord:
     """The table of a formula; a UsageError where the encoding has none, or `size` dimensions make no pairs.
-
     sinusoidal, of D = `size`: what is joined to the embeddings. rotary, of Dh: the cosine of the angle by which pair i
     is turned in column 2i, its sine in column 2i + 1, whichever dimensions the layout pairs. alibi, of H: what head h
     adds to the score of a key at distance k, in row k and column h. Without a `layout`, sinusoidal is interleaved and
-    rotary has halves. Positions are divided by `scaling`, and begin at `offset`: of sinusoidal alone.
-    """
+    rotary has halves. Positions are divided by `scaling`, and begin at `offset`: of sinusoidal alone."""
     if encoding == "none":
         choices = f"choose {', '.join(_FORMULAS)} or a run with some"
         raise UsageError("Without positions there is nothing to show", choices)
@@ -166,10 +164,8 @@ _SMALLEST = 1e-6  # share of a table's largest direction below which one holds n
 
 def shift(record: PositionsRecord, k: int) -> ShiftRecord:
     """The rotation that carries sinusoidal and rotary positions by `k`; for a learned table the best linear map.
-
     A pair (sin nω, cos nω) is carried by [[cos kω, sin kω], [−sin kω, cos kω]], whatever n is. A UsageError of biases,
-    which are no vectors, and of a table that has not enough rows.
-    """
+    which are no vectors, and of a table that has not enough rows."""
     if record.columns == "head":
         problem = f"{record.encoding} adds numbers to scores, and has no vectors to carry"
         raise UsageError(problem, "choose sinusoidal or rotary")

@@ -12,7 +12,8 @@ from tfcli.recipe.model import ModelSection
 
 SIZES = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
-_AT_ONCE = 1 << 22  # numbers of keys drawn at a time
+_AT_ONCE = 1 << 22
+"""Numbers of keys drawn at a time."""
 
 
 def measured_scaling(queries: int, keys: int, seed: int, sizes: Sequence[int] = SIZES) -> ScalingRecord:
