@@ -25,8 +25,7 @@ COUNTED = 3  # sums that every task has first: nats, labels, and those that were
 
 
 class Judged(NamedTuple):
-    """The labels of a batch: the number of their row, the true one, the predicted one, and −log p of the true one, each
-    (N,)."""
+    """Labels of a batch: the number of their row, the true, the predicted, and −log p of the true one; each (N,)."""
 
     rows: NDArray[np.int64]
     gold: NDArray[np.int64]

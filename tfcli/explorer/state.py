@@ -10,8 +10,7 @@ from tfcli.inspection.heads import Head
 
 Scale = Literal["linear", "log", "row"]
 Quantity = Literal["weights", "scores"]
-Combined = Literal["head", "mean", "rollout"]
-"""One head, the mean of a layer's heads, or the rollout through all layers up to that one."""
+Combined = Literal["head", "mean", "rollout"]  # of a layer, or through all up to it
 
 T = TypeVar("T")
 

@@ -15,16 +15,14 @@ import torch
 from torch import Tensor
 
 from tfcli.generation import decoding
-from tfcli.generation.decoding import Continuation, Forced
+from tfcli.generation.decoding import Continuation, Forced, Model, Prompts
 from tfcli.generation.kv_cache import least_moves
 from tfcli.generation.sampling import against_repetition, never_generated, ruled_out
-from tfcli.models.transformer import Decoder, EncoderDecoder
 from tfcli.recipe.recipe import GenerateSection
 from tfcli.records.generation import BeamNode, Fate
 from tfcli.records.roles import TokenRoles
 
-ObserveNode = Callable[[int, BeamNode], None]
-"""Is told of every extension that a search looks at: the number of the prompt, and the node without its label."""
+ObserveNode = Callable[[int, BeamNode], None]  # told of every extension: a prompt's number, a node without its label
 
 Options = Sequence[Sequence[float]]
 """What may follow a row: token ids, their log-probabilities, and what the search counts for them, both in nats; −∞ for
@@ -52,9 +50,8 @@ class Hypothesis:
 
 
 class PromptBeams:
-    """The search over the prompt that row number `prompt` has read, for texts of at most `limit` tokens that `stops`
-    end; the best of those that `ended` are kept. `observe` is told of as many extensions that are pruned as may be
-    kept."""
+    """The search over row number `prompt`, for at most `limit` tokens that `stops` end; the best that `ended` are kept.
+    `observe` is told of as many extensions that are pruned as may be kept."""
 
     def __init__(
         self,
@@ -73,8 +70,7 @@ class PromptBeams:
         self._looked_at = 0
 
     def extend(self, options: Sequence[Options]) -> None:
-        """Keep the best extensions out of every row's `options`; those that end leave the beam (Sutskever et al. 2014,
-        section 3.2), so that a beam of 1 is greedy decoding."""
+        """Keep the best of all rows' `options`; those that end leave (Sutskever et al. 2014): a beam of 1 is greedy."""
         parents, self.live, width, alpha = self.live, [], self._settings.beam, self._settings.length_penalty
         extensions = [
             (parent.value + counted, parent, token, log_probability)
@@ -107,8 +103,8 @@ class PromptBeams:
 
 
 def prompt_beams(
-    model: Decoder | EncoderDecoder,
-    prompts: Sequence[Sequence[int]],
+    model: Model,
+    prompts: Prompts,
     roles: TokenRoles,
     settings: GenerateSection,
     observe: ObserveNode | None = None,
@@ -120,11 +116,7 @@ def prompt_beams(
 
 
 def continuations(
-    model: Decoder | EncoderDecoder,
-    prompts: Sequence[Sequence[int]],
-    roles: TokenRoles,
-    settings: GenerateSection,
-    **forced: Unpack[Forced],
+    model: Model, prompts: Prompts, roles: TokenRoles, settings: GenerateSection, **forced: Unpack[Forced]
 ) -> list[list[Continuation]]:
     """The `num_samples` texts of every prompt: drawn, the likeliest tokens, or the best of a beam search."""
     if settings.beam > 1:
@@ -140,7 +132,7 @@ def beam_search(
     roles: TokenRoles,
     settings: GenerateSection,
     *,
-    texts: Sequence[Sequence[int]],
+    texts: Prompts,
     prefix: Sequence[int] = (),
     ends: decoding.StoppingCriterion | None = None,
     observe: ObserveNode | None = None,
@@ -189,8 +181,7 @@ def _read(state: decoding.DecodingState, searches: Sequence[PromptBeams]) -> Non
 
 
 def _best(log_probabilities: Tensor, processed: Tensor, most: int) -> list[Options]:
-    """The `most` best of each row, of (R, Vocab). What is ruled out or penalised leaves the others as probable as they
-    are: else a text would win by being blocked."""
+    """The `most` best of (R, Vocab). What is ruled out leaves the others as probable: no text wins by being blocked."""
     values, ids = processed.topk(min(most, processed.shape[-1]))
     # One transfer to Python: floats hold ids below 2^24 exactly.
     return torch.stack([ids.to(values.dtype), log_probabilities.gather(-1, ids), values], 1).tolist()

@@ -20,6 +20,9 @@ from tfcli.recipe.recipe import GenerateSection
 from tfcli.records.generation import Finish
 from tfcli.records.roles import TokenRoles
 
+Model = Decoder | EncoderDecoder
+Prompts = Sequence[Sequence[int]]
+
 
 def kept_columns(context: int) -> int:
     """Tokens that are read again where a text slides: three quarters of the context, to have room for new ones."""
@@ -27,7 +30,7 @@ def kept_columns(context: int) -> int:
 
 
 def read_of(
-    model: Decoder | EncoderDecoder, prompts: Sequence[Sequence[int]], roles: TokenRoles, settings: GenerateSection
+    model: Model, prompts: Prompts, roles: TokenRoles, settings: GenerateSection
 ) -> tuple[list[list[int]], list[list[int]], list[int]]:
     """Sources as they are encoded, ``ids </s>`` (of a decoder none); the beginnings of the new texts; and how many
     tokens each text may get. A `UsageError` where one does not fit."""
@@ -74,13 +77,7 @@ class DecodingState:
 
     @torch.inference_mode()
     def __init__(
-        self,
-        model: Decoder | EncoderDecoder,
-        prompts: Sequence[Sequence[int]],
-        roles: TokenRoles,
-        settings: GenerateSection,
-        *,
-        rows: int,
+        self, model: Model, prompts: Prompts, roles: TokenRoles, settings: GenerateSection, *, rows: int
     ) -> None:
         device = model.device
         sources, read, self.limits = read_of(model, prompts, roles, settings)
@@ -158,9 +155,7 @@ class DecodingState:
         return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
 
-def continued(
-    model: Transformer | None, prompts: Sequence[Sequence[int]], roles: TokenRoles
-) -> Sequence[Sequence[int]]:
+def continued(model: Transformer | None, prompts: Prompts, roles: TokenRoles) -> Prompts:
     """What new texts go on from: a decoder's prompts, without what tfcli put before them; of translations nothing."""
     if isinstance(model, EncoderDecoder):
         return [()] * len(prompts)

@@ -67,9 +67,8 @@ def joined(model: Transformer, read: ModelInputs, cuts: list[int]) -> Tensor:
 def in_pieces(
     model: Any, read: ModelInputs, cuts: list[int], *, explicit: bool = False
 ) -> Iterator[tuple[Tensor, AttentionWeights]]:
-    """The logits of the tokens from each cut to the next, read behind a cache; by the explicit attention with its
-    weights, else by that of generation and without.
-    Shape: yields (B, length of the piece, Vocab), and the weights of each kind."""
+    """The logits from each cut to the next, (B, piece, Vocab), read behind a cache; by the explicit attention with its
+    weights of each kind, else by that of generation and without."""
     cache = DecodingCache(model, len(read.tokens), read.tokens.shape[1])
     memory = None if read.source is None else model.encode(read.source, read.mask)
     for start, end in pairwise(cuts):

@@ -144,8 +144,7 @@ def formula(
     layout: PositionLayout | None = None,
     k: int = 1,
 ) -> Described:
-    """An encoding that is a formula, of the usual sizes where none are given. The heads of rotary share d_model, or a
-    UsageError says so; those of alibi are a column each."""
+    """A formula, of the usual sizes where none are given. Rotary's heads share d_model, or a UsageError says so."""
     size, shared = d_model or SIZE, heads or 1
     if encoding != "alibi" and size % shared:
         raise UsageError(f"--d-model {size} is not divisible by --heads {shared}", "choose a multiple")
