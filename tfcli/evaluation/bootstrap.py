@@ -45,10 +45,9 @@ def interval(values: Array) -> Interval | None:
 
 
 def p_value(differences: Array, difference: float) -> float | None:
-    """How often resamples of two equal models would differ as much, whichever is the better. The resampled differences,
+    """How often resamples of two equal models would differ as much, whichever is the better. The `differences` (R,),
     moved to a mean difference of none, stand for what chance alone does (Efron and Tibshirani 1993, section 16.4); one
-    is added above and below, so that no p-value is 0.
-    Shape: differences (R,)."""
+    is added above and below, so that no p-value is 0."""
     if np.isnan(differences).any():
         return None
     by_chance = np.abs(differences - difference)

@@ -49,55 +49,51 @@ class Hypothesis:
         return self.value / length_penalty(len(self.token_ids), alpha)
 
 
+@dataclass
 class PromptBeams:
     """The search over row number `prompt`, for at most `limit` tokens that `stops` end; the best that `ended` are kept.
     `observe` is told of as many extensions that are pruned as may be kept."""
 
-    def __init__(
-        self,
-        settings: GenerateSection,
-        stops: frozenset[int],
-        prompt: int,
-        limit: int,
-        *,
-        ends: decoding.StoppingCriterion | None = None,
-        observe: ObserveNode | None = None,
-    ) -> None:
-        self.prompt, self._settings, self._stops, self._limit = prompt, settings, stops, limit
-        self._ends, self._observe = ends, observe
-        self.live = [Hypothesis((), (), 0.0, prompt, None)]
-        self.ended: list[Hypothesis] = []
-        self._looked_at = 0
+    settings: GenerateSection
+    stops: frozenset[int]
+    prompt: int
+    limit: int
+    ends: decoding.StoppingCriterion | None = None
+    observe: ObserveNode | None = None
+    _looked_at: int = 0
+
+    def __post_init__(self) -> None:
+        self.live, self.ended = [Hypothesis((), (), 0.0, self.prompt, None)], list[Hypothesis]()
 
     def extend(self, options: Sequence[Options]) -> None:
         """Keep the best of all rows' `options`; those that end leave (Sutskever et al. 2014): a beam of 1 is greedy."""
-        parents, self.live, width, alpha = self.live, [], self._settings.beam, self._settings.length_penalty
+        parents, self.live, width, alpha = self.live, [], self.settings.beam, self.settings.length_penalty
         extensions = [
             (parent.value + counted, parent, token, log_probability)
             for parent in parents
             for token, log_probability, counted in zip(*options[parent.row], strict=True)
         ]
         extensions.sort(key=itemgetter(0), reverse=True)
-        looked_at = extensions[: width if self._observe is None else 2 * width]
+        looked_at = extensions[: width if self.observe is None else 2 * width]
         ranked = [extension for extension in looked_at if extension[0] > -math.inf]
         for place, (value, parent, token, log_probability) in enumerate(ranked):
             ids, each = (*parent.token_ids, int(token)), (*parent.log_probabilities, log_probability)
             text = Hypothesis(ids, each, value, row=parent.row, node=self._looked_at)
             self._looked_at += 1
-            is_over = ids[-1] in self._stops or len(ids) == self._limit or (self._ends and self._ends(ids))
+            is_over = ids[-1] in self.stops or len(ids) == self.limit or (self.ends and self.ends(ids))
             fate: Fate = "pruned" if place >= width else "ended" if is_over else "kept"
             if fate != "pruned":
                 (self.ended if fate == "ended" else self.live).append(text)
-            if self._observe is not None:
+            if self.observe is not None:
                 what = len(ids) - 1, parent.node, ids[-1], "", log_probability, sum(each), text.ranking(alpha)
-                self._observe(self.prompt, BeamNode(*what, fate=fate, chosen=False))
+                self.observe(self.prompt, BeamNode(*what, fate=fate, chosen=False))
         if not ranked:
             self.ended += parents  # nothing that may follow: they stay as they are
-        most = self._settings.num_samples
+        most = self.settings.num_samples
         self.ended = sorted(self.ended, key=methodcaller("ranking", alpha), reverse=True)[:most]
         if self.live and len(self.ended) == most:
             # A value can only fall, and its penalty is that of the longest text at most.
-            hope = max(text.value for text in self.live) / length_penalty(self._limit, alpha)
+            hope = max(text.value for text in self.live) / length_penalty(self.limit, alpha)
             if self.ended[-1].ranking(alpha) >= hope:
                 self.live = []
 

@@ -21,6 +21,7 @@ from tfcli.records.roles import TokenRoles
 from tfcli.runs.load import LoadedRun
 from tfcli.tokenization.tokenizer import Tokenizer
 
+Ids = Sequence[int]  # of tokens
 _OPEN, _CLOSE = "\ufdd0", "\ufdd1"  # around what spells a special token; no text has these two, which are no characters
 
 
@@ -168,12 +169,7 @@ class GrowingText:
     are `named`."""
 
     def __init__(
-        self,
-        tokenizer: Tokenizer,
-        prompt: str,
-        before: Sequence[int],
-        settings: GenerateSection,
-        named: Sequence[int] = (),
+        self, tokenizer: Tokenizer, prompt: str, before: Ids, settings: GenerateSection, named: Ids = ()
     ) -> None:
         self._named = frozenset(named)
         self._tokenizer, self._prompt, self._settings = tokenizer, prompt, settings
@@ -296,7 +292,7 @@ def translate(
 
 
 OPTIONS = 8  # candidates of every step; the more of them, the wider the terminal that shows them all
-Labels = Callable[[Sequence[int]], list[str]]  # a tokenizer's labels of token ids
+Labels = Callable[[Ids], list[str]]  # a tokenizer's labels of token ids
 
 
 def trace(run: LoadedRun, prompt: str, settings: GenerateSection, *, sample: bool | None = None) -> Trace:

@@ -112,15 +112,9 @@ def _short(run: LoadedRun, recipe: Recipe, step: int) -> TrainSection:
     if not recipe.reads_pairs:  # a shorter context would leave pairs out
         context = min(context, affordable)
     off: dict[str, Any] = dict.fromkeys(("evaluate_every", "save_every", "average_checkpoints", "patience"), 0)
-    off |= {"batch_tokens": None, "compile": "off"}
-    return replace(
-        section,
-        steps=max(section.steps, step + _STEPS + 1),
-        context=context,
-        batch_size=max(1, min(section.rows, affordable // context)),
-        grad_accumulation=min(section.grad_accumulation, 2),
-        **off,
-    )
+    off |= {"batch_tokens": None, "compile": "off", "grad_accumulation": min(section.grad_accumulation, 2)}
+    rows, steps = max(1, min(section.rows, affordable // context)), max(section.steps, step + _STEPS + 1)
+    return replace(section, steps=steps, context=context, batch_size=rows, **off)
 
 
 def _go(run: RunDirectory, recipe: Recipe, data: PreparedDataset, steps: int, seed: int) -> dict[str, Tensor]:

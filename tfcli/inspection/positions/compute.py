@@ -102,10 +102,7 @@ def _rotary(section: ModelSection, length: int) -> PositionsRecord:
     # A rotation holds the cosine and the sine of each pair twice, where its layout has the two dimensions.
     half = by.cosines.shape[1] // 2
     first = slice(half) if by.layout == "halves" else slice(0, None, 2)
-    about: dict[str, Any] = {
-        "stretching": section.position_scaling_kind,
-        "frequencies": frozen(frequencies, np.float64),
-    }
+    about: dict[str, Any] = {"stretching": section.position_scaling_kind, "frequencies": frozen(frequencies, float)}
     about |= {"base": section.position_base, "layout": section.layout, "scaling": section.position_scaling}
     return _vectors("rotary", torch.stack((by.cosines[:, first], by.sines[:, first]), dim=2).flatten(1), **about)
 
@@ -128,12 +125,9 @@ def _relative(model: Transformer, length: int, side: Side | None) -> PositionsRe
     both_ways = section.architecture == "encoder" or side == "source"
     first = 1 - length if both_ways else 0
     weight = relative_weight(model, side)
-    buckets = relative_buckets(
-        -torch.arange(first, length, device=weight.device),  # that function counts from the query to the key
-        buckets=len(weight),
-        max_distance=section.position_max_distance,
-        bidirectional=both_ways,
-    )
+    distances = -torch.arange(first, length, device=weight.device)  # from the query to the key
+    most = section.position_max_distance
+    buckets = relative_buckets(distances, buckets=len(weight), max_distance=most, bidirectional=both_ways)
     return _biases("t5", length, weight[buckets], first=first, side=side)
 
 
