@@ -3,9 +3,7 @@
 Efron 1979, Bootstrap methods: another look at the jackknife. For pairs of translations, Koehn 2004, Statistical
 significance tests for machine translation evaluation. A resample of a score that is a function of sums is that
 function of resampled sums, so that nothing is scored twice.
-
-Shape legend: U units (documents, pairs or stretches of text), R resamples, K sums of a unit.
-"""
+Shape legend: U units (documents, pairs or stretches of text), R resamples, K sums of a unit."""
 
 from collections.abc import Callable
 
@@ -47,10 +45,9 @@ def interval(values: Array) -> Interval | None:
 
 
 def p_value(differences: Array, difference: float) -> float | None:
-    """How often resamples of two equal models would differ as much, whichever is the better. The resampled differences,
+    """How often resamples of two equal models would differ as much, whichever is the better. The `differences` (R,),
     moved to a mean difference of none, stand for what chance alone does (Efron and Tibshirani 1993, section 16.4); one
-    is added above and below, so that no p-value is 0.
-    Shape: differences (R,)."""
+    is added above and below, so that no p-value is 0."""
     if np.isnan(differences).any():
         return None
     by_chance = np.abs(differences - difference)

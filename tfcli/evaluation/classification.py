@@ -4,9 +4,7 @@ Every score is a function of sums over texts, so that it can be resampled. Macro
 F1 = 2 tp / (predicted + true), over those that are predicted or true somewhere. Entity F1 counts an entity as right
 where its type and both its ends are (Tjong Kim Sang and De Meulder 2003, section 2.3); F1 of spans is that of their
 tokens, and exact match the share of spans with both ends right (Rajpurkar et al. 2016, section 6.1).
-
-Shape legend: R texts, N labels of a batch, C labels that are told apart, K sums.
-"""
+Shape legend: R texts, N labels of a batch, C labels that are told apart, K sums."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -23,13 +21,11 @@ from tfcli.evaluation.windows import scoring
 from tfcli.models.objective import best_spans, targets_of
 from tfcli.models.transformer import Transformer
 
-COUNTED = 3
-"""Sums that every task has first: nats, labels, and those that were right."""
+COUNTED = 3  # sums that every task has first: nats, labels, and those that were right
 
 
 class Judged(NamedTuple):
-    """The labels of a batch: the number of their row, the true one, the predicted one, and −log p of the true one, each
-    (N,)."""
+    """Labels of a batch: the number of their row, the true, the predicted, and −log p of the true one; each (N,)."""
 
     rows: NDArray[np.int64]
     gold: NDArray[np.int64]

@@ -15,10 +15,8 @@ if TYPE_CHECKING:
     from tfcli.runs.load import LoadedRun
 
 
-Sources = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="SOURCE", help="Other text.", show_default="the run's own validation split"),
-]
+_SOURCE = typer.Argument(metavar="SOURCE", help="Other text.", show_default="the run's own validation split")
+Sources = Annotated[list[str] | None, _SOURCE]
 _STRIDE = "Slide a decoder's window by N tokens and score those that are new."
 _WINDOWS = "What is read at a time: a document, or all text in a row."
 Stride = Annotated[int | None, usual("the context: windows side by side", _STRIDE, min=1, metavar="N")]
@@ -29,9 +27,7 @@ Beam = Annotated[int | None, usual("the run's own", "Beams to translate with; 1:
 _WRITE = "Write the {}, one a line; what is there is replaced."
 Outputs = Annotated[Path | None, typer.Option(metavar="FILE", help=_WRITE.format("translations"))]
 References = Annotated[Path | None, typer.Option(metavar="FILE", help=_WRITE.format("references"))]
-Compare = Annotated[
-    Path | None, typer.Option(metavar="RUN2", help="Score another run on the same text, and test both.")
-]
+Compare = Annotated[Path | None, typer.Option(metavar="RUN2", help="Score another run on the same text, test both.")]
 
 _MEANT_FOR = {"stride": "decoder", "pseudo": "encoder"}
 _MEANT_FOR |= dict.fromkeys(("beam", "outputs", "references"), "encoder-decoder")

@@ -1,7 +1,5 @@
 """Evaluating a run, and comparing two on the same text.
-
-Shape legend: U units, K sums of a unit.
-"""
+Shape legend: U units, K sums of a unit."""
 
 from collections.abc import Iterator
 from dataclasses import replace

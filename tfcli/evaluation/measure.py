@@ -1,10 +1,8 @@
 """Loss, perplexity, accuracy, and the pseudo-perplexity of masked language models.
-
 Shape legend: N labels of a batch, C cells.
 
 Salazar et al. 2020, Masked language model scoring, equations 1 and 3. It costs a pass over a window for every token,
-and so of a long text some windows are taken, evenly spread.
-"""
+and so of a long text some windows are taken, evenly spread."""
 
 from __future__ import annotations
 

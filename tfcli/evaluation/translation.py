@@ -1,7 +1,5 @@
 """BLEU and chrF of translations against references, as sacrebleu computes them, and exact matches.
-
-Shape legend: N pairs, K sufficient statistics of a pair.
-"""
+Shape legend: N pairs, K sufficient statistics of a pair."""
 
 import re
 from collections import Counter
@@ -31,8 +29,7 @@ class TranslationStatistics:
     signature: str
 
     def scores(self, chosen: NDArray[np.int64] | slice = slice(None)) -> dict[str, float]:
-        """Of some pairs, or of all: corpus BLEU (Papineni et al. 2002) and chrF (Popović 2015), 0 to 100, and the share
-        of exact matches."""
+        """Of some pairs, or of all: corpus BLEU (Papineni et al. 2002), chrF (Popović 2015), exact matches."""
         bleu, chrf = bleu_of(self.bleu[chosen].sum(0)), chrf_of(self.chrf[chosen].sum(0))
         return {"bleu": float(bleu), "chrf": float(chrf), "exact_match": float(self.exact[chosen].mean())}
 
@@ -81,8 +78,7 @@ def _chrf_counts(ours: str, theirs: str) -> list[float]:
 
 
 def chrf_of(counts: Array) -> Array:
-    """ChrF of summed counts, (…, K) → (…): Popović's F score with β = 2, of the mean precision and recall over the
-    orders that both sides have."""
+    """ChrF of summed counts, (…, K) → (…): F with β = 2, of mean precision and recall over orders on both sides."""
     *sides, hits = np.moveaxis(counts.reshape(*counts.shape[:-1], 6, 3), -1, 0)
     known = (sides[0] > 0) & (sides[1] > 0)
     orders = np.maximum(known.sum(-1), 1)

@@ -1,5 +1,4 @@
-"""A model's scores as tables that say what each number is and how sure it is: with their confidence intervals, by
-length, and beside those of another model."""
+"""A model's scores as tables: what each number is, how sure, by length, and beside those of another model."""
 
 from collections.abc import Iterator
 
@@ -13,7 +12,7 @@ from tfcli.draw.safe import printable
 from tfcli.draw.tables import bar, columns, dim, heading
 from tfcli.records.evaluation import Difference, Scores
 
-_SCORES = {
+_SCORES = {  # names, and what a number means; of the accuracy the objective says it
     "loss": ("loss", "nats a token"),
     "perplexity": ("perplexity", "exp(loss)"),
     "pseudo_perplexity": ("pseudo-perplexity", "each token masked alone"),
@@ -27,7 +26,6 @@ _SCORES = {
     "entity_f1": ("entity F1", "type and both ends right"),
     "span_f1": ("span F1", "of the answers' tokens"),
 }
-"""Names, and what a number means; of the accuracy the objective says it."""
 _OF_TOKENS = {
     "clm": "of the next tokens",
     "mlm": "of the masked tokens",

@@ -1,5 +1,4 @@
 """Sliding windows of an evaluation, what a user may choose about them, and the text that their tokens stand for.
-
 Shape legend: C cells, in the order of the text.
 
 With a context of 4 and a stride of 2 the tokens `a b c d e f g h` are scored as
@@ -9,8 +8,7 @@ With a context of 4 and a stride of 2 the tokens `a b c d e f g h` are scored as
     window 3           d e f g    scores       g h
 
 so that every token but the first ones has at least context − stride tokens before it. A stride as long as the context
-makes windows side by side.
-"""
+makes windows side by side."""
 
 import math
 from collections.abc import Iterator
@@ -38,8 +36,7 @@ from tfcli.tokenization.tokenizer import Tokenizer
 class EvaluationSettings:
     """The defaults score every token once and translate as the run's recipe says."""
 
-    stride: int | None = None
-    """Tokens between the starts of a decoder's windows, each scored in the first that holds it; None: the context."""
+    stride: int | None = None  # tokens from one decoder's window to the next; None: the context
     windows: Windows | None = None  # what is read at a time; None: as in training, and of an imported run a document
     context: int | None = None  # tokens of a window; None: as in training
     pseudo: bool = False  # score an encoder's tokens masked one by one as well
@@ -74,15 +71,13 @@ def perplexity(loss: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """A batch, and the place of each label: in the stream of tokens, or, of pairs, the number of its pair.
-    Shape: places (B, T), or (B, 1)."""
+    """A batch, and each label's place in the stream, (B, T), or, of pairs, the number of its pair, (B, 1)."""
 
     batch: Batch
     places: NDArray[np.int64]
 
 
-FEWEST_DOCUMENTS = 30
-"""With fewer documents, resamples are made of stretches of text (a block bootstrap; Carlstein 1986)."""
+FEWEST_DOCUMENTS = 30  # with fewer, resamples are made of stretches of text (a block bootstrap; Carlstein 1986)
 
 _SHORTEST, _LONGEST = 16, 1024
 _STRETCHES = 100  # wanted; each of 16 to 1,024 tokens
@@ -162,8 +157,7 @@ def without_frame(view: SequencesView, start: tuple[int, ...]) -> list[list[int]
 
 @dataclass(frozen=True)
 class SlidingWindows:
-    """The windows of a whole text, each of at most `context` tokens and, with `documents`, of one document, in batches
-    of so many `tokens`, one window at least, for `clm`."""
+    """A text's windows for `clm`, of at most `context` tokens (`documents`: of one), in batches of so many `tokens`."""
 
     view: TokenStreamView
     roles: TokenRoles

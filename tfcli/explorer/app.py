@@ -17,8 +17,7 @@ from tfcli.explorer.panels import KEYS, HelpScreen, Panels, Prompt, Purpose
 from tfcli.explorer.scene import CURSOR, SAID, Look, ReadText, Scene, export, plain_command
 from tfcli.explorer.state import View, following
 
-Read = Callable[[str, str | None], ReadText]
-"""Runs the model on a text and a target."""
+Read = Callable[[str, str | None], ReadText]  # runs the model on a text and a target
 
 _AT_ONCE = {"tab", "ctrl+c"}  # Textual has uses of its own for them
 

@@ -4,9 +4,7 @@ import os
 import sys
 from typing import Annotated
 
-import typer
-
-from tfcli.console.options import Run, Target, Weights, command
+from tfcli.console.options import Run, Target, Weights, argument, command
 from tfcli.console.terminal import Terminal, is_terminal
 
 
@@ -15,9 +13,7 @@ def explore(
     terminal: Terminal,
     *,
     run: Run,
-    text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="The text to read first.", show_default="a short sentence")
-    ] = None,
+    text: Annotated[str | None, argument(metavar="TEXT", help="The text to read first, else a short sentence.")] = None,
     target: Target = None,
     weights: Weights,
 ) -> None:

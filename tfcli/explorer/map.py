@@ -1,7 +1,5 @@
 """The explorer's heat map and its thumbnails of all heads: how they lie in an area of the screen, and their pictures.
-
-Cells are as large as fit, else half blocks, else pooled or cropped.
-"""
+Cells are as large as fit, else half blocks, else pooled or cropped."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -63,14 +61,11 @@ class Grid:
         return (row - self.first_row) // self.factor, (column - self.first_column) // self.factor
 
 
+Labels = tuple[str, ...]
+
+
 def lay_out(
-    rows: tuple[str, ...],
-    columns: tuple[str, ...],
-    area: tuple[int, int],
-    cursor: tuple[int, int],
-    *,
-    zoomed: bool,
-    in_color: bool,
+    rows: Labels, columns: Labels, area: tuple[int, int], cursor: tuple[int, int], *, zoomed: bool, in_color: bool
 ) -> Grid:
     """The grid of a map with these labels in an area of so many columns and lines of the screen."""
     width, height = area
@@ -286,8 +281,7 @@ _WIDEST = 12
 
 
 def thumbnail_grid(layers: int, heads: int, area: tuple[int, int], chosen: tuple[int, int]) -> Grid:
-    """Layers down and heads across, a thumbnail of twice as many columns as lines in each cell, with a gap of one
-    behind it; as large as fits. Where even the smallest do not fit, those around the chosen head."""
+    """Thumbnails, twice as wide as high, with a gap behind each, as large as fit; else those around the chosen head."""
     width, height = area
     side = min(_WIDEST, (width - _GUTTER - 1) // heads - 1, 2 * ((height - 2) // layers - 1))
     side = max(2, side // 2 * 2)

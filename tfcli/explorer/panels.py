@@ -1,7 +1,5 @@
 """The panels of the explorer, and its keys, said once for bindings, help and hints.
-
-On a small screen they shrink, then go.
-"""
+On a small screen they shrink, then go."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -43,8 +43,7 @@ from tfcli.outputs import require_output, with_tilde, write_output
 from tfcli.runs.load import LoadedRun
 
 SAID = packaged(__file__, "explorer.toml")
-FIRST_TEXTS: dict[str, str] = SAID["first_texts"]
-"""What is shown before anybody has typed a text, by architecture."""
+FIRST_TEXTS: dict[str, str] = SAID["first_texts"]  # what is shown before anybody has typed a text, by architecture
 
 
 @dataclass(frozen=True)
@@ -153,8 +152,7 @@ def _without(run: LoadedRun, passed: ModelPass, kind: AttentionKind, head: tuple
 
 Map = NDArray[np.float32]
 
-_LEAST = 1e-4
-"""Where the logarithmic scale begins: smaller weights look like this one."""
+_LEAST = 1e-4  # where the logarithmic scale begins: smaller weights look like this one
 
 
 @dataclass(frozen=True)
@@ -245,8 +243,7 @@ def _numbers(reading: ReadText, view: View) -> tuple[Map, str]:
     return weights, meanings[view.combined]
 
 
-CURSOR = (224, 36, 130)
-"""A pink that is in none of the maps, and can be read on black and on white."""
+CURSOR = (224, 36, 130)  # A pink that is in none of the maps, and can be read on black and on white
 DIM = Style(dim=True)
 BOLD = Style(bold=True)
 

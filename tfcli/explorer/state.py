@@ -10,8 +10,7 @@ from tfcli.inspection.heads import Head
 
 Scale = Literal["linear", "log", "row"]
 Quantity = Literal["weights", "scores"]
-Combined = Literal["head", "mean", "rollout"]
-"""One head, the mean of a layer's heads, or the rollout through all layers up to that one."""
+Combined = Literal["head", "mean", "rollout"]  # of a layer, or through all up to it
 
 T = TypeVar("T")
 
@@ -19,7 +18,6 @@ T = TypeVar("T")
 @dataclass(frozen=True)
 class View:
     """What is looked at and how; the cursor is on a `row`, a query, and a `column`, a key.
-
     The `marked` head is what others are `compared` with; a `zoomed` map is cropped around the cursor, not pooled; small
     maps share `one_scale` or have their own; `sorted` bars come with the largest first. Of `words`, pieces are merged.
     """

@@ -1,10 +1,8 @@
 """Beam search: the best few beam hypotheses are kept at every step, of many prompts at once.
-
 Shape legend: R rows (all hypotheses of all prompts that are still read), k options a row, Vocab.
 
 Texts are ranked by ln P(Y) / lp(Y), with the length penalty lp(Y) = ((5 + |Y|) / 6)^α of Wu et al. (2016, equation 14,
-without its coverage term); |Y| counts the end token. What penalties take is taken from ln P(Y).
-"""
+without its coverage term); |Y| counts the end token. What penalties take is taken from ln P(Y)."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -17,16 +15,14 @@ import torch
 from torch import Tensor
 
 from tfcli.generation import decoding
-from tfcli.generation.decoding import Continuation, Forced
+from tfcli.generation.decoding import Continuation, Forced, Model, Prompts
 from tfcli.generation.kv_cache import least_moves
 from tfcli.generation.sampling import against_repetition, never_generated, ruled_out
-from tfcli.models.transformer import Decoder, EncoderDecoder
 from tfcli.recipe.recipe import GenerateSection
 from tfcli.records.generation import BeamNode, Fate
 from tfcli.records.roles import TokenRoles
 
-ObserveNode = Callable[[int, BeamNode], None]
-"""Is told of every extension that a search looks at: the number of the prompt, and the node without its label."""
+ObserveNode = Callable[[int, BeamNode], None]  # told of every extension: a prompt's number, a node without its label
 
 Options = Sequence[Sequence[float]]
 """What may follow a row: token ids, their log-probabilities, and what the search counts for them, both in nats; −∞ for
@@ -53,64 +49,58 @@ class Hypothesis:
         return self.value / length_penalty(len(self.token_ids), alpha)
 
 
+@dataclass
 class PromptBeams:
-    """The search over the prompt that row number `prompt` has read, for texts of at most `limit` tokens that `stops`
-    end; the best of those that `ended` are kept. `observe` is told of as many extensions that are pruned as may be
-    kept."""
+    """The search over row number `prompt`, for at most `limit` tokens that `stops` end; the best that `ended` are kept.
+    `observe` is told of as many extensions that are pruned as may be kept."""
 
-    def __init__(
-        self,
-        settings: GenerateSection,
-        stops: frozenset[int],
-        prompt: int,
-        limit: int,
-        *,
-        ends: decoding.StoppingCriterion | None = None,
-        observe: ObserveNode | None = None,
-    ) -> None:
-        self.prompt, self._settings, self._stops, self._limit = prompt, settings, stops, limit
-        self._ends, self._observe = ends, observe
-        self.live = [Hypothesis((), (), 0.0, prompt, None)]
-        self.ended: list[Hypothesis] = []
-        self._looked_at = 0
+    settings: GenerateSection
+    stops: frozenset[int]
+    prompt: int
+    limit: int
+    ends: decoding.StoppingCriterion | None = None
+    observe: ObserveNode | None = None
+    _looked_at: int = 0
+
+    def __post_init__(self) -> None:
+        self.live, self.ended = [Hypothesis((), (), 0.0, self.prompt, None)], list[Hypothesis]()
 
     def extend(self, options: Sequence[Options]) -> None:
-        """Keep the best extensions out of every row's `options`; those that end leave the beam (Sutskever et al. 2014,
-        section 3.2), so that a beam of 1 is greedy decoding."""
-        parents, self.live, width, alpha = self.live, [], self._settings.beam, self._settings.length_penalty
+        """Keep the best of all rows' `options`; those that end leave (Sutskever et al. 2014): a beam of 1 is greedy."""
+        parents, self.live, width, alpha = self.live, [], self.settings.beam, self.settings.length_penalty
         extensions = [
             (parent.value + counted, parent, token, log_probability)
             for parent in parents
             for token, log_probability, counted in zip(*options[parent.row], strict=True)
         ]
         extensions.sort(key=itemgetter(0), reverse=True)
-        looked_at = extensions[: width if self._observe is None else 2 * width]
+        looked_at = extensions[: width if self.observe is None else 2 * width]
         ranked = [extension for extension in looked_at if extension[0] > -math.inf]
         for place, (value, parent, token, log_probability) in enumerate(ranked):
             ids, each = (*parent.token_ids, int(token)), (*parent.log_probabilities, log_probability)
             text = Hypothesis(ids, each, value, row=parent.row, node=self._looked_at)
             self._looked_at += 1
-            is_over = ids[-1] in self._stops or len(ids) == self._limit or (self._ends and self._ends(ids))
+            is_over = ids[-1] in self.stops or len(ids) == self.limit or (self.ends and self.ends(ids))
             fate: Fate = "pruned" if place >= width else "ended" if is_over else "kept"
             if fate != "pruned":
                 (self.ended if fate == "ended" else self.live).append(text)
-            if self._observe is not None:
+            if self.observe is not None:
                 what = len(ids) - 1, parent.node, ids[-1], "", log_probability, sum(each), text.ranking(alpha)
-                self._observe(self.prompt, BeamNode(*what, fate=fate, chosen=False))
+                self.observe(self.prompt, BeamNode(*what, fate=fate, chosen=False))
         if not ranked:
             self.ended += parents  # nothing that may follow: they stay as they are
-        most = self._settings.num_samples
+        most = self.settings.num_samples
         self.ended = sorted(self.ended, key=methodcaller("ranking", alpha), reverse=True)[:most]
         if self.live and len(self.ended) == most:
             # A value can only fall, and its penalty is that of the longest text at most.
-            hope = max(text.value for text in self.live) / length_penalty(self._limit, alpha)
+            hope = max(text.value for text in self.live) / length_penalty(self.limit, alpha)
             if self.ended[-1].ranking(alpha) >= hope:
                 self.live = []
 
 
 def prompt_beams(
-    model: Decoder | EncoderDecoder,
-    prompts: Sequence[Sequence[int]],
+    model: Model,
+    prompts: Prompts,
     roles: TokenRoles,
     settings: GenerateSection,
     observe: ObserveNode | None = None,
@@ -122,11 +112,7 @@ def prompt_beams(
 
 
 def continuations(
-    model: Decoder | EncoderDecoder,
-    prompts: Sequence[Sequence[int]],
-    roles: TokenRoles,
-    settings: GenerateSection,
-    **forced: Unpack[Forced],
+    model: Model, prompts: Prompts, roles: TokenRoles, settings: GenerateSection, **forced: Unpack[Forced]
 ) -> list[list[Continuation]]:
     """The `num_samples` texts of every prompt: drawn, the likeliest tokens, or the best of a beam search."""
     if settings.beam > 1:
@@ -142,7 +128,7 @@ def beam_search(
     roles: TokenRoles,
     settings: GenerateSection,
     *,
-    texts: Sequence[Sequence[int]],
+    texts: Prompts,
     prefix: Sequence[int] = (),
     ends: decoding.StoppingCriterion | None = None,
     observe: ObserveNode | None = None,
@@ -191,8 +177,7 @@ def _read(state: decoding.DecodingState, searches: Sequence[PromptBeams]) -> Non
 
 
 def _best(log_probabilities: Tensor, processed: Tensor, most: int) -> list[Options]:
-    """The `most` best of each row, of (R, Vocab). What is ruled out or penalised leaves the others as probable as they
-    are: else a text would win by being blocked."""
+    """The `most` best of (R, Vocab). What is ruled out leaves the others as probable: no text wins by being blocked."""
     values, ids = processed.topk(min(most, processed.shape[-1]))
     # One transfer to Python: floats hold ids below 2^24 exactly.
     return torch.stack([ids.to(values.dtype), log_probabilities.gather(-1, ids), values], 1).tolist()

@@ -1,7 +1,5 @@
 """Classification, tagging and span extraction: what a task head tells of a text, with its probabilities.
-
-Shape legend: B texts, S tokens of the longest, C labels.
-"""
+Shape legend: B texts, S tokens of the longest, C labels."""
 
 import warnings
 from collections.abc import Sequence

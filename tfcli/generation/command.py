@@ -27,17 +27,11 @@ _prompts, _texts, _drawing, _beams = (
 )
 
 _Beyond = Literal["stop", "slide", "extrapolate"]
-Precision = Annotated[
-    Literal["float32", "bfloat16", "int8"],
-    typer.Option("--precision", help="Precision of the weights; int8 is faster and less exact."),
-]
-Prompts = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="PROMPT|-", help="Text to continue, translate or fill; - reads a prompt a line."),
-]
-PromptFile = Annotated[
-    Path | None, _prompts("--prompts", metavar="FILE", help='A prompt a line, or .jsonl with "prompt".')
-]
+WeightPrecision = Literal["float32", "bfloat16", "int8"]
+Precision = Annotated[WeightPrecision, typer.Option("--precision", help="Of the weights; int8 is faster, less exact.")]
+_PROMPT = typer.Argument(metavar="PROMPT|-", help="Text to continue, translate or fill; - reads a prompt a line.")
+Prompts = Annotated[list[str] | None, _PROMPT]
+PromptFile = Annotated[Path | None, _prompts("--prompts", metavar="FILE", help='One a line, or .jsonl with "prompt".')]
 Interactive = Annotated[bool, _prompts("--interactive", "-i", help="Ask for prompts until an empty line.")]
 Trace = Annotated[bool, _drawing("--trace", help="Show for every token what else could have come.")]
 Steer = Annotated[Path | None, _texts(metavar="VECTOR", help="A vector of tfcli inspect steer, which leads the text.")]

@@ -1,7 +1,5 @@
 """The decode loop: greedy decoding and sampling, token by token, until the end token or another stopping criterion.
-
-Shape legend: R rows (texts), T new tokens a row, S source length, D model, Vocab.
-"""
+Shape legend: R rows (texts), T new tokens a row, S source length, D model, Vocab."""
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,6 +20,9 @@ from tfcli.recipe.recipe import GenerateSection
 from tfcli.records.generation import Finish
 from tfcli.records.roles import TokenRoles
 
+Model = Decoder | EncoderDecoder
+Prompts = Sequence[Sequence[int]]
+
 
 def kept_columns(context: int) -> int:
     """Tokens that are read again where a text slides: three quarters of the context, to have room for new ones."""
@@ -29,7 +30,7 @@ def kept_columns(context: int) -> int:
 
 
 def read_of(
-    model: Decoder | EncoderDecoder, prompts: Sequence[Sequence[int]], roles: TokenRoles, settings: GenerateSection
+    model: Model, prompts: Prompts, roles: TokenRoles, settings: GenerateSection
 ) -> tuple[list[list[int]], list[list[int]], list[int]]:
     """Sources as they are encoded, ``ids </s>`` (of a decoder none); the beginnings of the new texts; and how many
     tokens each text may get. A `UsageError` where one does not fit."""
@@ -71,20 +72,12 @@ class DecodingState:
     """A model in the middle of texts, `rows` at most: it has read a decoder's prompts, begun as its texts are, or bare
     sources and the start of their translations, a row each. A `UsageError` where one does not fit the context, or the
     model has no positions beyond it and is to go there.
-
     Prompts are padded at the left, where nothing looks, and count their positions from their own beginning. `logits`
-    are of each row's next token, (R, Vocab), float32 at least; `limits` are how many tokens each may get in all.
-    """
+    are of each row's next token, (R, Vocab), float32 at least; `limits` are how many tokens each may get in all."""
 
     @torch.inference_mode()
     def __init__(
-        self,
-        model: Decoder | EncoderDecoder,
-        prompts: Sequence[Sequence[int]],
-        roles: TokenRoles,
-        settings: GenerateSection,
-        *,
-        rows: int,
+        self, model: Model, prompts: Prompts, roles: TokenRoles, settings: GenerateSection, *, rows: int
     ) -> None:
         device = model.device
         sources, read, self.limits = read_of(model, prompts, roles, settings)
@@ -162,9 +155,7 @@ class DecodingState:
         return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
 
-def continued(
-    model: Transformer | None, prompts: Sequence[Sequence[int]], roles: TokenRoles
-) -> Sequence[Sequence[int]]:
+def continued(model: Transformer | None, prompts: Prompts, roles: TokenRoles) -> Prompts:
     """What new texts go on from: a decoder's prompts, without what tfcli put before them; of translations nothing."""
     if isinstance(model, EncoderDecoder):
         return [()] * len(prompts)
@@ -193,7 +184,6 @@ class DecodingStages:
     `logits` are the model's own; `processed` are without what is never generated, and after the logits processors
     against repetition; `filtered` are those after each of `FILTERS` (greedy: empty). `probabilities` are those of the
     draw, which takes `token_ids` by the random numbers `uniforms` (greedy: None).
-
     Shape: logits, processed, each of filtered, probabilities (R, Vocab); uniforms, token_ids (R,)."""
 
     logits: Tensor
@@ -260,8 +250,7 @@ def decode(
 
     `texts` are the prompt or source of each row: with the seed and the number of the sample all that the draws depend
     on. A continuation does not repeat its prompt where `settings` are against it; a translation may. `observe` is given
-    the stages of every step.
-    """
+    the stages of every step."""
     copies = settings.num_samples
     state.select([row for row in range(len(texts)) for _ in range(copies)])
     live = [

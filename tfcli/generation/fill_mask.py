@@ -1,7 +1,5 @@
 """Fill-mask, or masked language modelling: what an encoder was trained to do (Devlin et al. 2019, section 3.1).
-
-Shape legend: B prompts, S tokens of the longest, M masks of them all.
-"""
+Shape legend: B prompts, S tokens of the longest, M masks of them all."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -41,10 +39,8 @@ def fill_all(
     """The `top_k` best tokens for every mask of prompts that are read side by side, ``<s> prompt </s>``; a `UsageError`
     where one holds no mask, or is longer than the context. Probabilities are those of the softmax over the whole
     vocabulary; special tokens fill no mask and are left out.
-
     With `joint`, the surest mask of a prompt, the one whose best token is the most probable, is filled and read before
-    the others are judged, as Ghazvininejad et al. (2019) decode, a mask a pass; else each is judged with all masked.
-    """
+    the others are judged, as Ghazvininejad et al. (2019) decode, a mask a pass; else each is judged with all masked."""
     waiting = texts = [masked(model, tokenizer, prompt) for prompt in prompts]
     assert model.section.vocab_size is not None
     roles = tokenizer.of_model(model.section.vocab_size).roles

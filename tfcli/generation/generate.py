@@ -21,6 +21,7 @@ from tfcli.records.roles import TokenRoles
 from tfcli.runs.load import LoadedRun
 from tfcli.tokenization.tokenizer import Tokenizer
 
+Ids = Sequence[int]  # of tokens
 _OPEN, _CLOSE = "\ufdd0", "\ufdd1"  # around what spells a special token; no text has these two, which are no characters
 
 
@@ -61,8 +62,7 @@ def prompt_ids(
 
 
 def _chat_ids(tokenizer: Tokenizer, prompt: str, settings: GenerateSection) -> list[int]:
-    """A user's prompt in the chat template: special tokens that the prompt itself spells stay text, unless asked
-    for."""
+    """A prompt in the chat template: special tokens that it spells itself stay text, unless asked for."""
     assert tokenizer.chat is not None
     spelled = "|".join(map(re.escape, sorted(tokenizer.special_names, key=len, reverse=True)))
 
@@ -169,12 +169,7 @@ class GrowingText:
     are `named`."""
 
     def __init__(
-        self,
-        tokenizer: Tokenizer,
-        prompt: str,
-        before: Sequence[int],
-        settings: GenerateSection,
-        named: Sequence[int] = (),
+        self, tokenizer: Tokenizer, prompt: str, before: Ids, settings: GenerateSection, named: Ids = ()
     ) -> None:
         self._named = frozenset(named)
         self._tokenizer, self._prompt, self._settings = tokenizer, prompt, settings
@@ -235,8 +230,7 @@ def generate(run: LoadedRun, prompt: str, settings: GenerateSection, *, sample: 
 def generate_all(
     run: LoadedRun, prompts: Iterable[str], settings: GenerateSection, *, sample: bool | None = None
 ) -> Iterator[Made]:
-    """As `generate`, for every prompt in its turn, of which `settings.batch_size` are read side by side and no more are
-    taken. Each gets what it would get alone."""
+    """As `generate`, each as it would be alone; `settings.batch_size` are read side by side and no more are taken."""
     settings = settled(run.model, run.tokenizer, settings, sample)
     waiting = iter(prompts)
     while batch := list(islice(waiting, settings.batch_size)):
@@ -298,7 +292,7 @@ def translate(
 
 
 OPTIONS = 8  # candidates of every step; the more of them, the wider the terminal that shows them all
-Labels = Callable[[Sequence[int]], list[str]]  # a tokenizer's labels of token ids
+Labels = Callable[[Ids], list[str]]  # a tokenizer's labels of token ids
 
 
 def trace(run: LoadedRun, prompt: str, settings: GenerateSection, *, sample: bool | None = None) -> Trace:
@@ -313,8 +307,7 @@ def trace(run: LoadedRun, prompt: str, settings: GenerateSection, *, sample: boo
 
 
 def trace_step(stages: decoding.DecodingStages, roles: TokenRoles, labels: Labels, options: int = OPTIONS) -> TraceStep:
-    """A step of one text: its likeliest tokens under the model itself, the chosen one in the last place if it is none
-    of them. Ids that no token has are left out."""
+    """A step of one text: its likeliest tokens under the model, the chosen one last if it is none; each has a label."""
     logits, probabilities, chosen = stages.logits[0], stages.logits.softmax(-1)[0], int(stages.token_ids[0])
     nameless = roles.without_token(len(logits))
     best = (logits + ruled_out(nameless, logits)).topk(min(options, len(logits) - len({*nameless}))).indices.tolist()
@@ -339,8 +332,7 @@ def beams(run: LoadedRun, prompt: str, settings: GenerateSection) -> BeamTree:
 def beam_tree(
     prompt: str, nodes: Sequence[BeamNode], texts: Sequence[Generated], labels: Labels, settings: GenerateSection
 ) -> BeamTree:
-    """The whole tree with its tokens' labels and the way to the best text. `nodes` come as `beam_search` gave them to
-    its `observe`, `texts` with the best first."""
+    """The whole tree with labels and the way to the best text, the first; `nodes` as `beam_search` told `observe`."""
     numbered, chosen = {(node.parent, node.token_id): n for n, node in enumerate(nodes)}, list[int]()
     for token_id in texts[0].token_ids:
         chosen.append(numbered[chosen[-1] if chosen else None, token_id])

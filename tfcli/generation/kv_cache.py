@@ -1,8 +1,6 @@
 """Key-value caches: what was computed for earlier tokens is kept, so that a new token costs one row.
-
 Shape legend: R rows (texts continued side by side), Hkv key-value heads, C columns there is room for, S source length,
-Dh size of a head.
-"""
+Dh size of a head."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """Sampling: repetition penalty, temperature, top-k, top-p (nucleus) and min-p filters, and the draw.
-
 Each is a logits processor: it maps logits, (…, Vocab), to logits. A token that is ruled out gets −∞, the probability 0.
-Shape legend: R rows (texts), Vocab.
-"""
+Shape legend: R rows (texts), Vocab."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -21,8 +19,7 @@ def never_generated(roles: TokenRoles, vocab_size: int) -> list[int]:
 
 
 def ruled_out(ids: Sequence[int], like: Tensor) -> Tensor:
-    """What is added to logits so that some ids get the probability 0: −∞ there, and 0 elsewhere.
-    Shape: like (…, Vocab), logits; returns (Vocab,)."""
+    """What is added to logits, (…, Vocab), so that some ids get the probability 0: −∞ there, else 0; (Vocab,)."""
     added = torch.zeros_like(like[0] if like.dim() > 1 else like)
     added[list(ids)] = -torch.inf
     return added
@@ -49,8 +46,7 @@ def keep_top_k(logits: Tensor, k: int) -> Tensor:
 
 def keep_top_p(logits: Tensor, p: float) -> Tensor:
     """Nucleus sampling: keep the smallest set of best tokens that holds the probability p (Holtzman et al. 2020,
-    equation 2). The token that crosses p is in; of equals the one with the lower id comes first. At least one token
-    stays."""
+    equation 2), with the token that crosses p; of equals the lower id comes first. At least one stays."""
     if p >= 1:
         return logits
     ordered, order = logits.sort(descending=True, stable=True)
@@ -116,9 +112,8 @@ def log_probabilities(logits: Tensor, ids: Tensor) -> Tensor:
 
 
 def against_repetition(logits: Tensor, texts: Sequence[Sequence[int]], settings: GenerateSection) -> Tensor:
-    """Every logits processor of generation but those of the draw, where the settings ask for it: what is added here is
-    used by greedy decoding, sampling and beam search, and shown by `explain decoding`. `texts` hold the prompts'
-    own."""
+    """Every logits processor but those of the draw, where the settings ask for it: what is added here is used by greedy
+    decoding, sampling and beam search, and shown by `explain decoding`. `texts` hold the prompts' own."""
     if settings.repetition_penalty != 1:
         logits = penalise_repetition(logits, texts, settings.repetition_penalty)
     if settings.no_repeat_ngram:

@@ -228,8 +228,7 @@ class _Drawing:
             parent = trunk
 
     def _extensions(self, number: int | None, *, pruned: bool = False) -> list[int]:
-        """Those of a node (None: of the start) that lived on, the most telling first, or that were pruned, the most
-        probable first."""
+        """Those of a node (None: the start): that lived on, most telling first, or pruned, most probable first."""
         found = [n for n in self._children.get(number, []) if (self._nodes[n].fate == "pruned") == pruned]
         return sorted(found, key=lambda n: self._nodes[n].score if pruned else self._worth[n], reverse=True)
 

@@ -1,7 +1,5 @@
 """Attention checks: fused attention and row attention against the formula, and weights that sum to one.
-
-Shape legend: B rows, H heads, T queries, S keys.
-"""
+Shape legend: B rows, H heads, T queries, S keys."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -118,8 +116,7 @@ def _require_kernel(subject: VerifiedRun) -> None:
 
 
 def _all_weights(subject: VerifiedRun) -> Iterator[tuple[Tensor, Tensor, str]]:
-    """Every layer's weights of every pass, who may attend to whom, and where that was.
-    Shape: yields (B, H, T, S) and (B, 1, T, S)."""
+    """Every layer's weights of every pass, (B, H, T, S), who may attend to whom, (B, 1, T, S), and where."""
     for read in _readings(subject):
         weights: AttentionWeights = {}
         predict(subject.model, read, weights)

@@ -1,7 +1,5 @@
 """The key-value cache, batches and packed weights against reading at once.
-
-Shape legend: B rows, T tokens, Vocab.
-"""
+Shape legend: B rows, T tokens, Vocab."""
 
 import copy
 from collections.abc import Iterator, Mapping
@@ -69,9 +67,8 @@ def joined(model: Transformer, read: ModelInputs, cuts: list[int]) -> Tensor:
 def in_pieces(
     model: Any, read: ModelInputs, cuts: list[int], *, explicit: bool = False
 ) -> Iterator[tuple[Tensor, AttentionWeights]]:
-    """The logits of the tokens from each cut to the next, read behind a cache; by the explicit attention with its
-    weights, else by that of generation and without.
-    Shape: yields (B, length of the piece, Vocab), and the weights of each kind."""
+    """The logits from each cut to the next, (B, piece, Vocab), read behind a cache; by the explicit attention with its
+    weights of each kind, else by that of generation and without."""
     cache = DecodingCache(model, len(read.tokens), read.tokens.shape[1])
     memory = None if read.source is None else model.encode(read.source, read.mask)
     for start, end in pairwise(cuts):

@@ -3,9 +3,7 @@
 A check is a function that measures something on a subject and returns a `Finding`, or yields several of which the worst
 counts, or raises `Skipped`; `proof` gives it the name that is shown with its docstring, which is the claim. Made-up
 documents are random words of the run's own vocabulary, prepared as any corpus is.
-
-Shape legend: B rows, T tokens, S source tokens, D model, Vocab.
-"""
+Shape legend: B rows, T tokens, S source tokens, D model, Vocab."""
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -82,8 +80,7 @@ def worst(findings: Iterable[Finding]) -> Finding:
 
 
 def difference(ours: Tensor, theirs: Tensor) -> float:
-    """The largest difference of two tensors of one shape, in parts of the largest number in the second; NaN where any
-    is."""
+    """The largest difference of two tensors, in parts of the largest number in the second; NaN where any is."""
     assert ours.shape == theirs.shape, f"shapes {tuple(ours.shape)} and {tuple(theirs.shape)}"
     if not ours.numel():
         return 0.0
@@ -107,15 +104,13 @@ class ModelInputs:
         return "tokens" if self.source is None else "source"
 
     def at_text(self, output: Tensor, *, of_source: bool = False) -> Tensor:
-        """The rows of an output that belong to real tokens: (B, T, …) → (real tokens, …). The target of an
-        encoder-decoder has no padding here. `of_source`: the output has a row a source token."""
+        """Rows at real tokens, (real tokens, …). A target has no padding; `of_source`: a row a source token."""
         is_padded = self.mask is not None and (of_source or self.source is None)
         return output[self.mask] if is_padded else output.flatten(0, 1)
 
 
 def ragged(ids: Tensor) -> list[list[int]]:
-    """Rows of ids (B, T) made different: the first stays whole, the next is cut to two thirds, the next to one, none to
-    nothing."""
+    """Rows of ids (B, T) made different: the first stays whole, the next is cut to two thirds, the next to one."""
     length = ids.shape[1]
     return [row[: max(1, length - (length * cut) // len(ids))] for cut, row in enumerate(ids.tolist())]
 
@@ -343,8 +338,7 @@ def predict(
 
 
 def mixed(logits: Tensor) -> Tensor:
-    """One number of many, always by the same random weights: its gradient is a mixture of theirs in which nothing
-    cancels."""
+    """One number of many by random weights, always the same: its gradient is a mixture in which nothing cancels."""
     weights = torch.randn(logits.shape, generator=torch.Generator().manual_seed(0))
     return (logits * weights.to(logits)).sum()
 

@@ -113,14 +113,9 @@ def _short(run: LoadedRun, recipe: Recipe, step: int) -> TrainSection:
         context = min(context, affordable)
     off: dict[str, Any] = dict.fromkeys(("evaluate_every", "save_every", "average_checkpoints", "patience"), 0)
     off |= {"batch_tokens": None, "compile": "off", "keep_every": None}
-    return replace(
-        section,
-        steps=max(section.steps, step + _STEPS + 1),
-        context=context,
-        batch_size=max(1, min(section.rows, affordable // context)),
-        grad_accumulation=min(section.grad_accumulation, 2),
-        **off,
-    )
+    off["grad_accumulation"] = min(section.grad_accumulation, 2)
+    rows, steps = max(1, min(section.rows, affordable // context)), max(section.steps, step + _STEPS + 1)
+    return replace(section, steps=steps, context=context, batch_size=rows, **off)
 
 
 def _go(run: RunDirectory, recipe: Recipe, data: PreparedDataset, steps: int, seed: int) -> dict[str, Tensor]:

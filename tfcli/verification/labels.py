@@ -73,8 +73,7 @@ def _validation_batches(
 
 
 def _texts(data: PreparedDataset, batches: Batches) -> Iterator[list[NDArray[np.int64]]]:
-    """The ids of each row's window in the dataset, a batch after the other; for next tokens with the one behind it.
-    Of pairs, nothing."""
+    """The ids of each row's window in the dataset, by batch, of next tokens with the one behind; of pairs, nothing."""
     if isinstance(batches, FittingPairs):
         return
     view, behind = data.text("validation"), int(isinstance(batches, CausalBatches))
@@ -113,8 +112,7 @@ def _wrong_of_masks(subject: VerifiedRun, texts: list[NDArray[np.int64]], batch:
 
 
 def _wrong_of_pairs(pairs: PairsView, batch: Batch, numbers: NDArray[np.int64]) -> int:
-    """Places where a row is not the pair of the dataset, its target read from the first token and asked from the
-    second."""
+    """Places where a row is not the dataset's pair, its target read from the first token, asked from the second."""
     assert batch.decoder_input_ids is not None and batch.padding_mask is not None
     wrong = 0
     for row, number in enumerate(numbers[: len(batch.labels)]):

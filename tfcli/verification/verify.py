@@ -1,9 +1,7 @@
 """Verification of a run: all checks, in the order in which they are shown, and again in the precisions of generation.
-
 Nothing is equal to the last digits there, and a slip could hide in the rounding; so the rounding is measured first: how
 far one plain pass is from the same weights in float64. No path may be further from that pass than four times as much:
-twice would be two roundings that point apart, and as much again is for those that were not met.
-"""
+twice would be two roundings that point apart, and as much again is for those that were not met."""
 
 import copy
 from collections.abc import Iterable
@@ -13,23 +11,11 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from tfcli import verification as records
 from tfcli.errors import UsageError
 from tfcli.models.device import prepare_for_inference
 from tfcli.recipe.model import WeightPrecision
-from tfcli.verification import (
-    Check,
-    OwnFigure,
-    OwnPrecision,
-    Verification,
-    attention,
-    cache,
-    causality,
-    checkpoint,
-    export,
-    generation,
-    labels,
-    tokenizer,
-)
+from tfcli.verification import attention, cache, causality, checkpoint, export, generation, labels, tokenizer
 from tfcli.verification.check import Proof, VerifiedRun, difference, predict
 
 # fmt: off
@@ -63,26 +49,26 @@ class OwnPath:
 
     subject: VerifiedRun
 
-    def look(self, proof: Proof, check: Check) -> Check:
+    def look(self, proof: Proof, check: records.Check) -> records.Check:
         """The check with the figures of each precision beside its own; failed where one of them is."""
         if proof not in PATHS or check.status == "skipped":
             return check
         for measured, subject in self._subjects:
             found = proof.check(subject)
-            check = replace(check, own=(*check.own, OwnFigure(measured.precision, found.measured, found.limit)))
+            check = replace(check, own=(*check.own, records.OwnFigure(measured.precision, found.measured, found.limit)))
             if found.status == "failed" and check.status == "passed":
                 check = replace(check, status="failed", reason=f"in {measured.precision}: {found.reason}")
         return check
 
     @property
-    def precisions(self) -> tuple[OwnPrecision, ...]:
+    def precisions(self) -> tuple[records.OwnPrecision, ...]:
         """What was measured of each: its rounding, and what it changes."""
         return tuple(measured for measured, _ in self._subjects)
 
     @cached_property
     @torch.inference_mode()
-    def _subjects(self) -> list[tuple[OwnPrecision, VerifiedRun]]:
-        subject, made = self.subject, list[tuple[OwnPrecision, VerifiedRun]]()
+    def _subjects(self) -> list[tuple[records.OwnPrecision, VerifiedRun]]:
+        subject, made = self.subject, list[tuple[records.OwnPrecision, VerifiedRun]]()
         if subject.precision != torch.float64:  # too large for copies, or a device without float64
             return made
         read = subject.reading(subject.longest)
@@ -101,7 +87,7 @@ class OwnPath:
                 rounding = _largest(plain, rounded)
             pieces = plain if subject.run.architecture == "encoder" else cache.joined(ready, read, cuts)
             others = _others(plain, exact), _others(pieces, plain)
-            measured = OwnPrecision(precision, _largest(plain, exact), plain[..., 0].numel(), *others)
+            measured = records.OwnPrecision(precision, _largest(plain, exact), plain[..., 0].numel(), *others)
             made.append((measured, replace(subject, ready=ready, allowed=max(_LEAST, _ROUNDINGS * rounding))))
         return made
 
@@ -116,8 +102,10 @@ def _others(ours: Tensor, theirs: Tensor) -> int:
     return int((ours.argmax(-1) != theirs.argmax(-1)).sum())
 
 
-def verification(subject: VerifiedRun, checks: Iterable[Check], own: OwnPath | None = None) -> Verification:
+def verification(
+    subject: VerifiedRun, checks: Iterable[records.Check], own: OwnPath | None = None
+) -> records.Verification:
     """The record of checks that were made."""
     run, checks = subject.run, tuple(checks)
     precisions = own.precisions if own is not None and any(check.own for check in checks) else ()
-    return Verification(str(run.directory.path), run.architecture, subject.origin, checks, precisions)
+    return records.Verification(str(run.directory.path), run.architecture, subject.origin, checks, precisions)

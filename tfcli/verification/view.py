@@ -13,13 +13,12 @@ from tfcli.draw.numbers import duration
 from tfcli.draw.safe import printable
 from tfcli.verification import Check, Status, Verification
 
-_MARKS: dict[Status, tuple[str, str, str]] = {
+_MARKS: dict[Status, tuple[str, str, str]] = {  # a sign, what stands for it in ASCII, and its style
     "passed": ("✓", "ok", "bold green"),
     "noted": ("•", "..", "bold yellow"),
     "failed": ("✗", "NO", "bold red"),
     "skipped": ("–", "--", "dim"),
 }
-"""A sign, what stands for it where there are no such signs, and its style."""
 
 _ASCII = str.maketrans({"≤": "<=", "−": "-", "—": "-", "·": "-", "√": "sqrt ", "ᵀ": "^T", "ₕ": "_h", "…": "..."})
 """What claims have for signs that a terminal may lack."""

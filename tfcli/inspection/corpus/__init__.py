@@ -38,8 +38,7 @@ class Ngram:
 
 @dataclass(frozen=True)
 class Lengths:
-    """Of the documents, in tokens or, without a tokenizer, in characters. `p10` to `p90`: so many in a hundred are at
-    most as long."""
+    """Of the documents. `p10` to `p90`: so many in a hundred are at most as long."""
 
     unit: Literal["tokens", "characters"]
     shortest: int
@@ -52,13 +51,7 @@ class Lengths:
 
 @dataclass(frozen=True)
 class CorpusReport:
-    """Several sources as one corpus. A pair is a document; all counts are of both sides.
-
-    Attributes:
-        exact: documents of which the same stood before, and `exact_bytes` of them.
-        near: documents that are nearly one that stood before; None: nobody has looked.
-        ngrams: the most frequent, each of which may have occurred up to `ngram_error` times more often than counted.
-    """
+    """Several sources as one corpus. A pair is a document; all counts are of both sides."""
 
     json_keys: ClassVar[tuple[Any, ...]] = (..., "bytes_per_token")
     kind: Kind
@@ -67,12 +60,12 @@ class CorpusReport:
     bytes: int
     words: int
     tokens: int | None
-    exact: int
+    exact: int  # documents of which the same stood before
     exact_bytes: int
-    near: int | None
+    near: int | None  # documents that are nearly one that stood before; None: nobody has looked
     lengths: Lengths
     ngram_size: int
-    ngram_error: int
+    ngram_error: int  # so many times more often may each have occurred than counted
     ngrams: tuple[Ngram, ...]
     sources: tuple[SourceShare, ...]
     skipped: SkippedRecords = NONE_SKIPPED

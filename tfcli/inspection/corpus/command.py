@@ -6,11 +6,14 @@ from typing import Annotated
 import typer
 
 from tfcli.console.options import Outputs, TextSeed, command, present
+from tfcli.console.settings import usual
 from tfcli.console.terminal import Terminal
 from tfcli.data.command import Sources
 from tfcli.errors import UsageError
 
 data_app = typer.Typer()
+_MAY = "data.columns, separator, on_bad_record or max_documents"
+_SET = typer.Option("--set", metavar="KEY=VALUE", help=f"Set {_MAY} (of each source).", show_default=False)
 
 
 @data_app.callback()
@@ -25,22 +28,11 @@ def report(
     outputs: Outputs,
     sources: Sources,
     *,
-    tokenizer: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE|RUN", help="Count tokens with a tokenizer.json or a run.", show_default="none"),
-    ] = None,
+    tokenizer: Annotated[Path | None, usual("none", "Whose tokens to count.", metavar="FILE|RUN")] = None,
     pairs: Annotated[bool, typer.Option("--pairs", help="The sources are pairs of sentences.")] = False,
     near: Annotated[bool, typer.Option("--near", help="Look for near-duplicates, too; needs the extra dedup.")] = False,
     ngram: Annotated[int, typer.Option(metavar="N", min=1, max=20, help="Words of the n-grams.")] = 3,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Set data.columns, separator, on_bad_record or max_documents (of each source).",
-            show_default=False,
-        ),
-    ] = None,
+    assignments: Annotated[list[str] | None, _SET] = None,
     seed: TextSeed = None,
 ) -> None:
     """Show what is in a corpus: size, lengths, duplicates, n-grams, sources.
@@ -61,7 +53,7 @@ def report(
     read = {"columns", "max_documents", "seed", "separator", "on_bad_record"}
     for name in [*(settings.keys() - {"data"}), *(f"data.{key}" for key in settings.get("data", {}).keys() - read)]:
         problem = f"--set {name!r} says nothing about what is read"
-        raise UsageError(problem, "set data.columns, separator, on_bad_record or max_documents")
+        raise UsageError(problem, f"set {_MAY}")
     section = build_recipe(settings, {"data": {} if seed is None else {"seed": seed}}).data
     loaded = None if tokenizer is None else load_tokenizer(tokenizer)
     kind = "pairs" if pairs else "text"

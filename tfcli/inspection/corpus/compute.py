@@ -22,12 +22,10 @@ if TYPE_CHECKING:
     from tfcli.tokenization.tokenizer import Tokenizer
 
 _MOST_FREQUENT = 12
-_HELD = 1 << 19
-"""N-grams that are counted at a time."""
+_HELD = 1 << 19  # N-grams that are counted at a time
 _REPORT_EVERY = 1024  # documents
 _UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-_WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+(?:['’][^\W{_UNSPACED}]+)*")
-"""A run of letters and digits, or a letter of a script without spaces."""
+_WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+(?:['’][^\W{_UNSPACED}]+)*")  # letters and digits, or one unspaced
 _ALIKE, _BINS = 8, 14
 _STEPS = [digit * 10**power for power in range(18) for digit in (1, 2, 5)]
 
@@ -42,12 +40,8 @@ def corpus_report(
     near: bool = False,
     tell: Callable[[str], None] = lambda _: None,
 ) -> CorpusReport:
-    """Read sources, one after the other, and count; errors as `open_source`.
-
-    Args:
-        section: says how they are read, `max_documents` of each.
-        near: look for near-duplicates, too, which takes 500 bytes of memory a document. UsageError without the extra.
-    """
+    """Read sources, as the section says, and count; errors as `open_source`. To look for `near`-duplicates takes 500
+    bytes of memory a document; a UsageError without the extra."""
     text, twice, lengths, keys = TextCounts(), Counter[str](), array("Q"), KeyTable()
     ngrams, index = NGramCounter(ngram), NearIndex() if near else None
 
@@ -98,8 +92,7 @@ def corpus_report(
 
 
 class NGramCounter:
-    """The most frequent n-grams in bounded memory (lossy counting; Manku and Motwani 2002): where too many are held,
-    the rarest are forgotten."""
+    """N-grams in bounded memory (lossy counting; Manku and Motwani 2002): of too many, the rarest are forgotten."""
 
     def __init__(self, size: int, held: int = _HELD) -> None:
         self.size, self.error, self._most = size, 0, held

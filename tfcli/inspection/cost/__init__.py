@@ -39,8 +39,7 @@ class CostAtLength:
 
 @dataclass(frozen=True)
 class CostRecord:
-    """The cost of one forward pass. N tokens cost a N in projections and feed-forwards, b N² in scores and mixing, of
-    all layers; both are equal at N = `crossover`, a / b."""
+    """One forward pass: a N in projections and feed-forwards, b N² in scores and mixing; equal at N = `crossover`."""
 
     json_keys: ClassVar[tuple[Any, ...]] = (..., "flops", "crossover")
     architecture: str

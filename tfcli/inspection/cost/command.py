@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import typer
 
 from tfcli.console.options import Outputs, RunOrRecipe, Threads, command, present, section_of, use_threads
-from tfcli.console.settings import SHAPE, Asked
+from tfcli.console.settings import SHAPE, Asked, usual
 from tfcli.console.terminal import Terminal
 from tfcli.errors import UsageError, shortened
 
@@ -16,20 +16,11 @@ def cost(
     outputs: Outputs,
     asked: Annotated[Asked, SHAPE],
     run: RunOrRecipe = None,
-    length: Annotated[
-        int | None, typer.Option(min=1, max=1 << 20, help="Tokens N of a sequence.", show_default="the context")
-    ] = None,
+    length: Annotated[int | None, usual("the context", "Tokens N of a sequence.", min=1, max=1 << 20)] = None,
     batch: Annotated[int, typer.Option(min=1, max=1 << 16, help="Sequences in a batch.")] = 1,
-    heads: Annotated[
-        str | None, typer.Option(metavar="K,…", help="Measure one attention cut into this many heads, as 1,2,4,8.")
-    ] = None,
-    against: Annotated[
-        Literal["dense", "rnn"] | None,
-        typer.Option(help="Compare one attention with a fully connected or a recurrent layer."),
-    ] = None,
-    measure: Annotated[
-        bool, typer.Option("--measure", help="Also measure the time of every length, with random weights.")
-    ] = False,
+    heads: Annotated[str | None, typer.Option(metavar="K,…", help="Measure one attention cut into K heads.")] = None,
+    against: Annotated[Literal["dense", "rnn"] | None, typer.Option(help="Compare attention with this layer.")] = None,
+    measure: Annotated[bool, typer.Option("--measure", help="Also measure each length, on random weights.")] = False,
     threads: Threads = 0,
 ) -> None:
     """Count what a forward pass costs, part by part, over the number of tokens N.

@@ -1,8 +1,6 @@
 """What a forward pass costs, exactly: every matrix product of the explicit path, every parameter.
-
 Shape legend: B sequences, N tokens of each (of both sides, for pairs), D model, H heads, Hkv key-value heads, Dh size
-of a head, F feed-forward.
-"""
+of a head, F feed-forward."""
 
 import time
 from collections import Counter

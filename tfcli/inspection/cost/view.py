@@ -25,12 +25,8 @@ _NAMES = {
     "norms": ("norms", "–"),
 }
 _BAR = 16  # cells
-_SHARES = (
-    ("P", "projections", "cyan"),
-    ("F", "feed_forward", "blue"),
-    ("S", "scores_and_mixing", "yellow"),
-    ("H", "head", "magenta"),
-)
+_PARTS = ("projections", "feed_forward", "scores_and_mixing", "head")
+_SHARES = tuple(zip("PFSH", _PARTS, ("cyan", "blue", "yellow", "magenta"), strict=True))
 _POINTS = 60  # of a curve
 _EXACT_FROM, _HEADS_EXACT_FROM = 78, 74  # columns from which on there is room for every digit
 
@@ -56,11 +52,8 @@ class CostView(View[CostRecord]):
 
 def cost_table(record: CostRecord) -> CsvTable:
     """A row for each number of tokens."""
-    return CsvTable.of(
-        record.lengths,
-        *("length", "projections", "feed_forward", "scores_and_mixing", "head", "flops", "visible_flops"),
-        *("bytes_made", "cache_bytes", "predicted_seconds", "seconds"),
-    )
+    kept = ("bytes_made", "cache_bytes", "predicted_seconds", "seconds")
+    return CsvTable.of(record.lengths, "length", *_PARTS, "flops", "visible_flops", *kept)
 
 
 def _shape(r: CostRecord) -> str:

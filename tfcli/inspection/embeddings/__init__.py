@@ -75,8 +75,7 @@ class TokensRecord:
         return self.bytes / self.of_text if self.of_text else None
 
 
-MatrixSide = Literal["input", "output"]
-"""The matrix that token ids pick rows of, or the head's; the same one where they are tied."""
+MatrixSide = Literal["input", "output"]  # the matrix that token ids pick rows of, or the head's; one where tied
 
 
 @dataclass(frozen=True)
@@ -113,8 +112,7 @@ class NeighboursRecord:
     tokens: tuple[TokenNeighbours, ...]
 
 
-Pool = Literal["mean", "first", "last"]
-"""What stands for a text: the mean over its tokens, special ones among them and padding not; or one of them."""
+Pool = Literal["mean", "first", "last"]  # of a text's tokens, special ones among them and padding not
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from tfcli.console.options import Checkpoint, Csv, Json, Outputs, Run, Text, Weights, Words, command, present
+from tfcli.console.settings import usual
 from tfcli.console.stdin import read_text
 from tfcli.console.terminal import Terminal
 from tfcli.inspection.embeddings import MatrixSide, Pool
@@ -41,9 +42,7 @@ def neighbours(
     run: Run,
     tokens: Annotated[list[str], typer.Argument(metavar="TOKEN", help="Words or parts of words.", show_default=False)],
     top_k: Annotated[int, typer.Option(min=1, help="Neighbours to show of each token.")] = 10,
-    matrix: Annotated[
-        MatrixSide, typer.Option(help="The input embeddings, or the rows of the output head where they are not tied.")
-    ] = "input",
+    matrix: Annotated[MatrixSide, typer.Option(help="The input embeddings, or the rows of an untied head.")] = "input",
     checkpoint: Checkpoint = "best",
 ) -> None:
     """Show which tokens' embeddings point the same way.
@@ -75,12 +74,8 @@ def embed(
         typer.Argument(metavar="TEXT|-", help="Texts; -: each line of stdin is one.", show_default="-"),
     ] = None,
     pool: Annotated[Pool, typer.Option(help="A text's vector: the mean over its tokens, or one of them.")] = "mean",
-    layer: Annotated[
-        int | None, typer.Option(min=0, help="Layer, from 0.", show_default="the last, behind its norm")
-    ] = None,
-    npz: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write texts and vectors as a NumPy archive.")
-    ] = None,
+    layer: Annotated[int | None, usual("the last, behind its norm", "Layer, from 0.", min=0)] = None,
+    npz: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write texts and vectors for NumPy.")] = None,
     weights: Weights,
     json: Json = False,
     csv: Csv = False,

@@ -1,7 +1,5 @@
 """Embeddings: a text's tokens and the vectors that they pick, nearest neighbours, and whole texts as vectors.
-
-Shape legend: N texts, S tokens of the longest, D model.
-"""
+Shape legend: N texts, S tokens of the longest, D model."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -90,8 +88,7 @@ _NAMED = 8  # tokens of a text that an error names
 
 @torch.inference_mode()
 def neighbours(run: LoadedRun, texts: Sequence[str], top_k: int, matrix: MatrixSide = "input") -> NeighboursRecord:
-    """The `top_k` tokens whose vectors make the smallest angles with those of some tokens, each given by its text. The
-    input matrix of an encoder-decoder with two is the source's."""
+    """The `top_k` tokens whose vectors make the smallest angles with those of some (of two inputs: the source's)."""
     ids = [token_of(run.tokenizer, text) for text in texts]
     # The head may share the target's matrix, which ids of a source pick no rows of.
     one_matrix = not isinstance(run.model, EncoderDecoder) or run.config.model.share_embeddings

@@ -63,17 +63,13 @@ def _table(record: TokensRecord, width: int, ascii_only: bool) -> Table:
     heads = ["pos", "id", "token", "characters", "bytes", "kind", "‖e‖", *[""] * with_bars, *["‖p‖"] * joined]
     table = columns("rrlrrlr" + "l" * with_bars + "r" * joined, *heads)
     for row in record.tokens:
-        table.add_row(
-            Text(str(row.position), "dim"),
-            str(row.token_id),
-            Text(fit(token_label(row.token), label), "" if row.role == "text" else "bold"),
-            "" if row.first is None else f"{row.first}–{row.end}",
-            str(row.bytes) if row.bytes else "",
-            Text(_kind(row, record.text), "red" if row.role == "unknown" else "dim"),
-            f"{row.norm:.3g}",
-            *([Text(bar(row.norm / longest, room, ascii_only=ascii_only).ljust(room), "cyan")] if with_bars else []),
-            *([f"{row.position_norm:.3g}"] if row.position_norm is not None else []),
-        )
+        place, size = "" if row.first is None else f"{row.first}–{row.end}", str(row.bytes or "")
+        name = Text(fit(token_label(row.token), label), "" if row.role == "text" else "bold")
+        kind = Text(_kind(row, record.text), "red" if row.role == "unknown" else "dim")
+        drawn = [Text(bar(row.norm / longest, room, ascii_only=ascii_only).ljust(room), "cyan")] * with_bars
+        norms: list[Text | str] = [f"{row.norm:.3g}", *drawn]
+        norms += [] if row.position_norm is None else [f"{row.position_norm:.3g}"]
+        table.add_row(Text(str(row.position), "dim"), str(row.token_id), name, place, size, kind, *norms)
     return table
 
 
@@ -133,13 +129,9 @@ def _one(token: TokenNeighbours, label: int, width: int, ascii_only: bool) -> It
     yield Text.assemble((name, "bold"), (f"  id {token.token_id}  length {token.norm:.3g}", "dim"))
     table = columns("rllrr", "", fit("token", label), "cosine", "", "length")
     for rank, one in enumerate(token.neighbours, start=1):
-        table.add_row(
-            Text(f"{rank:>2}", "dim"),
-            Text(fit(token_label(one.token), label)),
-            Text(bar(one.cosine, width, ascii_only=ascii_only).ljust(width), "cyan"),
-            f"{one.cosine:.2f}",
-            Text(f"{one.norm:.3g}", "dim"),
-        )
+        drawn = Text(bar(one.cosine, width, ascii_only=ascii_only).ljust(width), "cyan")
+        near, norm = Text(fit(token_label(one.token), label)), Text(f"{one.norm:.3g}", "dim")
+        table.add_row(Text(f"{rank:>2}", "dim"), near, drawn, f"{one.cosine:.2f}", norm)
     yield table
 
 

@@ -11,6 +11,7 @@ from tfcli.console.terminal import Terminal
 from tfcli.errors import UsageError
 
 _TEXT = "The man ate the fish"
+_TWICE = "The text; twice: the same tokens in two orders."
 
 
 @command
@@ -20,15 +21,8 @@ def equivariance(
     asked: Annotated[Asked, ("arch", "preset", "size", "assignments")],
     *,
     run: RunOrRecipe = None,
-    texts: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--text", metavar="TEXT", help="The text; twice: the same tokens in two orders.", show_default=_TEXT
-        ),
-    ] = None,
-    perturb: Annotated[
-        int | None, typer.Option(metavar="TOKEN", min=0, help="Change this token, from 0: which rows move?")
-    ] = None,
+    texts: Annotated[list[str] | None, typer.Option("--text", metavar="TEXT", help=_TWICE, show_default=_TEXT)] = None,
+    perturb: Annotated[int | None, typer.Option(metavar="TOKEN", min=0, help="Change it, from 0: what moves?")] = None,
     permutations: Annotated[int, typer.Option(min=1, max=10_000, help="Random orders to try.")] = 10,
     weights: Weights,
     seed: Seed = None,

@@ -82,8 +82,7 @@ _TABLES |= {AlibiPositions: "slopes", RelativeBias: "weight"}
 
 
 def norms_across_tokens(one: Tower) -> AbstractContextManager[None]:
-    """Every norm of vectors takes mean and variance of each dimension over the tokens of the text, as the note in UDL's
-    lecture has it; those of queries and keys stay."""
+    """Every norm of vectors, but of queries and keys, takes its statistics over the text's tokens (UDL's lecture)."""
     return _set(
         (parent, name, NormAcrossTokens(child))
         for parent in [*one.embedding.modules(), *one.stack.modules()]
@@ -109,8 +108,7 @@ Read = tuple[tuple[int, ...], tuple[str, ...]]  # a text's ids and their labels
 
 
 def model_of_words(section: ModelSection, texts: Sequence[str], seed: int) -> tuple[Transformer, list[Read]]:
-    """A model of this shape whose vocabulary is the words of the texts, with the texts as it reads them; a UsageError
-    where one has more words than the context holds."""
+    """A model whose vocabulary is the words of the texts, and the texts; a UsageError where one is too long for it."""
     words = [tuple(text.split()) for text in texts]
     if (longest := max(map(len, words))) > section.max_seq_len:
         problem = f"The text has {longest} words and the context holds {section.max_seq_len}"
@@ -172,8 +170,7 @@ def _leaks(one: Tower, x: Tensor) -> Iterator[records.NormLeak]:
 def perturbation(
     model: Transformer, ids: Sequence[int], tokens: Sequence[str], name: str, changed: int, *, seed: int = 0
 ) -> records.PerturbationRecord:
-    """Change the vector of one token, `changed` from 0, by a random one of the same length, and follow it through the
-    layers, whose halves stand one after the other."""
+    """Change one token's vector by a random one of its length, and follow it through the halves of the layers."""
     if model.section.parallel_residual:
         problem = "With model.parallel_residual = true a layer has no halves, one after the other"
         raise UsageError(problem, "leave --perturb out, or name another run")
@@ -213,8 +210,7 @@ def _pushed(x: Tensor, row: int, push: Tensor) -> Tensor:
 
 @torch.inference_mode()
 def order(model: Transformer, first: Read, second: Read, name: str) -> records.OrderRecord:
-    """Each token's output in one text beside that in the other, with positions and without, masked and not. A
-    UsageError where one holds a token that the other does not."""
+    """Each token's output in one text beside that in the other, of each variant; a UsageError for other tokens."""
     for which, (ids, labels), (others, _) in (("first", first, second), ("second", second, first)):
         more = Counter(ids) - Counter(others)
         if extra := [label for token, label in zip(ids, labels, strict=True) if more[token]]:

@@ -16,9 +16,7 @@ def gradients(
     outputs: Outputs,
     asked: Annotated[Asked, SHAPE],
     run: RunOrRecipe = None,
-    text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="The text that the run reads.", show_default=False)
-    ] = None,
+    text: Annotated[str | None, typer.Argument(metavar="TEXT", help="For the run to read.", show_default=False)] = None,
     target: Target = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the weights and of random tokens.")] = 0,
 ) -> None:

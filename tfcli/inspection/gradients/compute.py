@@ -1,10 +1,8 @@
 """Gradient norms layer by layer: with residuals and without, norms before and after (Xiong et al. 2020, section 3);
 rank collapse (Dong et al. 2021); layer norm's backward pass (Xu et al. 2019).
-
 Two backward passes through the project's own layers, in float64. For the second one every weight is moved by a few of
 its last bits: what the passes do not agree on is rounding, and no measurement.
-Shape legend: B sequences, T tokens, D model, L layers.
-"""
+Shape legend: B sequences, T tokens, D model, L layers."""
 
 import copy
 import math
@@ -52,8 +50,7 @@ def initial_gradients(section: ModelSection, seed: int = 0) -> GradientsRecord:
 
 
 def run_gradients(run: LoadedRun, inputs: Inputs, seed: int = 0) -> GradientsRecord:
-    """A trained model on a text, and beside it what `initial_gradients` has, on that text. A UsageError as there, and
-    where nothing of the text can be predicted."""
+    """A trained model on a text, and `initial_gradients` on it; a UsageError where nothing of it can be predicted."""
     section = run.config.model
     _require_gradients(section)
     batch = _batch_of(inputs, run.config.roles)
@@ -73,8 +70,7 @@ def _record(section: ModelSection, seed: int, batch: Batch, *of_text: GradientPr
     return GradientsRecord(*shape, len(batch.input_ids), batch.target_tokens, bool(of_text), tuple(profiles))
 
 
-_Ends = dict[nn.Module, tuple[Tensor, Tensor]]
-"""What enters a module and what leaves it, or the gradients by both. Shape: (B, T, D)."""
+_Ends = dict[nn.Module, tuple[Tensor, Tensor]]  # what enters and leaves a module, or gradients by it; (B, T, D)
 
 
 def _profile(

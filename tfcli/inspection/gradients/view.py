@@ -74,9 +74,8 @@ def _stack(profiles: Sequence[GradientProfile], number: int) -> Iterator[Text | 
     table.add_section()
     table.add_row("spread", *(_number(_spread(one), "–") for one in norms))
     table.add_row("of ∂x", *(_number(_spread(one.inputs), "–") for one in stacks))
-    yield Columns(
-        [table, _table("a token's own share, ‖X − 1x̄ᵀ‖ / ‖X‖", [one.apart for one in stacks])], padding=(0, 4)
-    )
+    own = _table("a token's own share, ‖X − 1x̄ᵀ‖ / ‖X‖", [one.apart for one in stacks])
+    yield Columns([table, own], padding=(0, 4))
     if any((one < floor).any() for one in norms):
         yield from dim(f"Norms below {_number(floor)} lie on the floor of the plot.")
     yield from heading(f"{side}: a gradient on its way back through the norm of self-attention")

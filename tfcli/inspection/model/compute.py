@@ -1,7 +1,5 @@
 """A model's diagram from its modules, whose tensors have shapes and no numbers: any size at no cost.
-
-Shape legend: D model, H heads, Hkv key-value heads, Dh size of a head, F feed-forward, N context.
-"""
+Shape legend: D model, H heads, Hkv key-value heads, Dh size of a head, F feed-forward, N context."""
 
 import math
 from collections import Counter
@@ -51,8 +49,7 @@ _ADDED, _TOLD = _WORDS["added"], _WORDS["told"]
 
 
 def model_diagram(section: ModelSection, published: str = "") -> ModelRecord:
-    """Every box of a model with a vocabulary and every matrix in it; a tied one is listed where it is met first.
-    `published` are the parameters that the authors of a model of this shape count."""
+    """Every box and matrix of a model with a vocabulary, a tied one once; `published`: what its authors count."""
     assert section.vocab_size is not None
     model = meta_model(section)
     drawn = _Drawn(section)

@@ -15,8 +15,7 @@ from tfcli.inspection.model import Block, ModelRecord, StackRecord, Sublayer
 Lines = list[Text]
 
 _PLAIN = str.maketrans("╭╮╰╯─│┤╔╗╚╝═║▲▶⊕×·⊙", "++++-||++++=|^>+x.*")
-_LIGHT, _DOUBLE = "╭╮╰╯─│", "╔╗╚╝═║"
-"""The signs of a box: corners, and the two kinds of sides."""
+_LIGHT, _DOUBLE = "╭╮╰╯─│", "╔╗╚╝═║"  # of a box: corners, and the two kinds of sides
 
 
 def boxed(lines: Iterable[Text], width: int, *, title: str, number: str, style: str, frame: str = _LIGHT) -> Lines:
@@ -27,11 +26,8 @@ def boxed(lines: Iterable[Text], width: int, *, title: str, number: str, style: 
     top = Text.assemble((left + across, style), (name, f"bold {style}"), (fill, style), (count, style))
     top.append(across + right, style)
     edge, middle = Text(low_left + across * (width - 2) + low_right, style), width // 2
-    return [
-        top,
-        *(Text.assemble((down, style), padded(line, width - 2), (down, style)) for line in lines),
-        Text.assemble(edge[:middle], "▲", edge[middle + 1 :]),
-    ]
+    inside = (Text.assemble((down, style), padded(line, width - 2), (down, style)) for line in lines)
+    return [top, *inside, Text.assemble(edge[:middle], "▲", edge[middle + 1 :])]
 
 
 def padded(line: Text, width: int) -> Text:
@@ -46,7 +42,7 @@ def centred(text: str, width: int, style: str = "") -> Text:
     return padded(Text(" " * max(0, width // 2 - len(text) // 2) + text, style), width)
 
 
-_BOXES = {
+_BOXES = {  # titles and styles
     "embedding": ("Embedding", "green"),
     "positions": ("Positions", "green"),
     "attention": ("Self-attention", "yellow"),
@@ -55,7 +51,6 @@ _BOXES = {
     "norm": ("Norm", "cyan"),
     "head": ("Head", "magenta"),
 }
-"""Titles and styles."""
 _WIDEST = 72  # of a column
 _GAP = 6  # cells between the columns of an encoder-decoder
 _NARROWEST = 50  # column in which every matrix has room
@@ -89,14 +84,12 @@ class ModelView(View[ModelRecord]):
 
 def model_table(record: ModelRecord) -> CsvTable:
     """A row for each matrix of a box; of layers, of one of them."""
-    return CsvTable(
-        ("block", "count", "name", "shape", "bias", "parameters"),
-        [
-            [where, count, m.name, "x".join(map(str, m.shape)), m.bias, m.parameters]
-            for where, count, block in _blocks(record)
-            for m in block.matrices
-        ],
-    )
+    rows = [
+        [where, count, m.name, "x".join(map(str, m.shape)), m.bias, m.parameters]
+        for where, count, block in _blocks(record)
+        for m in block.matrices
+    ]
+    return CsvTable(("block", "count", "name", "shape", "bias", "parameters"), rows)
 
 
 def _blocks(record: ModelRecord) -> Iterator[tuple[str, int, Block]]:

@@ -9,15 +9,13 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-SIZE = 64
-"""Positions and dimensions where nobody says so: a table that still fits into a terminal."""
+SIZE = 64  # positions and dimensions where nobody says so: a table that still fits into a terminal
 HEADS = 8  # of ALiBi, as in the paper's example (Press et al. 2022, section 3)
 
 
 @dataclass(frozen=True)
 class PositionsRecord:
     """What an encoding says about positions: a vector for each, or a number for every distance and head.
-
     Vectors (sinusoidal, learned, rotary): `table[r, i]` is dimension i of position `first` + r, and `similarity[k]` the
     mean over n of r_n · r_{n+k} / |r_n||r_{n+k}|. Biases (alibi, t5): `table[r, h]` is what head h adds to the score of
     a key that stands k = `first` + r tokens before its query, and after it where k < 0, of which there are length − 1.
@@ -60,8 +58,7 @@ class Requirements:
     requirements: tuple[Requirement, ...]
 
 
-Described = tuple[PositionsRecord, Requirements]
-"""An encoding's table, and what it should be."""
+Described = tuple[PositionsRecord, Requirements]  # an encoding's table, and what it should be
 
 
 @dataclass(frozen=True)

@@ -12,52 +12,31 @@ from tfcli.console.settings import usual
 from tfcli.console.terminal import Terminal
 from tfcli.errors import TfcliError, UsageError
 from tfcli.inspection.positions import HEADS, SIZE
+from tfcli.recipe.model import PositionLayout, Positions
 
 if TYPE_CHECKING:
     from tfcli.inspection.positions import BeyondContext, Described
+
+Side = Literal["source", "target"]
+_OF_HEADS = f"{HEADS} for alibi and --compare, else 1"
+_OF_LAYOUT = "halves for rotary, else interleaved"
 
 
 @command
 def positions(
     terminal: Terminal,
     outputs: Outputs,
-    runs: Annotated[
-        list[Path] | None, argument(metavar="RUN", help="A run, to see its own; several with --compare.")
-    ] = None,
-    encoding: Annotated[
-        Literal["sinusoidal", "rotary", "alibi", "learned", "t5", "none"] | None,
-        usual("sinusoidal", "The encoding of a formula: sinusoidal, rotary or alibi. The others need a run."),
-    ] = None,
-    compare: Annotated[
-        bool, typer.Option("--compare", help="Show all encodings side by side, with those of the runs.")
-    ] = False,
+    runs: Annotated[list[Path] | None, argument(metavar="RUN", help="To see its own; several with --compare.")] = None,
+    encoding: Annotated[Positions | None, usual("sinusoidal", "A formula's: sinusoidal, rotary or alibi.")] = None,
+    compare: Annotated[bool, typer.Option("--compare", help="All encodings side by side, with the runs' own.")] = False,
     shift: Annotated[int | None, usual("1", "Show the matrix that carries n to n + K.", metavar="K", min=1)] = None,
-    loss: Annotated[
-        bool, typer.Option("--loss", help="Measure a decoder's loss at 1×, 2× and 4× its context.")
-    ] = False,
+    loss: Annotated[bool, typer.Option("--loss", help="A decoder's loss at 1×, 2× and 4× its context.")] = False,
     length: Annotated[int | None, usual(f"{SIZE}, or the run's", "Positions.", min=1, max=4096)] = None,
     d_model: Annotated[int | None, usual(str(SIZE), "Dimensions.", min=1, max=512)] = None,
-    heads: Annotated[
-        int | None,
-        usual(
-            f"{HEADS} for alibi and --compare, else 1",
-            "Heads: the columns of alibi, or the heads that share d_model in rotary.",
-            min=1,
-            max=128,
-        ),
-    ] = None,
+    heads: Annotated[int | None, usual(_OF_HEADS, "Of alibi; of rotary, which share d_model.", min=1, max=128)] = None,
     base: Annotated[float | None, usual("10000", "Base L of the wavelengths.")] = None,
-    layout: Annotated[
-        Literal["interleaved", "halves"] | None,
-        typer.Option(
-            help="Dimensions that share a wavelength: neighbours, or half the size apart.",
-            show_default="halves for rotary, else interleaved",
-        ),
-    ] = None,
-    side: Annotated[
-        Literal["source", "target"] | None,
-        typer.Option(help="Which side of an encoder-decoder with a learned table for each.", show_default="source"),
-    ] = None,
+    layout: Annotated[PositionLayout | None, usual(_OF_LAYOUT, "Pairs: neighbours, or half the size apart.")] = None,
+    side: Annotated[Side | None, usual("source", "Of an encoder-decoder that learned a table for each.")] = None,
 ) -> None:
     """Show a positional encoding, and whether it is what one should be.
 
@@ -125,7 +104,7 @@ def positions(
 
 
 def _of_run(
-    terminal: Terminal, path: Path, length: int | None, side: Literal["source", "target"] | None, k: int, *, loss: bool
+    terminal: Terminal, path: Path, length: int | None, side: Side | None, k: int, *, loss: bool
 ) -> "tuple[Described, BeyondContext | None]":
     """A run's positions, and with `loss` its loss on its own validation text, within its context and beyond."""
     from tfcli.inspection.positions.comparison import of_run

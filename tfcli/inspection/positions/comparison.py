@@ -4,6 +4,7 @@ distance, and in the data rather than in the architecture (Bishop and Bishop 202
 import shlex
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -61,13 +62,12 @@ def requirements(
     joined = record.merge or ("add" if record.encoding in ("sinusoidal", "learned") else record.encoding)
     data = joined in ("add", "concat")
     where = "part of the vectors that enter" if data else "inside attention: the architecture"
-    found = (
+    first = (
         _bounded(record, long, buckets),
         _unique(record),
         _beyond(record.length, longer is not None, beyond, measure),
-        _consistent(record, long or record, k, biases),
-        Requirement("in the data", data, None, where),
     )
+    found = *first, _consistent(record, long or record, k, biases), Requirement("in the data", data, None, where)
     return Requirements(record.encoding, origin, _JOINS[joined], found)
 
 
@@ -144,8 +144,7 @@ def formula(
     layout: PositionLayout | None = None,
     k: int = 1,
 ) -> Described:
-    """An encoding that is a formula, of the usual sizes where none are given. The heads of rotary share d_model, or a
-    UsageError says so; those of alibi are a column each."""
+    """A formula, of the usual sizes where none are given. Rotary's heads share d_model, or a UsageError says so."""
     size, shared = d_model or SIZE, heads or 1
     if encoding != "alibi" and size % shared:
         raise UsageError(f"--d-model {size} is not divisible by --heads {shared}", "choose a multiple")
@@ -173,15 +172,11 @@ def of_run(
     measure = f"run `tfcli inspect positions {shlex.quote(name)} --loss`"
     if not isinstance(model, Decoder):
         measure = f"an {model.section.architecture}'s loss does not go on with a text: train a decoder with it"
+    longer = None if record.encoding == "learned" else partial(run_positions, model, side=side)
+    biases = _biases(model, min(record.length, _SEEN), side) if record.columns == "head" else None
+    buckets = frozen(relative_weight(model, record.side).detach().float().cpu()) if record.encoding == "t5" else None
     return record, requirements(
-        record,
-        None if record.encoding == "learned" else lambda positions: run_positions(model, positions, side),
-        origin=name,
-        k=k,
-        biases=_biases(model, min(record.length, _SEEN), side) if record.columns == "head" else None,
-        buckets=frozen(relative_weight(model, record.side).detach().float().cpu()) if record.encoding == "t5" else None,
-        beyond=beyond,
-        measure=measure,
+        record, longer, origin=name, k=k, biases=biases, buckets=buckets, beyond=beyond, measure=measure
     )
 
 

@@ -39,12 +39,10 @@ def positions_table(
     offset: int = 0,
 ) -> PositionsRecord:
     """The table of a formula; a UsageError where the encoding has none, or `size` dimensions make no pairs.
-
     sinusoidal, of D = `size`: what is joined to the embeddings. rotary, of Dh: the cosine of the angle by which pair i
     is turned in column 2i, its sine in column 2i + 1, whichever dimensions the layout pairs. alibi, of H: what head h
     adds to the score of a key at distance k, in row k and column h. Without a `layout`, sinusoidal is interleaved and
-    rotary has halves. Positions are divided by `scaling`, and begin at `offset`: of sinusoidal alone.
-    """
+    rotary has halves. Positions are divided by `scaling`, and begin at `offset`: of sinusoidal alone."""
     if encoding == "none":
         choices = f"choose {', '.join(_FORMULAS)} or a run with some"
         raise UsageError("Without positions there is nothing to show", choices)
@@ -104,10 +102,7 @@ def _rotary(section: ModelSection, length: int) -> PositionsRecord:
     # A rotation holds the cosine and the sine of each pair twice, where its layout has the two dimensions.
     half = by.cosines.shape[1] // 2
     first = slice(half) if by.layout == "halves" else slice(0, None, 2)
-    about: dict[str, Any] = {
-        "stretching": section.position_scaling_kind,
-        "frequencies": frozen(frequencies, np.float64),
-    }
+    about: dict[str, Any] = {"stretching": section.position_scaling_kind, "frequencies": frozen(frequencies, float)}
     about |= {"base": section.position_base, "layout": section.layout, "scaling": section.position_scaling}
     return _vectors("rotary", torch.stack((by.cosines[:, first], by.sines[:, first]), dim=2).flatten(1), **about)
 
@@ -130,12 +125,9 @@ def _relative(model: Transformer, length: int, side: Side | None) -> PositionsRe
     both_ways = section.architecture == "encoder" or side == "source"
     first = 1 - length if both_ways else 0
     weight = relative_weight(model, side)
-    buckets = relative_buckets(
-        -torch.arange(first, length, device=weight.device),  # that function counts from the query to the key
-        buckets=len(weight),
-        max_distance=section.position_max_distance,
-        bidirectional=both_ways,
-    )
+    distances = -torch.arange(first, length, device=weight.device)  # from the query to the key
+    most = section.position_max_distance
+    buckets = relative_buckets(distances, buckets=len(weight), max_distance=most, bidirectional=both_ways)
     return _biases("t5", length, weight[buckets], first=first, side=side)
 
 
@@ -166,10 +158,8 @@ _SMALLEST = 1e-6  # share of a table's largest direction below which one holds n
 
 def shift(record: PositionsRecord, k: int) -> ShiftRecord:
     """The rotation that carries sinusoidal and rotary positions by `k`; for a learned table the best linear map.
-
     A pair (sin nω, cos nω) is carried by [[cos kω, sin kω], [−sin kω, cos kω]], whatever n is. A UsageError of biases,
-    which are no vectors, and of a table that has not enough rows.
-    """
+    which are no vectors, and of a table that has not enough rows."""
     if record.columns == "head":
         problem = f"{record.encoding} adds numbers to scores, and has no vectors to carry"
         raise UsageError(problem, "choose sinusoidal or rotary")

@@ -99,10 +99,8 @@ def _told_apart(curves: Mapping[str, NDArray[np.float32]], first: int, console: 
 def _meaning(record: PositionsRecord) -> list[str]:
     if record.encoding != "alibi":
         after = "; where k < 0, after it" if record.first < 0 else ""
-        return [
-            f"distance k: the key stands k tokens before its query{after}",
-            "bias: learned, a number a head for every bucket of distances; one for all layers",
-        ]
+        learned = "bias: learned, a number a head for every bucket of distances; one for all layers"
+        return [f"distance k: the key stands k tokens before its query{after}", learned]
     lines = ["distance k: the key stands k tokens from its query", "bias: −m · k, each head with its own slope m"]
     if record.length > 1:
         slopes = [f"{slope:.3g}" for slope in -record.table[1]]
@@ -157,15 +155,9 @@ class VectorMap(View[PositionsRecord]):
         rows, shown = range(0, positions, row_step), [*kept, *ordered[half::pair_step]]
         if record.layout is None:
             shown, kept = sorted(shown), []
-        yield HeatMap(
-            record.table[np.ix_(rows, shown)],
-            self.meaning,
-            row_labels=tuple(str(record.first + row) for row in rows),
-            column_numbers=tuple(shown),
-            signed=True,
-            wide=2 * len(rows) <= self.most_rows,
-            kept=len(kept),
-        )
+        values, labels = record.table[np.ix_(rows, shown)], tuple(str(record.first + row) for row in rows)
+        across, wide = tuple(shown), 2 * len(rows) <= self.most_rows
+        yield HeatMap(values, self.meaning, labels, column_numbers=across, signed=True, wide=wide, kept=len(kept))
         if row_step > 1 or pair_step > 1:
             steps = (("position", row_step), ("pair of dimensions", pair_step))
             drawn = (f"every {noun}" if step == 1 else f"one {noun} of {step}" for noun, step in steps)
@@ -275,10 +267,8 @@ class ComparisonView(View[Sequence[Described]]):
 
 def requirements_table(every: Sequence[Described]) -> CsvTable:
     """A line a requirement of each encoding."""
-    return CsvTable(
-        ("encoding", "origin", "joins", "requirement", "met", "value", "measured"),
-        ((of.encoding, of.origin, of.joins, *vars(one).values()) for _, of in every for one in of.requirements),
-    )
+    rows = ((of.encoding, of.origin, of.joins, *vars(one).values()) for _, of in every for one in of.requirements)
+    return CsvTable(("encoding", "origin", "joins", "requirement", "met", "value", "measured"), rows)
 
 
 def comparison_json(every: Sequence[Described]) -> dict[str, Any]:

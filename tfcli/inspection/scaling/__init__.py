@@ -14,12 +14,11 @@ class SoftmaxState:
 
 @dataclass(frozen=True)
 class ScalingRow:
-    """One D_k. `variance` is that of qᵀk over all draws, and `standard_error` its own; expected is D_k. Of the scores
-    as a model's attention scales them it is `scaled_variance`; expected is 1."""
+    """One D_k. `variance` (expected: D_k) is that of qᵀk; `scaled_variance` (1), as a model's attention scales it."""
 
     d_k: int
     variance: float
-    standard_error: float
+    standard_error: float  # of `variance`
     scaled_variance: float
     unscaled: SoftmaxState
     scaled: SoftmaxState

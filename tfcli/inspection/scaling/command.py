@@ -8,8 +8,7 @@ from tfcli.console.options import Outputs, command, present
 from tfcli.console.terminal import Terminal
 from tfcli.errors import UsageError
 
-_MOST = 250_000
-"""Products for each D_k: some seconds' worth."""
+_MOST = 250_000  # products for each D_k: some seconds' worth
 
 
 @command
