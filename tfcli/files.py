@@ -28,12 +28,10 @@ fcntl = of_unix("fcntl")
 _LOCK_ATTEMPTS = 3
 _MARKERS = ("recipe.toml", "manifest.json")
 """What a run and a prepared dataset are known by. Where a folder is filled name by name, they come last."""
-_LONGEST_NAME = 200
-"""Bytes of a name that go into that of its temporary file; file systems take 255."""
+_LONGEST_NAME = 200  # bytes of a name that go into that of its temporary file; file systems take 255
 _OPENS_FOLDERS = hasattr(os, "O_DIRECTORY")
 """Windows opens none, and flushes only what it may write to; its file system keeps the order of names by itself."""
-_ATTEMPTS = 20
-"""To make a folder that other processes make and remove at the same time."""
+_ATTEMPTS = 20  # to make a folder that other processes make and remove at the same time
 _made: set[Path] = set()
 """Folders that this process has made to hold them (`claimed`). Others are the user's own, and stay what they are."""
 

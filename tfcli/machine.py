@@ -28,18 +28,15 @@ __all__ = ["DEVNULL", "LAUNCH", "PIPE", "Popen", "TimeoutExpired", "child", "tem
 
 LAUNCH = "TFCLI_LAUNCH"
 """The environment variable that names a private folder between the workers of a training and what started them."""
-_ASKED = 0.04
-"""Seconds for which cores are asked for, to see how many are free: a few turns of a system's scheduler."""
+_ASKED = 0.04  # seconds for which cores are asked for, to see how many are free: a few turns of a system's scheduler
 _TIMES = 4
-_ROUNDING = 0.25
-"""Of a core: what is missing from a free one, for the system has something to do now and then."""
+_ROUNDING = 0.25  # of a core: what is missing from a free one, for the system has something to do now and then
 _BLOCK = bytes(1 << 20)
 _WAITING = "OMP_WAIT_POLICY"
 _CONTAINER = Path("/sys/fs/cgroup")
 _CPUINFO = Path("/proc/cpuinfo")
 _STATUS = Path("/proc/self/status")
-_PR_SET_PDEATHSIG = 1
-"""Of Linux: the signal that a process gets when the thread that has started it ends."""
+_PR_SET_PDEATHSIG = 1  # of Linux: the signal that a process gets when the thread that has started it ends
 
 
 def of_unix(module: str) -> Any:

@@ -19,8 +19,7 @@ from tfcli.machine import LAUNCH, Popen, child, temporary_folder
 if TYPE_CHECKING:
     from tfcli.training.distributed import Workers
 
-RESTARTS = 3
-"""How often all workers are started again after one has died."""
+RESTARTS = 3  # how often all workers are started again after one has died
 _ENDED = "exit-code"
 _PATIENCE = 10.0
 """Seconds for which the other workers may go on after the first one has come to its end, which is that of the run."""

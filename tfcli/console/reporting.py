@@ -28,8 +28,7 @@ from tfcli.records.runs import CheckResult, StageProgress, StageStarted, Trainin
 if TYPE_CHECKING:
     from rich.live import Live
 
-_STAGES = {"generation": "Samples", "inspection": "Inside"}
-"""What stages are called that do not have their own name."""
+_STAGES = {"generation": "Samples", "inspection": "Inside"}  # what stages are called that do not have their own name
 _RECORDS: dict[type, tuple[str, str]] = {
     StageStarted: ("stage", ""),
     TokenizerReport: ("tokenizer", "tfcli.tokenization.view:tokenizer_view"),

@@ -22,8 +22,7 @@ _EXIT_CODES = {getattr(signal, name): code for name, code in _ANSWERED.items() i
 _HANG_UP = getattr(signal, "SIGHUP", None)
 NOTHING_LEFT = "Stopped; nothing is left half-written."
 
-_PATIENCE = 2.0
-"""Seconds for which a command that has been stopped may tidy up, deaf to further signals."""
+_PATIENCE = 2.0  # seconds for which a command that has been stopped may tidy up, deaf to further signals
 _LOADING = 10.0
 """Seconds for which a signal waits for a library to be loaded, whose C++ would lose the exception, or abort."""
 
