@@ -101,8 +101,7 @@ _COMMON = [
         ("debug", bool, False, _output("--debug", help="Show the traceback of an error.")),
     )
 ]
-_TEXTS = ("TEXT", "PROMPT", "TOKEN", "ID")
-"""Values that may be empty, by the name that help gives them. All others are paths and names."""
+_TEXTS = ("TEXT", "PROMPT", "TOKEN", "ID")  # may be empty, by the name in help; all others are paths and names
 _ARGUMENT = type(typer.Argument())
 _PATH = type("path", (Path,), {})  # of which help shows the name
 
