@@ -26,14 +26,11 @@ from tfcli.machine import of_unix
 
 fcntl = of_unix("fcntl")
 _LOCK_ATTEMPTS = 3
-_MARKERS = ("recipe.toml", "manifest.json")
-"""What a run and a prepared dataset are known by. Where a folder is filled name by name, they come last."""
-_LONGEST_NAME = 200
-"""Bytes of a name that go into that of its temporary file; file systems take 255."""
+_MARKERS = ("recipe.toml", "manifest.json")  # of a run and a prepared dataset: the last names of a folder to be filled
+_LONGEST_NAME = 200  # bytes of a name that go into that of its temporary file; file systems take 255
 _OPENS_FOLDERS = hasattr(os, "O_DIRECTORY")
 """Windows opens none, and flushes only what it may write to; its file system keeps the order of names by itself."""
-_ATTEMPTS = 20
-"""To make a folder that other processes make and remove at the same time."""
+_ATTEMPTS = 20  # to make a folder that other processes make and remove at the same time
 _made: set[Path] = set()
 """Folders that this process has made to hold them (`claimed`). Others are the user's own, and stay what they are."""
 
@@ -126,8 +123,8 @@ def replacing_folder(path: Path) -> Iterator[Path]:
     Nothing may be at `path` but an empty folder. A TfcliError where it cannot be written."""
     try:
         filled = path.is_dir() and path not in _made
-        if filled and any(path.iterdir()):
-            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY))
+        if filled:
+            _require_alone(path)
         made = [folder for folder in path.parents if not folder.exists()]
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -139,7 +136,9 @@ def replacing_folder(path: Path) -> Iterator[Path]:
         for inside in (*temporary.rglob("*"), temporary):  # a folder's own flush keeps the names in it
             flush(inside)
         if filled:
-            _move_up(temporary)
+            _require_alone(path, temporary)
+            for inside in sorted(temporary.iterdir(), key=lambda entry: entry.name in _MARKERS):
+                inside.rename(path / inside.name)
             flush(path)
         else:
             _put(temporary, path)
@@ -234,9 +233,8 @@ def _remove_empty(folders: Iterable[Path]) -> None:
 def _sweep(path: Path) -> None:
     """Remove what a kill has left of an earlier attempt at this folder. Only for who holds it."""
     for folder, name in ((path, ""), (path.parent, path.name)):
-        pattern = re.compile(rf"\.{re.escape(name)}\.?[0-9a-f]{{16}}\.tmp")
         for left in folder.glob(".*.tmp"):
-            if pattern.fullmatch(left.name):
+            if re.fullmatch(rf"\.{re.escape(name)}\.?[0-9a-f]{{16}}\.tmp", left.name):
                 shutil.rmtree(left, ignore_errors=True)
 
 
@@ -257,12 +255,9 @@ def _put(temporary: Path, path: Path) -> None:
         temporary.rename(path)
 
 
-def _move_up(temporary: Path) -> None:
-    """Move all that is in a folder to the one around it, which nothing else may be in."""
-    if [*temporary.parent.iterdir()] != [temporary]:
+def _require_alone(folder: Path, *inside: Path) -> None:
+    if [*folder.iterdir()] != [*inside]:
         raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY))
-    for inside in sorted(temporary.iterdir(), key=lambda entry: entry.name in _MARKERS):
-        inside.rename(temporary.parent / inside.name)
 
 
 def write_text(path: Path, text: str) -> None:

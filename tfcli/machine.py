@@ -22,24 +22,20 @@ from contextlib import contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
-from typing import IO, Any
+from typing import Any
 
 __all__ = ["DEVNULL", "LAUNCH", "PIPE", "Popen", "TimeoutExpired", "child", "temporary_folder"]
 
-LAUNCH = "TFCLI_LAUNCH"
-"""The environment variable that names a private folder between the workers of a training and what started them."""
-_ASKED = 0.04
-"""Seconds for which cores are asked for, to see how many are free: a few turns of a system's scheduler."""
+LAUNCH = "TFCLI_LAUNCH"  # the variable that names a folder between the workers of a training and what started them
+_ASKED = 0.04  # seconds for which cores are asked for, to see how many are free: a few turns of a system's scheduler
 _TIMES = 4
-_ROUNDING = 0.25
-"""Of a core: what is missing from a free one, for the system has something to do now and then."""
+_ROUNDING = 0.25  # of a core: what is missing from a free one, for the system has something to do now and then
 _BLOCK = bytes(1 << 20)
 _WAITING = "OMP_WAIT_POLICY"
 _CONTAINER = Path("/sys/fs/cgroup")
 _CPUINFO = Path("/proc/cpuinfo")
 _STATUS = Path("/proc/self/status")
-_PR_SET_PDEATHSIG = 1
-"""Of Linux: the signal that a process gets when the thread that has started it ends."""
+_PR_SET_PDEATHSIG = 1  # of Linux: the signal that a process gets when the thread that has started it ends
 
 
 def of_unix(module: str) -> Any:
@@ -178,20 +174,14 @@ def python_command(module: str, *arguments: str) -> list[str]:
 
 @contextmanager
 def child(
-    module: str,
-    *arguments: str,
-    stdin: int | None = DEVNULL,
-    stdout: int | None = None,
-    stderr: int | IO[bytes] | None = None,
-    environment: Mapping[str, str] | None = None,
+    module: str, *arguments: str, environment: Mapping[str, str] | None = None, **pipes: Any
 ) -> Iterator["Popen[str]"]:
     """Run a module as a program, in a session of its own: Ctrl-C is for this process alone. What ends the block, or the
-    thread that entered it, ends the child, and what it has started unless it has come to a good end itself."""
+    thread that entered it, ends the child, and what it has started unless it has come to a good end itself. `pipes` are
+    its stdin, stdout and stderr; without one, it has nothing to read, and writes where this process does."""
     process = Popen(
         python_command(module, *arguments),
-        stdin=stdin,
-        stdout=stdout,
-        stderr=stderr,
+        **{"stdin": DEVNULL, **pipes},
         encoding="utf-8",
         env={**os.environ, **(environment or {}), "PYTHONSAFEPATH": "1"},  # as -P, for what it starts
         start_new_session=True,

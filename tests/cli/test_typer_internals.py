@@ -6,7 +6,7 @@ import sys
 import typer
 
 from tests.cli.commands import tfcli
-from tfcli.console.usage import mistake
+from tfcli.console.usage import Mistake
 
 
 def run(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -37,13 +37,18 @@ def test_an_error_without_anything_but_its_message_is_one_sentence():
         def __init__(self) -> None:
             super().__init__("Something is wrong.")
 
-    found = mistake(Bare())
+    found = Mistake(Bare())
     assert (found.message, found.option, found.parameter, found.parameters) == ("Something is wrong", "", None, [])
     assert found.commands == []
 
 
 def test_an_unknown_option_whose_error_names_nothing_is_still_refused(monkeypatch):
-    monkeypatch.setattr("tfcli.console.usage.mistake", lambda error: mistake(error)._replace(option="", parameters=[]))
+    def silent(error: typer.TyperException) -> Mistake:
+        found = Mistake(error)
+        found.option, found.parameters = "", []
+        return found
+
+    monkeypatch.setattr("tfcli.console.usage.Mistake", silent)
     result = tfcli("train", "--siz", "tiny")
     assert result.exit_code == 2
     assert result.stderr.startswith("tfcli: No such option: --siz")

@@ -19,11 +19,9 @@ from tfcli.machine import LAUNCH, Popen, child, temporary_folder
 if TYPE_CHECKING:
     from tfcli.training.distributed import Workers
 
-RESTARTS = 3
-"""How often all workers are started again after one has died."""
+RESTARTS = 3  # how often all workers are started again after one has died
 _ENDED = "exit-code"
-_PATIENCE = 10.0
-"""Seconds for which the other workers may go on after the first one has come to its end, which is that of the run."""
+_PATIENCE = 10.0  # seconds for which the other workers may go on after the end of the first, which is that of the run
 
 
 def launch(command: Sequence[str], processes: int) -> None:
@@ -118,8 +116,8 @@ class _PassedOn(StopRequest):
         self.passed = 0
 
     def receive(self, number: int, frame: FrameType | None) -> None:
-        listen = [(self.folder / str(rank)).exists() for rank in range(len(self.workers))]
-        if self.passed == 2 or not listen or not all(listen):
+        listen = [(self.folder / str(rank)).exists() for rank in range(len(self.workers))] or [False]
+        if self.passed == 2 or not all(listen):
             super().receive(number, frame)
         self.passed += 1
         for worker in self.workers:

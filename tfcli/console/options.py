@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from tfcli.runs.load import LoadedRun
 
 _output = functools.partial(typer.Option, rich_help_panel=settings.OUTPUT)
-argument = functools.partial(typer.Argument, show_default=False)
-"""One that has no default, or none to show."""
+argument = functools.partial(typer.Argument, show_default=False)  # one that has no default, or none to show
 
 Json = Annotated[bool, _output("--json", help="Print JSON with stable keys instead of text.")]
 Csv = Annotated[bool, _output("--csv", help="Print the numbers as CSV instead.")]
@@ -41,8 +40,7 @@ Checkpoint = Annotated[str, typer.Option(metavar="best|last|STEP", help="Which w
 Text = Annotated[str, argument(metavar="TEXT", help="The text to read; - for stdin.")]
 _TARGET = "The target text of an encoder-decoder."
 Target = Annotated[str | None, typer.Option(metavar="TEXT", help=_TARGET, show_default="its translation")]
-Kind = Literal["encoder_self", "decoder_self", "cross"]
-"""Of attention."""
+Kind = Literal["encoder_self", "decoder_self", "cross"]  # of attention
 Run = Annotated[Path, argument(metavar="RUN", help="A run: its name in `tfcli runs list`, last, or a folder.")]
 
 
@@ -103,8 +101,7 @@ _COMMON = [
         ("debug", bool, False, _output("--debug", help="Show the traceback of an error.")),
     )
 ]
-_TEXTS = ("TEXT", "PROMPT", "TOKEN", "ID")
-"""Values that may be empty, by the name that help gives them. All others are paths and names."""
+_TEXTS = ("TEXT", "PROMPT", "TOKEN", "ID")  # may be empty, by the name in help; all others are paths and names
 _ARGUMENT = type(typer.Argument())
 _PATH = type("path", (Path,), {})  # of which help shows the name
 

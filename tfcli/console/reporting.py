@@ -28,8 +28,7 @@ from tfcli.records.runs import CheckResult, StageProgress, StageStarted, Trainin
 if TYPE_CHECKING:
     from rich.live import Live
 
-_STAGES = {"generation": "Samples", "inspection": "Inside"}
-"""What stages are called that do not have their own name."""
+_STAGES = {"generation": "Samples", "inspection": "Inside"}  # what stages are called that do not have their own name
 _RECORDS: dict[type, tuple[str, str]] = {
     StageStarted: ("stage", ""),
     TokenizerReport: ("tokenizer", "tfcli.tokenization.view:tokenizer_view"),
@@ -42,8 +41,8 @@ _RECORDS: dict[type, tuple[str, str]] = {
     CheckResult: ("check", "tfcli.console.reporting:check_line"),
 }
 """What JSON Lines call a record, and what draws it. Training events carry their own name."""
+# What tells of the way to a result, and not of one.
 _ON_THE_WAY = StageStarted | StageProgress | TrainingEvent | DatasetRecord | TokenizerReport | VocabularyExtension
-"""What tells of the way to a result, and not of one."""
 
 
 def _named(event: Any) -> dict[str, Any]:
@@ -111,9 +110,8 @@ class Reporter:
     def _report(self, event: Any) -> None:
         if isinstance(event, TrainingEvent):
             self.run = getattr(event, "run", self.run)
+            self.finished = event if isinstance(event, TrainingFinished) else self.finished
             self.stop.armed = not isinstance(event, TrainingFinished)
-        if isinstance(event, TrainingFinished):
-            self.finished = event
         if self.json and self.stream and not isinstance(event, StageProgress):
             self.terminal.json(_named(event))
         if not isinstance(event, _ON_THE_WAY):
@@ -132,10 +130,7 @@ class Reporter:
     def result(self, record: Any) -> None:
         """Print the one result of a command on stdout."""
         self.end_live()
-        if self.json:
-            self.terminal.json(to_json(record))
-        else:
-            self.terminal.show(_drawn(record))
+        self.terminal.result(record, _drawn, json=self.json)
 
     def should_stop(self) -> bool:
         """Asked by the training loop after every step."""
@@ -226,10 +221,8 @@ class Reporter:
         from rich.live import Live
 
         if self.live is None:
-            console = self.terminal.err
-            self.live = Live(
-                renderable, console=console, transient=transient, auto_refresh=False, redirect_stdout=False
-            )
+            how: Any = {"transient": transient, "auto_refresh": False, "redirect_stdout": False}
+            self.live = Live(renderable, console=self.terminal.err, **how)
             self.live.start()
         self.live.update(renderable, refresh=True)
 
@@ -244,12 +237,9 @@ class Reporter:
 def reporting(
     terminal: Terminal, *, json: bool, stream: bool = False, again: Sequence[str] = (), translates: bool = False
 ) -> Iterator[Reporter]:
-    """A reporter that answers signals and leaves the terminal as it was.
-
-    With `json` and `stream`, events and intermediate records are printed, too, a line each. `again` is the command that
-    goes on with an interrupted run, once --out is added; none: `tfcli train --resume`. `translates`: whether generated
-    texts are translations.
-    """
+    """A reporter that answers signals and leaves the terminal as it was. With `json` and `stream`, events and records
+    on the way are printed, too, a line each. `again` is the command that goes on with an interrupted run, once --out is
+    added; none: `tfcli train --resume`. `translates`: whether generated texts are translations."""
     with stop_on_signals() as stop:
         reporter = Reporter(terminal, stop, json=json, stream=stream, again=again, translates=translates)
         try:

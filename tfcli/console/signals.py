@@ -17,15 +17,13 @@ from tfcli.errors import Interrupted, TfcliError
 
 INTERRUPTED, TERMINATED, HUNG_UP, UNREAD = 130, 143, 129, 1
 _ANSWERED = {"SIGINT": INTERRUPTED, "SIGBREAK": INTERRUPTED, "SIGTERM": TERMINATED, "SIGHUP": HUNG_UP}
+# Of the signals that this system has: no SIGBREAK but on Windows, where there is no SIGHUP.
 _EXIT_CODES = {getattr(signal, name): code for name, code in _ANSWERED.items() if hasattr(signal, name)}
-"""Of the signals that this system has: no SIGBREAK but on Windows, where there is no SIGHUP."""
 _HANG_UP = getattr(signal, "SIGHUP", None)
 NOTHING_LEFT = "Stopped; nothing is left half-written."
 
-_PATIENCE = 2.0
-"""Seconds for which a command that has been stopped may tidy up, deaf to further signals."""
-_LOADING = 10.0
-"""Seconds for which a signal waits for a library to be loaded, whose C++ would lose the exception, or abort."""
+_PATIENCE = 2.0  # seconds for which a command that has been stopped may tidy up, deaf to further signals
+_LOADING = 10.0  # seconds for which a signal waits for a library to be loaded, whose C++ would lose it, or abort
 
 
 class Stopped(KeyboardInterrupt):
@@ -69,10 +67,9 @@ class StopRequest:
         """The signal handler."""
         if self.asked() and number == _HANG_UP:
             return  # a terminal that closes says so twice: by the shell, and by the system
-        exit_code = _EXIT_CODES[number]
         if not self.armed or self.asked():
-            raise Stopped(exit_code)
-        self.exit_code = exit_code
+            raise Stopped(_EXIT_CODES[number])
+        self.exit_code = _EXIT_CODES[number]
 
 
 @contextmanager
@@ -128,11 +125,9 @@ def _answered() -> list[int]:
 
 
 def _loads(frame: FrameType | None) -> bool:
-    while frame is not None:
-        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
-            return True
+    while frame is not None and frame.f_code.co_filename != "<frozen importlib._bootstrap>":
         frame = frame.f_back
-    return False
+    return frame is not None
 
 
 def _again(number: int) -> None:

@@ -12,16 +12,12 @@ from tfcli.console.terminal import Terminal
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.outputs import about, reading
 
-LONGEST = 1 << 20
-"""Bytes of a line. A million is a novel; without a limit, a pipe without line ends would fill the memory."""
-_LARGEST = 64 << 20
-"""Bytes of one text. Without a limit, a pipe that never ends would fill the memory."""
+LONGEST = 1 << 20  # bytes of a line: a novel. Without a limit, a pipe without line ends would fill the memory
+_LARGEST = 64 << 20  # bytes of one text. Without a limit, a pipe that never ends would fill the memory
 _CHUNK = 1 << 16
 
-Line = tuple[str, str]
-"""A line of text behind its place, such as "line 7 of prompts.txt"; the place of an argument is empty."""
-Require = Callable[[str], None]
-"""Raises what is wrong with a prompt."""
+Line = tuple[str, str]  # a text behind its place, such as "line 7 of prompts.txt"; the place of an argument is empty
+Require = Callable[[str], None]  # raises what is wrong with a prompt
 
 
 def lines_as_they_come(stream: Any, where: str) -> Iterator[Line | None]:

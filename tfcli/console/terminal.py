@@ -13,10 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from rich.console import Console
 
-
 Color = Literal["auto", "always", "never"]
-
-
 _KEY = re.compile(r"\x1b[\[O][0-9;]*[A-Za-z~]|[\x00\xe0].|.", re.DOTALL)
 _BACK = {"\x7f", "\b", "\x1b[D", "\x1bOD", "\x1b[A", "\x1bOA", "\x1b[5~", "\xe0K", "\x00K", "\xe0H", "\x00H"}
 """Backspace, left, up and a page up, as Unix and Windows send them."""
@@ -80,13 +77,11 @@ class Terminal:
                     for top in range(0, len(lines), room)
                 ]
                 place, lines = screens[at := min(max(at, 0), len(screens) - 1)]
-                line = Text(
-                    f"{place} · Enter goes on, Backspace back, q ends", "reverse", no_wrap=True, overflow="crop"
-                )
+                keys = f"{place} · Enter goes on, Backspace back, q ends"
+                line = Text(keys, "reverse", no_wrap=True, overflow="crop")
                 self.out.clear()
-                self.out.print(
-                    SegmentLines(Segment.set_shape(lines, width, room), new_lines=True), line, sep="", end=""
-                )
+                screen = SegmentLines(Segment.set_shape(lines, width, room), new_lines=True)
+                self.out.print(screen, line, sep="", end="")
                 for key in _KEY.findall(typed()) or "q":
                     if key in "qQ\x04\x1b":
                         return None
@@ -163,9 +158,8 @@ class Terminal:
 
         if self.color == "always":
             return PipeConsole(stderr=stderr, force_terminal=True, color_system="truecolor", no_color=False)
-        if self.color == "never" or os.environ.get("NO_COLOR"):
-            return PipeConsole(stderr=stderr, color_system=None, no_color=True)
-        return PipeConsole(stderr=stderr)
+        plain: Any = {"color_system": None, "no_color": True}
+        return PipeConsole(stderr=stderr, **(plain if self.color == "never" or os.environ.get("NO_COLOR") else {}))
 
 
 def is_terminal(stream: Any = None) -> bool:

@@ -10,9 +10,9 @@ import sys
 import types
 from collections.abc import Mapping, MutableMapping, Sequence
 from importlib import import_module
-from itertools import takewhile
+from itertools import dropwhile, takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -30,51 +30,33 @@ except ImportError:  # groups are then loaded at once, and typer draws its own b
     TyperGroup = None  # type: ignore[assignment, misc]
 
 
-class Parameter(NamedTuple):
+class Parameter:
     """An option or an argument of a command."""
 
-    name: str
-    options: list[str]
-    metavar: str
-    is_argument: bool
+    def __init__(self, found: Any) -> None:
+        self.name: str = getattr(found, "name", "")
+        self.options: list[str] = list(getattr(found, "opts", ()))
+        self.metavar: str = getattr(found, "metavar", "") or ""
+        self.is_argument: bool = getattr(found, "param_type_name", "") == "argument"
 
 
-class Mistake(NamedTuple):
+class Mistake:
     """What typer finds wrong with a command line; what it does not tell is empty. The message has no full stop, and is
     empty where help was shown; `value` is what is wrong with that of `parameter`, `option` one that is not there. The
     `command` has `tfcli` and its groups before it, `given` is what was read, and `commands` are those of a group."""
 
-    message: str
-    value: str
-    parameter: Parameter | None
-    option: str
-    command: str
-    parameters: list[Parameter]
-    given: Mapping[str, Any]
-    commands: list[str]
-    exit_code: int
-
-
-def mistake(error: typer.TyperException) -> Mistake:
-    """What an error of typer says."""
-    context, parameter = getattr(error, "ctx", None), getattr(error, "param", None)
-    message, command = getattr(error, "message", ""), getattr(context, "command", None)
-    return Mistake(
-        message=error.format_message().rstrip("."),
-        value=message if isinstance(error, typer.BadParameter) and parameter is not None else "",
-        parameter=None if parameter is None else _parameter(parameter),
-        option=getattr(error, "option_name", "") if hasattr(error, "possibilities") else "",
-        command=getattr(context, "command_path", ""),
-        parameters=[_parameter(one) for one in getattr(command, "params", ())],
-        given=getattr(context, "params", {}),
-        commands=list(getattr(command, "commands", {})),
-        exit_code=getattr(error, "exit_code", 2),
-    )
-
-
-def _parameter(found: Any) -> Parameter:
-    options, is_argument = list(getattr(found, "opts", ())), getattr(found, "param_type_name", "") == "argument"
-    return Parameter(getattr(found, "name", ""), options, getattr(found, "metavar", "") or "", is_argument)
+    def __init__(self, error: typer.TyperException) -> None:
+        context, parameter = getattr(error, "ctx", None), getattr(error, "param", None)
+        message, command = getattr(error, "message", ""), getattr(context, "command", None)
+        self.message = error.format_message().rstrip(".")
+        self.value: str = message if isinstance(error, typer.BadParameter) and parameter is not None else ""
+        self.parameter = None if parameter is None else Parameter(parameter)
+        self.option: str = getattr(error, "option_name", "") if hasattr(error, "possibilities") else ""
+        self.command: str = getattr(context, "command_path", "")
+        self.parameters = [Parameter(one) for one in getattr(command, "params", ())]
+        self.given: Mapping[str, Any] = getattr(context, "params", {})
+        self.commands = list(getattr(command, "commands", {}))
+        self.exit_code: int = getattr(error, "exit_code", 2)
 
 
 def group(place: str, help_text: str, alone: str = "") -> typer.Typer:
@@ -146,7 +128,7 @@ class _Root:
             Terminal().error("Stopped.")
             code = 1
         except typer.TyperException as error:
-            found = mistake(error)
+            found = Mistake(error)
             if found.message:
                 problem, remedy = _problem_and_remedy(found)
                 Terminal().error(f"{_cut(problem)}; {remedy or f'see `{self._command()} --help`'}.")
@@ -164,8 +146,8 @@ class _Root:
         return " ".join(path)
 
 
+# The class of the root, for typer; None for typer's own.
 Commands = None if TyperGroup is None else type("Commands", (_Root, TyperGroup), {})
-"""The class of the root, for typer; None for typer's own."""
 
 
 def with_command(error: Misnamed, *, takes_checkpoint: bool) -> UsageError:
@@ -296,9 +278,8 @@ def _text_in_words(found: Mistake) -> list[str]:
     arguments = [one for one in found.parameters if one.is_argument]
     if not arguments or "TEXT" not in arguments[-1].metavar:
         return []
-    first = found.given.get(arguments[-1].name)
-    rest = command_line[command_line.index(first) :] if first in command_line else []
-    text = list(takewhile(lambda word: word[:1] != "-", rest))
+    behind_first = dropwhile(lambda word: word != found.given.get(arguments[-1].name), command_line)
+    text = list(takewhile(lambda word: word[:1] != "-", behind_first))
     return text if len(text) > 1 else []
 
 

@@ -13,9 +13,7 @@ from tfcli.console.terminal import Terminal, is_terminal
 @command
 def doctor(
     terminal: Terminal,
-    report: Annotated[
-        bool, typer.Option("--report", help="As a block for a bug report, without paths or names of yours.")
-    ] = False,
+    report: Annotated[bool, typer.Option("--report", help="For a bug report: no paths or names of yours.")] = False,
     json: Json = False,
 ) -> None:
     """Look at what tfcli runs on: versions, devices, memory, cache, terminal.

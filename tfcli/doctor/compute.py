@@ -76,9 +76,10 @@ def diagnose(terminal: TerminalFacts) -> Diagnosis:
 def _torch() -> tuple[Any, tuple[Advice, ...]]:
     try:
         import torch
+
+        return torch, ()
     except Exception as error:  # a library that it is built on is missing, say
         return None, (Advice(f"PyTorch cannot be loaded: {first_lines(error)}", "pip install --force-reinstall torch"),)
-    return torch, ()
 
 
 def _try(ask: Callable[[], Found], otherwise: Found) -> Found:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import partial
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
@@ -61,8 +62,7 @@ def _rows(found: Diagnosis, place: str) -> Iterator[tuple[str, str]]:
         yield one.name, f"{one.version} for {one.use}" if one.version else f"not there; for {one.use}: {one.install}"
 
 
-def _size(size: float) -> str:
-    return short(size, "B")
+_size = partial(short, unit="B")
 
 
 def _joined(*facts: str | int | None) -> str:

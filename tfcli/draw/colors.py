@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -14,26 +14,31 @@ from rich.style import Style
 RGB = tuple[int, int, int]
 T = TypeVar("T")
 
-BLACK: RGB = (0, 0, 0)
-WHITE: RGB = (255, 255, 255)
+BLACK, WHITE = (0, 0, 0), (255, 255, 255)
+LEVELS = 33  # colours in a map; odd, so that a signed map has one exactly at 0
 
-LEVELS = 33
-"""Colours in a map; odd, so that a signed map has one exactly at 0."""
-
-NO_VALUE = LEVELS
-"""The level of a cell that holds no value (NaN)."""
+NO_VALUE = LEVELS  # the level of a cell that holds no value (NaN)
 
 
 @dataclass(frozen=True)
 class Colormap:
-    """`table[level]` from the lowest value to the highest. In few steps for lesser consoles: `indexes` (16 to 231) of
-    the xterm colours, `glyphs` from light to dark where there is no colour. Sixteen colours would fold a map into wrong
-    steps: glyphs again, of a signed map the darker the further from 0, in the two `tints`, below and above it."""
+    """`table[level]` from the lowest value to the highest, through the evenly spaced `points` in hexadecimal. In few
+    steps for lesser consoles: `indexes` (16 to 231) of the xterm colours, `glyphs` from light to dark where there is no
+    colour. Sixteen colours would fold a map into wrong steps: glyphs again, of a signed map the darker the further from
+    0, in the two `tints`, below and above it."""
 
-    table: tuple[RGB, ...]
+    points: str
     indexes: tuple[int, ...]
-    glyphs: str = " ░▒▓█"
     tints: tuple[str, str] | None = None
+    glyphs = " ░▒▓█"
+
+    @cached_property
+    def table(self) -> tuple[RGB, ...]:
+        """`LEVELS` colours."""
+        points = [tuple(bytes.fromhex(color)) for color in self.points.split()]
+        at = np.linspace(0, len(points) - 1, LEVELS)
+        channels = [np.interp(at, range(len(points)), channel) for channel in zip(*points, strict=True)]
+        return tuple((round(r), round(g), round(b)) for r, g, b in zip(*channels, strict=True))
 
 
 def step(steps: Sequence[T], level: int) -> T:
@@ -41,32 +46,13 @@ def step(steps: Sequence[T], level: int) -> T:
     return steps[round(level / (LEVELS - 1) * (len(steps) - 1))]
 
 
-def interpolated(colors: str) -> tuple[RGB, ...]:
-    """`LEVELS` colours through evenly spaced control points, each in hexadecimal."""
-    points = [tuple(bytes.fromhex(color)) for color in colors.split()]
-    at = np.linspace(0, len(points) - 1, LEVELS)
-    channels = [np.interp(at, range(len(points)), channel) for channel in zip(*points, strict=True)]
-    return tuple((round(r), round(g), round(b)) for r, g, b in zip(*channels, strict=True))
-
-
 # Blue to yellow with evenly rising lightness, read alike with and without red-green vision.
-WEIGHTS = Colormap(
-    table=interpolated("081a48 143468 3a4e6d 5c6772 7b7e78 9e9774 c2b367 e4d052 fdec4a"),
-    indexes=(17, 18, 60, 102, 144, 185, 227),
-)
-
+WEIGHTS = Colormap("081a48 143468 3a4e6d 5c6772 7b7e78 9e9774 c2b367 e4d052 fdec4a", (17, 18, 60, 102, 144, 185, 227))
 # Viridis: violet to yellow by way of green, lightness rising evenly as well.
-VIRIDIS = Colormap(
-    table=interpolated("440154 46327e 365c8d 277f8e 1fa187 4ac16d a0da39 fde725"),
-    indexes=(53, 60, 24, 30, 36, 71, 148, 226),
-)
-
+VIRIDIS = Colormap("440154 46327e 365c8d 277f8e 1fa187 4ac16d a0da39 fde725", (53, 60, 24, 30, 36, 71, 148, 226))
 # Blue below 0, white at 0, red above.
-SIGNED = Colormap(
-    table=interpolated("184296 3a74be 74a8d8 b8d4ec f8f8f8 f6ccba e89076 d05046 a41428"),
-    indexes=(19, 26, 68, 110, 153, 231, 224, 217, 174, 167, 124),
-    tints=("blue", "red"),
-)
+_SIGNED = "184296 3a74be 74a8d8 b8d4ec f8f8f8 f6ccba e89076 d05046 a41428"
+SIGNED = Colormap(_SIGNED, (19, 26, 68, 110, 153, 231, 224, 217, 174, 167, 124), ("blue", "red"))
 
 
 def levels(values: NDArray[np.float32], low: float, high: float) -> NDArray[np.intp]:

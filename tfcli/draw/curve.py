@@ -59,8 +59,8 @@ class Plot:
         first, last = self.x_range or (float(xs.min()), float(xs.max()))
         width = max(4, options.max_width - gutter - 3)
         canvas = _Canvas(width, self.height, (first, last), (low, high), options.ascii_only)
-        for series, (series_xs, series_ys) in zip(self.series, points, strict=True):
-            canvas.draw(series, series_xs, series_ys)
+        for series, places in zip(self.series, points, strict=True):
+            canvas.draw(series, *places)
         for number in range(self.height):
             edge = _written("┤" if number in names else "│", options.ascii_only)
             yield Segment(f"{names.get(number, ''):>{gutter}} {edge}", Style(dim=True))
@@ -81,9 +81,8 @@ class Plot:
         middle.append_text(names if fits else Text())
         middle.truncate(max(0, room - 2), overflow="ellipsis")
         before = (room - middle.cell_len) // 2
-        yield Text.assemble(
-            " " * (gutter + 2), left, " " * before, middle, " " * (room - middle.cell_len - before), right
-        )
+        behind = room - middle.cell_len - before
+        yield Text.assemble(" " * (gutter + 2), left, " " * before, middle, " " * behind, right)
         if not fits:
             yield names[3:]
 
@@ -108,12 +107,12 @@ class _Canvas:
             return
         previous = None
         for x in np.unique(dots_x).tolist():
-            here = dots_y[dots_x == x]
+            here = dots_y[dots_x == x].tolist()
             if previous:
-                self._join(*previous, x, int(here[0]), series.style)
-            for y in range(int(here.min()), int(here.max()) + 1):
+                self._join(*previous, x, here[0], series.style)
+            for y in range(min(here), max(here) + 1):
                 self._dot(x, y, series.style)
-            previous = (x, int(here[-1]))
+            previous = (x, here[-1])
             if series.letter and (x // 2 - ord(series.letter) * 5) % _LETTER_EVERY == 0:
                 self._mark(previous[1] // 4, x // 2, series.letter, series.style)
         if series.letter and previous:
@@ -175,9 +174,7 @@ def _finite(series: Series, y_range: tuple[float, float] | None) -> tuple[NDArra
 
 def _padded(low: float, high: float) -> tuple[float, float]:
     """A range that is not empty."""
-    if high - low > 1e-9 * max(1.0, abs(high)):
-        return low, high
-    margin = max(abs(low) * 0.05, 0.05)
+    margin = 0.0 if high - low > 1e-9 * max(1.0, abs(high)) else max(abs(low) * 0.05, 0.05)
     return low - margin, high + margin
 
 

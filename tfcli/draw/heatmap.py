@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, groupby
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,29 +25,23 @@ def half_block_lines(levels: NDArray[np.intp], brush: Brush) -> list[Line]:
     rows = levels.tolist()
     if len(rows) % 2:
         rows.append([NO_VALUE] * levels.shape[1])
-    lines = []
-    for upper, lower in zip(rows[::2], rows[1::2], strict=True):
-        line: Line = []
-        for (top, bottom), run in groupby(zip(upper, lower, strict=True)):
-            length = len(list(run))
-            if top == bottom == NO_VALUE:
-                line.append(Segment(" " * length))
-            elif top == NO_VALUE:
-                line.append(Segment("▄" * length, brush.style(bottom)))
-            else:
-                line.append(Segment("▀" * length, brush.style(top, bottom)))
-        lines.append(line)
-    return lines
+
+    def segment(top: int, bottom: int, length: int) -> Segment:
+        if top == NO_VALUE:
+            return Segment(" " * length) if bottom == NO_VALUE else Segment("▄" * length, brush.style(bottom))
+        return Segment("▀" * length, brush.style(top, bottom))
+
+    pairs = (zip(upper, lower, strict=True) for upper, lower in zip(rows[::2], rows[1::2], strict=True))
+    return [[segment(*both, len(list(run))) for both, run in groupby(line)] for line in pairs]
 
 
 def whole_cell_lines(levels: NDArray[np.intp], brush: Brush, width: int) -> list[Line]:
     """Levels (R, C), one row a line, each value `width` cells wide: coloured, or as a glyph."""
+    rows = levels.tolist()
     if not brush.in_color:
-        return _glyph_lines(levels.tolist(), brush, width)
+        return _glyph_lines(rows, brush, width)
     papers = [brush.style(NO_VALUE, level) for level in range(NO_VALUE)] + [None]
-    return [
-        [Segment(" " * width * len(list(run)), papers[level]) for level, run in groupby(row)] for row in levels.tolist()
-    ]
+    return [[Segment(" " * width * len(list(run)), papers[level]) for level, run in groupby(row)] for row in rows]
 
 
 def _glyph_lines(rows: list[list[int]], brush: Brush, width: int) -> list[Line]:
@@ -75,8 +69,7 @@ def labelled_row(
     """One row of a matrix as text in cells: its label, then each text on its level's colour, NO_VALUE on none.
 
     `before` and `behind` are blanks of a cell, of its width, that keep the terminal's own colour; `faint` texts stand
-    for no number; `gaps` stand before their columns.
-    """
+    for no number; `gaps` stand before their columns."""
     line = [Segment(label)] if label else []
     for column, (text, level, width) in enumerate(zip(texts, levels, widths, strict=True)):
         if column in gaps:
@@ -115,10 +108,9 @@ def legend(bar: Line, words: str, gutter: int, width: int) -> RenderResult:
     yield from bar
     if taken <= width:
         yield Segment(words, _DIM)
+    if taken <= width or bar:
         yield Segment.line()
-    else:
-        if bar:
-            yield Segment.line()
+    if taken > width:
         yield Text(words.strip(), style="dim")
 
 
@@ -150,8 +142,7 @@ def _pool(values: NDArray[np.float32], size: int, axis: int) -> NDArray[np.float
     return np.where(-lowest > highest, lowest, highest)
 
 
-TALLEST = 12
-"""Lines a downward header may take; longer labels are cut."""
+TALLEST = 12  # lines a downward header may take; longer labels are cut
 
 
 def vertical(labels: tuple[str, ...], cell_width: int) -> list[str]:
@@ -179,9 +170,7 @@ def _letters(label: str, cell_width: int) -> list[str]:
             letters[-1] += character
         else:
             letters.append(character if cell_len(character) <= cell_width else "▯")
-    if len(letters) > TALLEST:
-        letters = [*letters[: TALLEST - 1], "⋮"]
-    return letters
+    return letters if len(letters) <= TALLEST else [*letters[: TALLEST - 1], "⋮"]
 
 
 def ruler(numbers: tuple[int, ...], cell_width: int) -> str:
@@ -204,8 +193,7 @@ def ruler(numbers: tuple[int, ...], cell_width: int) -> str:
 _GAP = "│"  # between the columns that stand apart and the others
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """How a map is put on the screen: every drawn cell stands for `row_factor` × `column_factor` values."""
 
     gutter: int
@@ -251,9 +239,8 @@ class HeatMap:
         low, high = self._scale()
         apart = levels(max_pool(self.values[:, : self.kept], layout.row_factor, 1), low, high)
         grid = levels(max_pool(self.values[:, self.kept :], layout.row_factor, layout.column_factor), low, high)
-        yield from self._legend(
-            brush, low, high, layout, (len(grid), apart.shape[1] + grid.shape[1]), options.max_width
-        )
+        drawn = f"{len(grid)} × {apart.shape[1] + grid.shape[1]}"
+        yield from self._legend(brush, low, high, layout, drawn, options.max_width)
         for header in self._header(layout):
             yield Text(" " * layout.gutter + header, no_wrap=True, overflow="crop")
         first_lines, lines = (
@@ -293,10 +280,7 @@ class HeatMap:
         if np.isnan(self.values).all():
             return 0.0, 0.0
         low, high = float(np.nanmin(self.values)), float(np.nanmax(self.values))
-        if self.signed:
-            furthest = max(-low, high)
-            return -furthest, furthest
-        return min(0.0, low), high
+        return (min(low, -high), max(-low, high)) if self.signed else (min(0.0, low), high)
 
     def _header(self, layout: Layout) -> list[str]:
         numbers = self.column_numbers or tuple(range(self.values.shape[1]))
@@ -309,9 +293,7 @@ class HeatMap:
         rest = of(slice(self.kept, None), layout.column_factor)
         return beside(of(slice(self.kept), 1), rest, self.kept * layout.cell_width, len(_GAP)) if self.kept else rest
 
-    def _legend(
-        self, brush: Brush, low: float, high: float, layout: Layout, drawn: tuple[int, ...], width: int
-    ) -> RenderResult:
+    def _legend(self, brush: Brush, low: float, high: float, layout: Layout, drawn: str, width: int) -> RenderResult:
         words = self.meaning
         if self.empty and np.isnan(self.values).any():
             words += f"  {'empty' if brush.in_color else '·'}: {self.empty}"
@@ -321,10 +303,8 @@ class HeatMap:
             rows, columns = self.values.shape
             chosen = "the furthest from 0" if self.signed else "the largest"
             apart = f"; the first {self.kept} apart" if self.kept else ""
-            note = (
-                f"{rows} × {columns} drawn as {drawn[0]} × {drawn[1]}: "
-                f"a cell is {chosen} of {layout.row_factor} × {layout.column_factor}{apart}"
-            )
+            cell = f"a cell is {chosen} of {layout.row_factor} × {layout.column_factor}{apart}"
+            note = f"{rows} × {columns} drawn as {drawn}: {cell}"
             fits = layout.gutter + max(len(note), sum(part.cell_length for part in bar) + cell_len(words) + 2) <= width
             yield Text(" " * layout.gutter * fits + note, style="dim")
 
@@ -369,9 +349,8 @@ class NumberMap:
         for name, columns in self.groups:
             some = slice(begin, begin := begin + columns)
             yield Text(f"{name}, {self.meaning}" if begin == columns else name, style="dim")
-            yield replace(
-                self, values=self.values[:, some], column_labels=self.column_labels[some], groups=(), scale=furthest
-            )
+            values, labels = self.values[:, some], self.column_labels[some]
+            yield replace(self, values=values, column_labels=labels, groups=(), scale=furthest)
 
 
 def signed(value: float) -> str:

@@ -55,18 +55,12 @@ def duration(seconds: float) -> str:
         return "?"
     if seconds < 0.9995:
         return f"{seconds * 1000:.0f} ms"
-    if seconds < 9.95:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
+    whole, minutes, hours = (round(seconds / unit) for unit in (1, 60, 3600))
     if whole < 60:
-        return f"{whole} s"
+        return f"{seconds:.1f} s" if seconds < 9.95 else f"{whole} s"
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
-    minutes = round(seconds / 60)
-    if minutes < 24 * 60:
-        return f"{minutes // 60} h {minutes % 60} min"
-    hours = round(seconds / 3600)
-    return f"{hours // 24} d {hours % 24} h"
+    return f"{minutes // 60} h {minutes % 60} min" if minutes < 24 * 60 else f"{hours // 24} d {hours % 24} h"
 
 
 def short_duration(seconds: float) -> str:
@@ -75,10 +69,9 @@ def short_duration(seconds: float) -> str:
     >>> short_duration(0.00123), short_duration(0.5), short_duration(2)
     ('1.23 ms', '500 ms', '2 s')
     """
-    for size, unit in ((1.0, "s"), (1e-3, "ms")):
-        if seconds >= size:
-            return short(seconds / size, unit)
-    return short(seconds * 1e6, "µs")
+    if seconds < 1e-3:
+        return short(seconds * 1e6, "µs")
+    return short(seconds, "s") if seconds >= 1 else short(seconds / 1e-3, "ms")
 
 
 def percent(share: float) -> str:
@@ -87,9 +80,7 @@ def percent(share: float) -> str:
     >>> percent(0.4312), percent(0.0001)
     ('43.1 %', '<0.1 %')
     """
-    if 0.0 < share < 0.0005:
-        return "<0.1 %"
-    return f"{share * 100:.1f} %"
+    return "<0.1 %" if 0.0 < share < 0.0005 else f"{share * 100:.1f} %"
 
 
 def percent_in_four(share: float) -> str:

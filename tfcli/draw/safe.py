@@ -17,8 +17,7 @@ _ALWAYS = (
 )
 # These shape running text (emoji families, Persian, layout) and only break the alignment of a label.
 _SHAPING = "\t\n\u200c\u200d\ufe00-\ufe0f"
-UNSAFE = re.compile(f"[{_ALWAYS}]")
-"""A character that no terminal may get as it is."""
+UNSAFE = re.compile(f"[{_ALWAYS}]")  # a character that no terminal may get as it is
 _UNSAFE_OR_SHAPING = re.compile(f"[{_ALWAYS}{_SHAPING}]")
 _ODD_SPACE = re.compile("[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]")
 _SIGNS = {"\n": "⏎", "\t": "⇥", "\r": r"\x0d"}
@@ -56,7 +55,8 @@ def fit(label: str, width: int, align: Literal["left", "right", "center"] = "lef
     """
     missing = width - cell_len(label)
     if missing < 0:
-        label = _cut(label, width - 1) + "…" if width > 0 else ""
+        cuts = (label[:end] for end in range(len(label), -1, -1))  # marks stay with their letter
+        label = next(cut for cut in cuts if cell_len(cut) < width) + "…" if width > 0 else ""
         missing = width - cell_len(label)
     before = {"left": 0, "right": missing, "center": missing // 2}[align]
     return " " * before + label + " " * (missing - before)
@@ -71,8 +71,7 @@ def shortened(label: str, longest: int) -> str:
     return fit(label, min(cell_len(label), longest))
 
 
-ARROW = " → "
-"""Between what a row reads and what comes next; no label holds it, for a label has no blanks."""
+ARROW = " → "  # between what a row reads and what comes next; no label holds it, for a label has no blanks
 _SIDE = 4
 
 
@@ -115,14 +114,6 @@ def broken(items: Iterable[T], width: int, cells: Callable[[T], int], ends_line:
 def widest(labels: tuple[str, ...]) -> int:
     """Cells of the widest label; 0 without labels."""
     return max(map(cell_len, labels), default=0)
-
-
-def _cut(label: str, width: int) -> str:
-    """The longest beginning of `label` of at most `width` cells; marks stay with their letter."""
-    end = len(label)
-    while end and cell_len(label[:end]) > width:
-        end -= 1
-    return label[:end]
 
 
 def _escaped(match: re.Match[str]) -> str:

@@ -49,14 +49,9 @@ _SIXTEEN: list[RGB] = [
 _DARK, _PAGE = ((files(__package__) / name).read_text("utf-8") for name in ("dark.css", "page.html"))
 _THEME = TerminalTheme(_PAPER, _INK, _SIXTEEN, _SIXTEEN)
 # Blocks as (left, top, right, bottom), in shares of a cell.
-_BLOCKS = {
-    "█": (0.0, 0.0, 1.0, 1.0),
-    "▀": (0.0, 0.0, 1.0, 0.5),
-    "▄": (0.0, 0.5, 1.0, 1.0),
-    **{letter: (0.0, 0.0, (8 - n) / 8, 1.0) for n, letter in enumerate("▉▊▋▌▍▎▏", start=1)},
-    **{letter: (0.0, 1.0 - n / 8, 1.0, 1.0) for n, letter in enumerate("▁▂▃", start=1)},
-    **{letter: (0.0, 1.0 - n / 8, 1.0, 1.0) for n, letter in enumerate("▅▆▇", start=5)},
-}
+_BLOCKS = {"▀": (0.0, 0.0, 1.0, 0.5)}
+_BLOCKS |= {letter: (0.0, 0.0, (8 - n) / 8, 1.0) for n, letter in enumerate("▉▊▋▌▍▎▏", start=1)}
+_BLOCKS |= {letter: (0.0, 1.0 - n / 8, 1.0, 1.0) for n, letter in enumerate("▁▂▃▄▅▆▇█", start=1)}
 # Lines of frames and axes (Unicode block U+2500): each sign with the arms it has: up, right, down, left.
 _BOX_SIGNS = (
     "│ud ─lr ┌rd ┐ld └ur ┘ul ├urd ┤uld ┬lrd ┴ulr ┼ulrd ╭rd ╮ld ╰ur ╯ul ╷d ╵u ╶r ╴l "
@@ -124,16 +119,8 @@ def captioned(document: str, command: str, run: str = "", text: str = "") -> str
 
 def _console_lines(view: Any, width: int) -> list[list[Segment]]:
     """What the console shows, without the blanks at the ends of lines and the empty lines at the end."""
-    console = Console(
-        width=width,
-        height=1000,
-        file=io.StringIO(),
-        force_terminal=True,
-        color_system="truecolor",
-        no_color=False,
-        force_jupyter=False,
-        legacy_windows=False,
-    )
+    paper: Any = {"width": width, "height": 1000, "file": io.StringIO(), "force_jupyter": False}
+    console = Console(**paper, force_terminal=True, color_system="truecolor", no_color=False, legacy_windows=False)
     lines = [[part for part in line if not part.control] for line in console.render_lines(view, pad=False)]
     for line in lines:
         while line and not line[-1].text.strip() and not (line[-1].style and line[-1].style.bgcolor):
@@ -146,12 +133,11 @@ def _console_lines(view: Any, width: int) -> list[list[Segment]]:
 def _look(style: Style | None) -> tuple[RGB, RGB | None, str]:
     """The ink and the paper of a segment, and the attributes of its letters."""
     style = style or Style.null()
-    ink = _rgb(style.color, _DIM if style.dim else _INK)
-    paper = None if style.bgcolor is None or style.bgcolor.is_default else _rgb(style.bgcolor, _PAPER)
+    ink, paper = _rgb(style.color) or (_DIM if style.dim else _INK), _rgb(style.bgcolor)
     if style.reverse:
         ink, paper = paper or _PAPER, ink
-    bold = " font-weight='bold'" if style.bold else ""
-    return ink, paper, bold + (" text-decoration='underline'" if style.underline else "")
+    attributes = " font-weight='bold'" * bool(style.bold) + " text-decoration='underline'" * bool(style.underline)
+    return ink, paper, attributes
 
 
 def _line(line: list[Segment], top: int) -> Iterator[str]:
@@ -169,12 +155,12 @@ def _pieces(text: str) -> Iterator[str]:
     """Parts that are drawn in one go: letters of one width together with their marks, signs one kind at a time."""
     letters: list[tuple[Any, str]] = []
     for character in text:
-        width = cell_len(character)
-        is_sign = character in _BLOCKS or character in _ARMS or "\u2800" < character <= "\u28ff"
-        kind: Any = character if is_sign else width
-        if width == 0 and letters:
+        kind: Any = cell_len(character)
+        if kind == 0 and letters:
             kind = letters[-1][0]
-        letters.append((" " if character == " " else kind, character))
+        elif character == " " or character in _BLOCKS or character in _ARMS or "\u2800" < character <= "\u28ff":
+            kind = character
+        letters.append((kind, character))
     for _, group in groupby(letters, key=lambda letter: letter[0]):
         yield "".join(character for _, character in group)
 
@@ -184,12 +170,10 @@ def _piece(piece: str, left: int, top: int, ink: RGB, attributes: str) -> Iterat
     if first == " ":
         return
     if first in _BLOCKS:
-        x0, y0, x1, y1 = _BLOCKS[first]
-        whole = x1 == 1.0
-        for cell in range(1 if whole else cells):
-            at = left + _CELL * cell
-            width = _CELL * (cells if whole else x1) - _CELL * x0
-            yield rectangle(at + _CELL * x0, top + _LINE * y0, width, _LINE * (y1 - y0), ink)
+        _, y0, wide, y1 = _BLOCKS[first]
+        for cell in range(1 if wide == 1.0 else cells):
+            width = _CELL * (cells if wide == 1.0 else wide)
+            yield rectangle(left + _CELL * cell, top + _LINE * y0, width, _LINE * (y1 - y0), ink)
     elif first in _ARMS:
         for cell in range(cells):
             yield _box_lines(first, left + _CELL * cell, top, ink)
@@ -225,8 +209,5 @@ def rectangle(left: float, top: float, width: float, height: float, color: RGB) 
     return f"<rect x='{x}' y='{y}' width='{w}' height='{h}' fill='{hexadecimal(color)}'/>"
 
 
-def _rgb(color: Color | None, otherwise: RGB) -> RGB:
-    if color is None or color.is_default:
-        return otherwise
-    triplet = color.get_truecolor(_THEME)
-    return triplet.red, triplet.green, triplet.blue
+def _rgb(color: Color | None) -> RGB | None:
+    return None if color is None or color.is_default else color.get_truecolor(_THEME)

@@ -5,7 +5,7 @@ import io
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -142,8 +142,7 @@ def _fields(record: Any) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for field in fields(record):
         value = _value(getattr(record, field.name))
-        # A flat mapping is written among the record's own keys; and Python has words like "from" of its own, so that a
-        # field of that name is written from_.
+        # A flat mapping is written among the record's own keys; and `from_` is a "from", which is a word of Python's.
         values |= value if field.metadata.get("flat") else {field.name.rstrip("_"): value}
     return values
 
@@ -157,9 +156,7 @@ def _value(value: Any) -> Any:
         return int(value)
     if isinstance(value, list | tuple):
         return [_value(one) for one in value]
-    if is_dataclass(value):
-        return _fields(value)
-    return value
+    return _fields(value) if is_dataclass(value) else value
 
 
 def _nested(array: NDArray[Any]) -> list[Any]:
@@ -169,5 +166,4 @@ def _nested(array: NDArray[Any]) -> list[Any]:
         values = array.astype("U32").astype(np.float64)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         values = np.where(np.isfinite(values), values, None)
-    nested: list[Any] = values.tolist()
-    return nested
+    return cast("list[Any]", values.tolist())

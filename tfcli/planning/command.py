@@ -25,21 +25,16 @@ if TYPE_CHECKING:
 # What `tfcli train` loads beside what a step needs.
 _LOADED = ("tfcli.cli.main", "tfcli.console.reporting", "tfcli.pipeline.training", "rich.live")
 LARGE = 20_000_000  # characters: a longer corpus is planned with its first documents only
+_TAKEN = ("sources", "vocab_size", "arch", "assignments", "context", "dropout", "precision")
 
 
 @command
 def plan(
     terminal: Terminal,
     minutes: Annotated[float, typer.Option(metavar="M", help="How many minutes the whole job may take.")],
-    asked: Annotated[
-        Asked, ("sources", "vocab_size", "arch", "assignments", "context", "dropout", "precision"), MACHINE
-    ],
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE.toml", help="Write the proposal to this file, as a recipe.")
-    ] = None,
-    check: Annotated[
-        bool, typer.Option("--check", help="Train the proposal, and compare its time and memory.")
-    ] = False,
+    asked: Annotated[Asked, _TAKEN, MACHINE],
+    out: Annotated[Path | None, typer.Option(metavar="FILE.toml", help="Write the proposal as a recipe.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Train the proposal; compare its time and memory.")] = False,
     json: Json = False,
 ) -> None:
     """Find the size, the batch and the steps that fit a corpus and a time.
@@ -126,9 +121,7 @@ def _planned(terminal: Terminal, compose: "Compose", minutes: float) -> "tuple[P
         validation_tokens=record.validation.tokens,
         vocab_size=tokenizer.vocab_size,
         max_documents=first["data"]["max_documents"] if first else None,
-        device=decided.device,
-        precision=decided.precision,
-        threads=decided.threads,
+        **{name: getattr(decided, name) for name in ("device", "precision", "threads")},
         candidates=tuple(found),
         command="",
         preparing_seconds=prepared - began,

@@ -85,8 +85,7 @@ def _measure(recipe: Recipe, dataset: Path, seconds: float) -> dict[str, float]:
         "tokens_per_step": sum(tokens) / len(tokens),
         "evaluation_seconds": a_token * min(whole, sample),
         "ending_seconds": 2 * a_token * whole if sample < whole else 0.0,  # of the best weights and the last ones
-        # The weights and two moments in the checkpoint, and the best weights beside it.
-        "save_seconds": 4 * saved,
+        "save_seconds": 4 * saved,  # weights and two moments in the checkpoint, and the best weights beside it
         "steps_per_epoch": batches.batches_per_epoch / recipe.train.grad_accumulation,
         "memory": peak_memory(device),
         "measured_seconds": time.perf_counter() - began,

@@ -82,8 +82,7 @@ def worth(tokens: float, unique: float) -> float:
     """
     if tokens <= unique:
         return tokens
-    repetitions = tokens / unique - 1
-    return unique * (1 + REPETITIONS_WORTH * (1 - math.exp(-repetitions / REPETITIONS_WORTH)))
+    return unique * (1 + REPETITIONS_WORTH * (1 - math.exp((1 - tokens / unique) / REPETITIONS_WORTH)))
 
 
 def settings_of(candidate: Candidate) -> dict[str, dict[str, int]]:
