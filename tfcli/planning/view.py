@@ -38,18 +38,6 @@ class OutlineView(View[TrainingOutline]):
         table = columns("lw")
         step = f"{'up to ' * o.equal_tokens}{plural(o.sequences, 'sequence')} of {exact(o.context)} tokens"
         device = f"{o.device}, {o.precision}, {plural(o.threads, 'thread')}"
-<<<<<<< HEAD
-        for name, value in (
-            ("vocabulary", f"{exact(o.vocab_size)} ids{most}"),
-            ("a micro-batch", _micro_batch(o)),
-            ("a step", f"{step}, {short(o.flops_per_step, 'FLOP')}"),
-            ("a token", f"{short(o.flops_per_token, 'FLOP')}, forward and backward"),
-            ("in all", _in_all(o)),
-            ("on", f"{device}, attention {o.attention}, compile {o.compile}"),
-            ("checkpoints", _checkpoints(o)),
-            ("exports as", str(o.exportable)),
-        ):
-=======
         facts = {
             "vocabulary": f"{exact(o.vocab_size)} ids{' at most' * o.vocab_size_is_most}",
             "a micro-batch": _micro_batch(o),
@@ -57,10 +45,10 @@ class OutlineView(View[TrainingOutline]):
             "a token": f"{short(o.flops_per_token, 'FLOP')}, forward and backward",
             "in all": _in_all(o),
             "on": f"{device}, attention {o.attention}, compile {o.compile}",
+            "checkpoints": _checkpoints(o),
             "exports as": str(o.exportable),
         }
         for name, value in facts.items():
->>>>>>> z-con
             table.add_row(Text(name, "dim"), value)
         yield table
 
