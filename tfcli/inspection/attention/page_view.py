@@ -92,11 +92,9 @@ _PAGE = Path(__file__).with_name("page.html")
 
 
 def attention_html(records: Sequence[AttentionRecord], *, layer: int = 0, head: int = 0) -> str:
-    """A self-contained page: choose kind, layer and head; pointing at a token or a cell shows its weights.
-
-    It opens on the last record, at its focus. Tokens are data, written into the page by the script as text only.
-    `layer`, `head`: numbers of the first of every record, where they were narrowed.
-    """
+    """A self-contained page: choose kind, layer and head; pointing at a token or a cell shows its weights. It opens on
+    the last record, at its focus. Tokens are data, written into the page by the script as text only. `layer`, `head`:
+    numbers of the first of every record, where they were narrowed."""
     last = records[-1]
     palettes = {"cividis": WEIGHTS, "viridis": VIRIDIS}
     data = {

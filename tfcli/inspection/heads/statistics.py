@@ -1,9 +1,6 @@
-"""Statistics of attention heads: entropy, distance, induction heads, and the weights that each word gets.
-
-Induction is measured on random tokens read twice: nothing but the first copy tells what comes in the second.
-
-Shape legend: L layers, H heads, T queries, S keys, W words.
-"""
+"""Statistics of attention heads: entropy, distance, induction heads, and the weights that each word gets. Induction is
+measured on random tokens read twice: nothing but the first copy tells what comes in the second. Shape legend: L layers,
+H heads, T queries, S keys, W words."""
 
 import re
 from collections.abc import Mapping, Sequence
