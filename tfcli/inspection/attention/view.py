@@ -14,8 +14,17 @@ from tfcli.draw.numbers import exact, percent, plural, weight
 from tfcli.draw.safe import fit, in_room, shortened, widest
 from tfcli.draw.svg import picture_html, picture_svg
 from tfcli.draw.tables import CsvTable, bar, columns, dim, heading, to_csv, to_json
-from tfcli.inspection import attention as asked
-from tfcli.inspection.attention import AttentionHeads, AttentionPairs, AttentionQuery, AttentionRecord, matrix_view
+from tfcli.inspection.attention import (
+    AttentionDifference,
+    AttentionEdges,
+    AttentionEvolution,
+    AttentionFound,
+    AttentionHeads,
+    AttentionPairs,
+    AttentionQuery,
+    AttentionRecord,
+    matrix_view,
+)
 from tfcli.inspection.attention.matrix_view import KIND_NAMES, Matrix, Scale, labels, placed, sides, title
 from tfcli.inspection.attention.page_view import attention_html, matrices_svg
 from tfcli.inspection.predictions.view import candidate_bars
@@ -98,7 +107,7 @@ class AttentionEnding:
         yield AttentionRow(record, row=row, most=max(3, room - 3))
 
 
-class AttentionEdgeList(View[asked.AttentionEdges]):
+class AttentionEdgeList(View[AttentionEdges]):
     """Query → key with positions, weight and a bar, strongest first."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -142,7 +151,7 @@ def pairs_table(found: AttentionPairs) -> CsvTable:
     return CsvTable.of(found.pairs, *names.split())
 
 
-def edges_table(edges: asked.AttentionEdges) -> CsvTable:
+def edges_table(edges: AttentionEdges) -> CsvTable:
     """A row an edge, strongest first."""
     table = CsvTable.of(edges.edges, "query", "key", "query_token", "key_token", "weight", "row_label")
     return CsvTable(("kind", "place", *table.columns), ((edges.kind, edges.place, *row) for row in table.rows))
@@ -152,7 +161,7 @@ def edges_table(edges: asked.AttentionEdges) -> CsvTable:
 class AttentionDifferenceView:
     """The map centred on 0, and under it the largest differences with both weights."""
 
-    difference: asked.AttentionDifference
+    difference: AttentionDifference
     kept: int = 0
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -171,7 +180,7 @@ class AttentionDifferenceView:
         yield table if one.largest else Text("No difference: both sides are the same, cell by cell.")
 
 
-def difference_table(difference: asked.AttentionDifference) -> CsvTable:
+def difference_table(difference: AttentionDifference) -> CsvTable:
     """A row a cell: query, key, their tokens on both sides, both weights and their difference."""
     one = difference
     numbers = (one.weights, one.other_weights, one.differences)
@@ -188,7 +197,7 @@ def difference_table(difference: asked.AttentionDifference) -> CsvTable:
     return CsvTable(names.split(), rows)
 
 
-def evolution_view(one: asked.AttentionEvolution) -> Group:
+def evolution_view(one: AttentionEvolution) -> Group:
     """Maps in order of step on one scale, and under them how sharp the head is at each."""
     count, queries, keys = one.weights.shape
     names = [f"step {exact(step.step)}" for step in one.steps]
@@ -211,7 +220,7 @@ def evolution_view(one: asked.AttentionEvolution) -> Group:
     )
 
 
-def evolution_table(evolution: asked.AttentionEvolution) -> CsvTable:
+def evolution_table(evolution: AttentionEvolution) -> CsvTable:
     """A row a step and cell."""
     one, head = evolution, (evolution.kind, evolution.layer, evolution.head)
     rows = (
@@ -272,10 +281,10 @@ MOST_NUMBERS = 2_000_000  # weights in a page or in JSON; a longer text's page h
 
 
 _LISTS: dict[type, tuple[Callable[[Any], Any], Callable[[Any], CsvTable]]] = {
-    asked.AttentionEdges: (AttentionEdgeList, edges_table),
+    AttentionEdges: (AttentionEdgeList, edges_table),
     AttentionPairs: (AttentionPairList, pairs_table),
-    asked.AttentionDifference: (AttentionDifferenceView, difference_table),
-    asked.AttentionEvolution: (evolution_view, evolution_table),
+    AttentionDifference: (AttentionDifferenceView, difference_table),
+    AttentionEvolution: (evolution_view, evolution_table),
 }
 
 
@@ -283,14 +292,14 @@ _LISTS: dict[type, tuple[Callable[[Any], Any], Callable[[Any], CsvTable]]] = {
 class AttentionForms:
     """What was asked of a text's attention, in every form. So many first keys are `kept` apart."""
 
-    found: asked.AttentionFound
+    found: AttentionFound
     kept: int = 0
     scale: Scale = "all"
 
     def view(self) -> Any:
         """For the terminal: of several heads all of them small, and one as a table."""
         found, kept = self.found, self.kept
-        if isinstance(found, asked.AttentionDifference):
+        if isinstance(found, AttentionDifference):
             return AttentionDifferenceView(found, kept)
         if not isinstance(found, AttentionHeads):
             return _LISTS[type(found)][0](found)
@@ -318,7 +327,7 @@ class AttentionForms:
     def svg(self) -> str:
         """The picture as a file."""
         found, view = self.found, self.view()
-        if isinstance(found, asked.AttentionDifference):
+        if isinstance(found, AttentionDifference):
             return matrices_svg([matrix_view.difference_matrix(found, self.kept)])
         if isinstance(view, AttentionScores):
             return view.svg()

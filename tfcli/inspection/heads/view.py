@@ -20,9 +20,19 @@ from tfcli.draw.heatmap import labelled_row, scale_bar
 from tfcli.draw.numbers import exact, percent, plural, weight
 from tfcli.draw.safe import fit, printable, shortened, token_label
 from tfcli.draw.tables import CsvTable, Fact, Facts, dim, heading
-from tfcli.inspection import heads as records
 from tfcli.inspection.attention.matrix_view import KIND_NAMES
-from tfcli.inspection.heads import NO_ROLE, Head, HeadsRecord, HeadStatistics, Share
+from tfcli.inspection.heads import (
+    NO_ROLE,
+    AlignmentFound,
+    BankFound,
+    Head,
+    HeadReads,
+    HeadsRecord,
+    HeadStatistics,
+    ReadSentence,
+    SenseShares,
+    Share,
+)
 
 _HEAD = 6
 _COLUMN = 5
@@ -235,7 +245,7 @@ def _number(value: float) -> str:
 _SHOWN_FROM, _DEPTH = 0.05, 14
 
 
-class AlignmentView(View[records.AlignmentFound]):
+class AlignmentView(View[AlignmentFound]):
     """The cross-attention head that aligns words."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -261,7 +271,7 @@ class AlignmentView(View[records.AlignmentFound]):
         yield from dim(f"{indent}weight of a word, as a number from .05 up; {right}: the right one")
 
 
-class BankView(View[records.BankFound]):
+class BankView(View[BankFound]):
     """The head that looks from "bank" at the word that decides its sense, and the vectors of both banks."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -300,7 +310,7 @@ def _cosine(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
 
 
-def _lecture(reads: Sequence[records.HeadReads], brush: Brush) -> RenderResult:
+def _lecture(reads: Sequence[HeadReads], brush: Brush) -> RenderResult:
     """A sentence word for word over what each head gives every word, and what is between and before them."""
     one = reads[0].sentence
     words = [f"[{printable(word)}]" if n in one.right else printable(word) for n, word in enumerate(one.words)]
@@ -314,11 +324,11 @@ def _lecture(reads: Sequence[records.HeadReads], brush: Brush) -> RenderResult:
         yield Segment.line()
 
 
-def found_table(record: records.AlignmentFound | records.BankFound) -> CsvTable:
+def found_table(record: AlignmentFound | BankFound) -> CsvTable:
     """A row a figure, and where it has two, a sense."""
     place, shares = tuple(vars(record.head).values()), dict[str, Share]()
     for name, value in vars(record).items():
-        if isinstance(value, records.SenseShares):
+        if isinstance(value, SenseShares):
             shares |= {f"{name}.{sense}": share for sense, share in vars(value).items()}
         elif isinstance(value, Share):
             shares[name] = value
@@ -335,7 +345,7 @@ def _counted(name: str, share: Share, of: str) -> Fact:
     return Fact(name, percent(share.value), f"{exact(share.hits)} of {exact(share.count)} {of}")
 
 
-def _weighed_words(one: records.ReadSentence, brush: Brush) -> Text:
+def _weighed_words(one: ReadSentence, brush: Brush) -> Text:
     text = Text()
     for number, (word, value) in enumerate(zip(one.words, one.weights, strict=True)):
         is_shown, is_right = value >= _SHOWN_FROM, number in one.right
