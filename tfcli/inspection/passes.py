@@ -175,10 +175,8 @@ def chosen_kinds(
         model, decodes = run.config.model, run.architecture == "encoder-decoder"
         layers = max(model.decoder_layers if decodes and one != "encoder_self" else model.num_layers for one in kinds)
         if place[0] >= layers or (place[1] or 0) >= model.num_heads:
-            raise UsageError(
-                f"{run.directory.path} has no head {place[0]}.{place[1] or 0}",
-                f"name LAYER.HEAD, both from 0: layers to {layers - 1}, heads to {model.num_heads - 1}",
-            )
+            remedy = f"name LAYER.HEAD, both from 0: layers to {layers - 1}, heads to {model.num_heads - 1}"
+            raise UsageError(f"{run.directory.path} has no head {place[0]}.{place[1] or 0}", remedy)
     return kinds
 
 

@@ -273,9 +273,8 @@ class Tokenizer:
 
     def extends(self, old: Tokenizer) -> bool:
         """Whether it has more ids than another one, and all of that one's tokens have theirs."""
-        return (
-            self.vocab_size > old.vocab_size and old._backend.get_vocab().items() <= self._backend.get_vocab().items()
-        )
+        known = old._backend.get_vocab().items()
+        return self.vocab_size > old.vocab_size and known <= self._backend.get_vocab().items()
 
     def never_made(self) -> list[int]:
         """The ids that no text is cut into: an entry whose own spelling is cut otherwise, or rewritten before. It then

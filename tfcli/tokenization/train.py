@@ -32,10 +32,7 @@ Pieces = Callable[[], Iterator[str]]
 Characters = AbstractSet[str]  # what the alphabet must have beside the characters that are learned from
 Texts = Callable[[], Iterator[Text]]
 
-_EVERYTHING = 1 << 31
-_LONGEST_WORD = 100
-_SCORE_DIGITS = 4
-_BITS = 20
+_EVERYTHING, _LONGEST_WORD, _SCORE_DIGITS, _BITS = 1 << 31, 100, 4, 20
 _COVERAGE = 0.9995  # of a text, by SentencePiece: its characters have pieces, where the others are spelled in bytes
 
 

@@ -150,10 +150,8 @@ def evolution(run: LoadedRun, inputs: Inputs, kind: AttentionKind, choice: Atten
     kept = list(run.directory.checkpoints())
     if len(kept) < 2:
         only = f"one checkpoint, of step {kept[0]}" if kept else "no checkpoints"
-        raise UsageError(
-            f"The run {run.directory.path} keeps {only}, and an evolution needs two",
-            "train with --set train.keep_checkpoints=8, and --set train.save_every=STEPS for how often",
-        )
+        remedy = "train with --set train.keep_checkpoints=8, and --set train.save_every=STEPS for how often"
+        raise UsageError(f"The run {run.directory.path} keeps {only}, and an evolution needs two", remedy)
     record = choice.of(attention_on(run, inputs, kind)[0])
     layer, head = record.focus
     runs = (load_run(run.directory.path, str(step), run.device) for step in kept)

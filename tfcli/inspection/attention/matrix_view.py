@@ -277,8 +277,7 @@ def paired(tokens: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(ARROW.join(a if a == b else f"{a}|{b}" for a, b in pairs) for pairs in sides)
 
 
-_SIDE = 16
-_GAP_OF_MAPS = 2
+_SIDE, _GAP_OF_MAPS = 16, 2
 
 Scale = Literal["all", "each"]  # colours of small maps, from 0 to the largest weight of all maps, or of each
 

@@ -34,9 +34,7 @@ from tfcli.runs.config import read_run_data
 from tfcli.runs.load import LoadedRun
 from tfcli.tokenization.tokenizer import Tokenizer
 
-_TEXTS = 96
-_TOKENS = 8192
-_LONGEST = 256
+_TEXTS, _TOKENS, _LONGEST = 96, 8192, 256
 _LABELLED_PAIRS = 256  # the first of the part, for the grammar makes them one after the other
 _SEED = 0
 HELD_OUT_SEED = 1_000_003  # added to a run's own: other built-in sentences than it was trained on

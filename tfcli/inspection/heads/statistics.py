@@ -61,10 +61,7 @@ def duplicate(weights: Weights, start: int, period: int) -> PerHead:
     return np.asarray(weights[:, queries, queries - period].mean(axis=-1))
 
 
-_SEQUENCES = 4
-_LONGEST = 50
-_SHORTEST = 4
-_SEED = 0
+_SEQUENCES, _LONGEST, _SHORTEST, _SEED = 4, 50, 4, 0
 
 
 @dataclass(frozen=True)

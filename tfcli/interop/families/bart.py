@@ -54,9 +54,8 @@ _OTHER_NORMS = ("normalize_before", "do_blenderbot_90_layernorm", "add_final_lay
 _NO_OTHER_NORM = "tfcli reads this family with a norm after every sublayer and no other"
 _SETTINGS = (
     *(Setting.fixed(name, False, reason=_NO_OTHER_NORM) for name in _OTHER_NORMS),
-    *Setting.aliases(
-        hidden_size="d_model", num_hidden_layers="encoder_layers", num_attention_heads="encoder_attention_heads"
-    ),
+    *Setting.aliases(hidden_size="d_model", num_hidden_layers="encoder_layers"),
+    *Setting.aliases(num_attention_heads="encoder_attention_heads"),
     *layout.BOTH_SIDES,
     *Setting.integers(vocab_size="vocab_size", max_position_embeddings="max_seq_len", d_model="d_model"),
     *Setting.integers(encoder_layers="num_layers", decoder_layers="num_decoder_layers"),
