@@ -63,16 +63,16 @@ def lines(screen: str) -> list[str]:
 
 def test_keys_lead_through_the_steps_and_the_terminal_is_as_it_was() -> None:
     run = Typed(["explain", "masking", "--step"])
-    first = run.until(ENTERED, "Step 1 of 6")
-    assert "31" in first and "INF721's integer scores" in first, "the first screen has the heading, too"
+    first = run.until(ENTERED, "Step 1 of 5")
+    assert "31" in first and "INF721's scores, d_k = 3" in first, "the first screen has the heading, too"
     assert len(lines(first)) == 24, "exactly the terminal's height: nothing scrolls away"
-    second = run.after("\r", "Step 2 of 6")
-    assert "17.90" in second and "S′" not in second, "the second step and no other"
-    run.after(" ", "Step 3 of 6")
-    run.after("\x7f", "Step 2 of 6")
-    run.after("\x1b[C", "Step 3 of 6")
-    run.after("\x1b[D", "Step 2 of 6")
-    run.after("\r\r\r\r\r\r\r", "Step 6 of 6", "What the lecture prints otherwise")
+    second = run.after("\r", "Step 2 of 5")
+    assert "Mask" in second and "17.90" not in second, "the second step and no other"
+    run.after(" ", "Step 3 of 5")
+    run.after("\x7f", "Step 2 of 5")
+    run.after("\x1b[C", "Step 3 of 5")
+    run.after("\x1b[D", "Step 2 of 5")
+    run.after("\r\r\r\r\r\r\r", "Step 5 of 5", "What the lecture prints otherwise")
     assert LEFT in run.after("q", LEFT)
     assert run.code() == 0
 

@@ -73,7 +73,7 @@ def test_what_is_wrong_and_where_to_look(command: str, sentence: str):
         ("generate run --prompt 'Hi you'", "tfcli generate RUN 'Hi you'."),
         ("evaluate run --data x.txt", "tfcli evaluate RUN x.txt."),
         # Names that are merely alike are another thing's.
-        ("generate run --step 3", "it is called train.steps, and has no effect in `tfcli generate`."),
+        ("generate run --steps 3", "it is called train.steps, and has no effect in `tfcli generate`."),
         ("generate run --top 3", "see `tfcli generate --help`."),
         ("train --colr never", "did you mean --color."),
         ("train --foo 3", "see `tfcli train --help`, or `tfcli recipes keys foo`."),

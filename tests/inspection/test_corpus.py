@@ -118,7 +118,7 @@ def test_the_command(folder: Path) -> None:
     values = json.loads(done.stdout)
     assert (values["documents"], values["exact"], values["bytes_per_token"]) == (3, 1, None)
     page = (folder / "page.html").read_text()
-    assert "Duplicates" in page and "tfcli data report" in page and "<script" not in page
+    assert "Duplicates" in page and "tfcli data report" in page and "<script src" not in page
     assert tfcli("data", "report", folder / "one.jsonl", "--csv").stdout.startswith("low,high,documents\n5,")
 
 

@@ -1,8 +1,6 @@
-"""A text as a model reads it, and one forward pass with all that it computes recorded.
-
-Nothing is computed a second time: the values are those that the model itself computes on the explicit path.
-Shape legend: T queries, S keys, D model, H heads, Hkv key-value heads, Dh size of a head, F feed-forward.
-"""
+"""A text as a model reads it, and one forward pass with all that it computes recorded. Nothing is computed a second
+time: the values are those that the model itself computes on the explicit path. Shape legend: T queries, S keys, D
+model, H heads, Hkv key-value heads, Dh size of a head, F feed-forward."""
 
 import warnings
 from collections.abc import Iterator, Sequence
@@ -156,12 +154,11 @@ def tower(model: Transformer) -> Tower:
     return Tower(model.embedding, model.encoder if isinstance(model, EncoderDecoder) else model.stack)
 
 
-KINDS: dict[str, tuple[AttentionKind, ...]] = {
+KINDS: dict[str, tuple[AttentionKind, ...]] = {  # by architecture, in the order in which they are shown
     "decoder": ("decoder_self",),
     "encoder": ("encoder_self",),
     "encoder-decoder": ("encoder_self", "decoder_self", "cross"),
 }
-"""By architecture, in the order in which they are shown."""
 
 
 def chosen_kinds(
@@ -178,10 +175,8 @@ def chosen_kinds(
         model, decodes = run.config.model, run.architecture == "encoder-decoder"
         layers = max(model.decoder_layers if decodes and one != "encoder_self" else model.num_layers for one in kinds)
         if place[0] >= layers or (place[1] or 0) >= model.num_heads:
-            raise UsageError(
-                f"{run.directory.path} has no head {place[0]}.{place[1] or 0}",
-                f"name LAYER.HEAD, both from 0: layers to {layers - 1}, heads to {model.num_heads - 1}",
-            )
+            remedy = f"name LAYER.HEAD, both from 0: layers to {layers - 1}, heads to {model.num_heads - 1}"
+            raise UsageError(f"{run.directory.path} has no head {place[0]}.{place[1] or 0}", remedy)
     return kinds
 
 

@@ -1,9 +1,6 @@
-"""Words: the pieces of each merged into one, in every record that has a row or a column a piece.
-
-What a word gets is the sum of what its pieces get (attention to a key, losses); what it does is the mean of what
-they do (attention of a query). What is predicted is predicted a piece at a time, and is asked of a word's first
-piece alone (`predictions/compute.py`).
-"""
+"""Words: the pieces of each merged into one, in every record that has a row or a column a piece. What a word gets is
+the sum of what its pieces get (attention to a key, losses); what it does is the mean of what they do (attention of a
+query). What is predicted is predicted a piece at a time, and is asked of a word's first piece alone."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -20,8 +20,7 @@ from tfcli.runs.weights import is_finite, load_tensors
 
 Value = TypeVar("Value")
 
-LARGEST_FILE = 1 << 26
-"""Bytes of a JSON or text file. The index of a model with a hundred thousand tensors has a tenth of it."""
+LARGEST_FILE = 1 << 26  # bytes of a JSON or text file; the index of a hundred thousand tensors has a tenth of it
 
 _OF_THE_FILE = """
     _name_or_path architectures auto_map chunk_size_feed_forward classifier_dropout dtype finetuning_task id2label
@@ -29,8 +28,7 @@ _OF_THE_FILE = """
     transformers_version use_cache gradient_checkpointing return_dict output_attentions output_hidden_states
     torchscript attn_implementation prefix transformers.js_config unsloth_fixed unsloth_version initializer_range
     vocab_size
-"""
-"""Of the file, and of other tasks than language modelling."""
+"""  # of the file, and of other tasks than language modelling
 _OF_GENERATION = """
     bos_token_id eos_token_id eos_token_ids pad_token_id sep_token_id cls_token_id mask_token_id unk_token_id
     decoder_start_token_id forced_bos_token_id forced_eos_token_id bad_words_ids max_length min_length num_beams
@@ -38,10 +36,8 @@ _OF_GENERATION = """
     suppress_tokens begin_suppress_tokens diversity_penalty encoder_no_repeat_ngram_size num_beam_groups
     num_return_sequences output_scores remove_invalid_values return_dict_in_generate typical_p
     exponential_decay_length_penalty is_decoder cross_attention_hidden_size use_bfloat16 tf_legacy_loss
-"""
-"""Special tokens and defaults of generation, which are read with the tokenizer."""
-WITHOUT_EFFECT = frozenset((_OF_THE_FILE + _OF_GENERATION).split())
-"""Settings that change nothing about a language model's function; nor do those whose names begin with _."""
+"""  # special tokens and defaults of generation, which are read with the tokenizer
+WITHOUT_EFFECT = frozenset((_OF_THE_FILE + _OF_GENERATION).split())  # change no model; nor do those that begin with _
 
 
 def read_optional(path: Path) -> dict[str, Any]:

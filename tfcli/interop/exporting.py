@@ -1,7 +1,4 @@
-"""Export of a run: a folder that `transformers` loads, with its tokenizer.
-
-It frames texts as the run was trained on them; the tokenizer of an imported run frames them as it came.
-"""
+"""Export of a run: a folder for `transformers`, with a tokenizer that frames texts as in training, or as it came."""
 
 import json
 import re
@@ -84,11 +81,9 @@ AUTO_CLASSES = {architecture: f"AutoModelFor{kind}" for architecture, kind in _K
 _WITH_A_FAMILY = {"decoder": "llama", "encoder": "bert", "encoder-decoder": "portable"}  # a preset that can be exported
 
 _READ_BY_CTRANSLATE2 = ("gpt2", "llama", "qwen2", "qwen3", "gemma", "bart", "t5")
-"""Families of which its version 4.8 computes what transformers does. Of encoders it leaves out the head, and its
-Marians begin from no token."""
+"""By its version 4.8 as by transformers. It leaves out encoders' heads, and its Marians begin from no token."""
 
-_OWN_TOKENIZER = ("qwen2",)
-"""Families for which `AutoTokenizer` cuts texts as their own tokenizer does, whatever the folder's says."""
+_OWN_TOKENIZER = ("qwen2",)  # for which `AutoTokenizer` cuts texts in its own way, whatever the folder's says
 
 
 def export_run(run: LoadedRun, out: Path) -> ExportedRun:
@@ -128,8 +123,7 @@ def export_run(run: LoadedRun, out: Path) -> ExportedRun:
 
 
 def _stored_precision(run: LoadedRun) -> torch.dtype | None:
-    """The narrow precision of an imported run's weights, but for those that float32 was computed of; None: float32, or
-    several."""
+    """The narrow precision of an imported run's weights, but for those computed in float32; None: none, or several."""
     kinds = set(read_header(run.directory.weights).types.values()) - {"F32"} if run.recipe.is_imported else set()
     return {"BF16": torch.bfloat16, "F16": torch.float16}.get(kinds.pop()) if len(kinds) == 1 else None
 

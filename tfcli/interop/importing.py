@@ -49,11 +49,9 @@ def is_hub_name(source: str) -> bool:
 
 def fetch(name: str) -> Path:
     """The folder with the files of a checkpoint that tfcli reads: fetched, or from the cache without the hub. `name` is
-    `hf:owner/name`, or `hf:owner/name@revision` (a branch, a tag or a commit).
-
-    A UsageError where it is malformed, there is no such model or revision, access to it must be asked for, or it has no
-    weights that tfcli reads; a TfcliError where the hub cannot be reached, and the cache does not have it.
-    """
+    `hf:owner/name`, or `hf:owner/name@revision` (a branch, a tag or a commit). A UsageError where it is malformed,
+    there is no such model or revision, access to it must be asked for, or it has no weights that tfcli reads; a
+    TfcliError where the hub cannot be reached, and the cache does not have it."""
     match = _NAME.fullmatch(name)
     if not match:
         raise UsageError(f"{name!r} is no model name", "write hf:owner/name or hf:owner/name@revision")
@@ -129,12 +127,10 @@ def import_run(
 ) -> ImportedRun:
     """Read a checkpoint and write it as a run: weights as they are stored, its tokenizer, and where it comes from. A
     UsageError where there is none, a setting of it is not tfcli's, or the folder is taken; a BrokenInputError where a
-    file is damaged, or tensors, config and tokenizer contradict each other.
-
-    The `source` is a folder, or hf:owner/name[@revision]; without `out`, the run is `runs/<name>-<n>`. A
-    `tokenizer_file` is used instead of the checkpoint's own tokenizer, config.json read without the `ignored` settings,
-    as "rope_parameters.factor". Every text begins with `bos`, or "none"; None: what the tokenizer puts there.
-    """
+    file is damaged, or tensors, config and tokenizer contradict each other. The `source` is a folder, or
+    hf:owner/name[@revision]; without `out`, the run is `runs/<name>-<n>`. A `tokenizer_file` is used instead of the
+    checkpoint's own tokenizer, config.json read without the `ignored` settings, as "rope_parameters.factor". Every text
+    begins with `bos`, or "none"; None: what the tokenizer puts there."""
     name = _name_of(source)
     with claimed_run(out, name) as run:
         folder = fetch(source) if is_hub_name(source) else Path(source)

@@ -1,7 +1,5 @@
-"""Tensors of a checkpoint as parameters of a model, and back: names, shapes, transposed and joined matrices.
-
-A rewriting maps a section and its parameters to others with the same logits, or to None where it does not apply.
-"""
+"""Tensors of a checkpoint as parameters of a model, and back: names, shapes, transposed and joined matrices. A
+rewriting maps a section and its parameters to others with the same logits, or to None where it does not apply."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping

@@ -37,14 +37,11 @@ def special_names(folder: Path) -> dict[str, str]:
 
 def checkpoint_roles(backend: Backend, folder: Path, values: Mapping[str, Any], where: str) -> TokenRoles:
     """The roles of a checkpoint's special tokens. A UsageError where none can end a text of an encoder-decoder; a
-    BrokenInputError where a file is damaged, or an entry is no token id.
-
-    An id in config.json comes first, then one in generation_config.json, then a name in tokenizer_config.json and
-    special_tokens_map.json, at last a well-known name. Ids count where the tokenizer has declared the token, or knows
-    it by such a name: configs that were copied from another model name ordinary words, or nothing at all. Both files
-    may list several tokens that end a text. What stands before one is what the tokenizer itself puts there. `where` is
-    how to name the tokenizer in an error.
-    """
+    BrokenInputError where a file is damaged, or an entry is no token id. An id in config.json comes first, then one in
+    generation_config.json, then a name in tokenizer_config.json and special_tokens_map.json, at last a well-known name.
+    Ids count where the tokenizer has declared the token, or knows it by such a name: configs that were copied from
+    another model name ordinary words, or nothing at all. Both files may list several tokens that end a text. What
+    stands before one is what the tokenizer itself puts there. `where` is how to name the tokenizer in an error."""
     files = [(folder / "config.json", values)]
     files.append((folder / "generation_config.json", read_optional(folder / "generation_config.json")))
     known = set(backend.get_added_tokens_decoder())

@@ -1,8 +1,6 @@
-"""Chat templates: a conversation as the text that a model was trained on.
-
-A template is a program (Jinja) that came with a checkpoint. It runs in a sandbox, in a child process with limits, as
-``python -m tfcli.tokenization.chat``: a conversation a line in, a text or what is wrong with it a line out, as JSON.
-"""
+"""Chat templates: a conversation as the text that a model was trained on. A template is a program (Jinja) that came
+with a checkpoint. It runs in a sandbox, in a child process with limits, as ``python -m tfcli.tokenization.chat``: a
+conversation a line in, a text or what is wrong with it a line out, as JSON."""
 
 import atexit
 import json
@@ -23,10 +21,8 @@ FILE_NAME = "chat_template.json"
 _FORMAT_VERSION = 1
 _RESTORE = "restore the file from a copy of the run"
 _SECONDS, _BYTES, _LONGEST = 2, 1 << 30, 1 << 22
-_PATIENCE = 60
-"""Seconds on the clock, in which a busy machine surely has spent those of the processor."""
-_renderers: dict[int, "Popen[str]"] = {}
-"""The child process, while there is one."""
+_PATIENCE = 60  # seconds on the clock, in which a busy machine surely has spent those of the processor
+_renderers: dict[int, "Popen[str]"] = {}  # the child process, while there is one
 
 
 @dataclass(frozen=True)

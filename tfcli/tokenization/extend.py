@@ -1,10 +1,8 @@
-"""Vocabulary extension: the old ids stay, and new pieces are learned behind them.
-
-For BPE, merges are continued on text that the old ones have encoded: each old token becomes a letter, and the library
-learns merges of these. They rank behind the old, which are applied first. WordPiece (longest match first), words and
-characters take the most frequent pieces that they lack. The scores of a unigram model are one distribution over all
-pieces, learned together: it is refused.
-"""
+"""Vocabulary extension: the old ids stay, and new pieces are learned behind them. For BPE, merges are continued on text
+that the old ones have encoded: each old token becomes a letter, and the library learns merges of these. They rank
+behind the old, which are applied first. WordPiece (longest match first), words and characters take the most frequent
+pieces that they lack. The scores of a unigram model are one distribution over all pieces, learned together: it is
+refused."""
 
 import json
 import sys

@@ -75,12 +75,10 @@ def escape_special_tokens(backend: Backend, special: Iterable[int]) -> None:
 
 class Tokenizer:
     """A trained tokenizer with its special-token roles. Text never becomes a special token by its spelling. Its
-    `vocab_size` is one more than the largest id.
-
-    Of the library's `backend`, truncation and padding are switched off; `where` names it in errors. The `roles` say
-    which special token serves as what; None: found by their names. A UsageError where it has no tokens to begin, end
-    and pad texts with; a BrokenInputError where the roles name ids that it does not have.
-    """
+    `vocab_size` is one more than the largest id. Of the library's `backend`, truncation and padding are switched off;
+    `where` names it in errors. The `roles` say which special token serves as what; None: found by their names. A
+    UsageError where it has no tokens to begin, end and pad texts with; a BrokenInputError where the roles name ids that
+    it does not have."""
 
     def __init__(
         self,
@@ -207,10 +205,8 @@ class Tokenizer:
 
     def encode_masked(self, text: str) -> list[int]:
         """As `encode`, but the spelling of the mask token becomes the mask: "the <mask> sat". So does any other usual
-        spelling of a mask ("[MASK]") that is no token of this vocabulary. A UsageError where it has no mask token.
-
-        A mask takes the place of a word as training has it: where words carry the space before them, so does the mask.
-        """
+        spelling of a mask ("[MASK]") that is no token of this vocabulary. A UsageError where it has no mask token. A
+        mask takes the place of a word as training has it: where words carry the space before them, so does the mask."""
         mask = self.roles.mask
         if mask is None:
             raise UsageError("The tokenizer has no mask token", "use an encoder's tokenizer")
@@ -229,11 +225,9 @@ class Tokenizer:
         return self._decode(self._checked(ids))
 
     def labels(self, ids: Iterable[int]) -> list[str]:
-        """One label an id for tables: the true text it stands for, with the space before it.
-
-        A part of a character is named by its bytes (``⟨E2⟩``), a special token by its name, and a word's
-        continuation keeps its ``##``. Nothing is escaped: a line end is a line end.
-        """
+        """One label an id for tables: the true text it stands for, with the space before it. A part of a character is
+        named by its bytes (``⟨E2⟩``), a special token by its name, and a word's continuation keeps its ``##``. Nothing
+        is escaped: a line end is a line end."""
         label = labeller(self._pipeline)
         named = self._special if self.roles.unk is None else self._special | {self.roles.unk}
         tokens = [(token_id, self._backend.id_to_token(token_id) or "") for token_id in self._checked(ids)]
@@ -261,10 +255,7 @@ class Tokenizer:
 
     def word_starts(self, ids: NDArray[np.integer]) -> NDArray[np.bool_]:
         """Where words begin in rows of ids: the first of each row, and where `words` begins one; of characters that are
-        cut into bytes, every one counts as a letter.
-
-        Shape: ids and result (B, S)
-        """
+        cut into bytes, every one counts as a letter. Shape: ids and result (B, S)."""
         return self._word_starts(ids)
 
     def token_id(self, name: str) -> int | None:
@@ -282,9 +273,8 @@ class Tokenizer:
 
     def extends(self, old: Tokenizer) -> bool:
         """Whether it has more ids than another one, and all of that one's tokens have theirs."""
-        return (
-            self.vocab_size > old.vocab_size and old._backend.get_vocab().items() <= self._backend.get_vocab().items()
-        )
+        known = old._backend.get_vocab().items()
+        return self.vocab_size > old.vocab_size and known <= self._backend.get_vocab().items()
 
     def never_made(self) -> list[int]:
         """The ids that no text is cut into: an entry whose own spelling is cut otherwise, or rewritten before. It then
@@ -409,21 +399,17 @@ def _check(roles: TokenRoles, vocab_size: int, where: str) -> None:
 
 
 FILE_NAME = "tokenizer.json"
-RECORDS = {
+RECORDS = {  # the files that say a tokenizer's fingerprint and roles, how it is called, and what to do about another
     "config.json": ("this run was trained with", "restore the run's own tokenizer.json"),
     "manifest.json": ("that was made here", "restore the file, or remove its folder and make it again"),
 }
-"""Where a run, a prepared dataset and the cache keep the fingerprint of their tokenizer, and its roles; how that
-tokenizer is called, and what to do when another one is there."""
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
-    """Load a tokenizer.json, or the one a folder (a run, a prepared dataset) holds.
-
-    Its roles are those that the folder's own config.json or manifest.json records, else they go by name. A UsageError
-    where there is none, it is another kind of file, or it has no special tokens to end a text; a BrokenInputError where
-    it is damaged, not the one whose fingerprint is recorded, or a dataset has lost it.
-    """
+    """Load a tokenizer.json, or the one a folder (a run, a prepared dataset) holds. Its roles are those that the
+    folder's own config.json or manifest.json records, else they go by name. A UsageError where there is none, it is
+    another kind of file, or it has no special tokens to end a text; a BrokenInputError where it is damaged, not the one
+    whose fingerprint is recorded, or a dataset has lost it."""
     file = path / FILE_NAME if path.is_dir() else path
     record, values = _record(file.parent) if file.name == FILE_NAME else (file, {})
     if file != path and not file.is_file():

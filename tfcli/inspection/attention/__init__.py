@@ -19,11 +19,9 @@ AttentionKind = Literal["encoder_self", "decoder_self", "cross"]
 
 @dataclass(frozen=True)
 class AttentionTokens:
-    """The queries and the keys of a kind of attention, as tokens or, of `words`, merged into these.
-
-    The next token of a row is what its query looks for in a decoder: `next_tokens` has it for each query; () where none
-    predicts. `next_predicted`: the text ends at the last query, and what is behind it is the model's likeliest.
-    """
+    """The queries and the keys of a kind of attention, as tokens or, of `words`, merged into these. The next token of a
+    row is what its query looks for in a decoder: `next_tokens` has it for each query; () where none predicts.
+    `next_predicted`: the text ends at the last query, and what is behind it is the model's likeliest."""
 
     kind: AttentionKind
     query_tokens: tuple[str, ...]
@@ -50,38 +48,22 @@ def asking(queries: tuple[str, ...], nexts: tuple[str, ...], *, predicted: bool)
 
 @dataclass(frozen=True)
 class AttentionRecord(AttentionTokens):
-    """One kind of attention of one text: `weights` after the softmax, of which each row over the keys sums to 1.
-
-    Attributes:
-        focus: the layer and the head to look at first.
-        scores: before the softmax and the mask, so that hidden keys have one too; with `bias`, what positions add to
-            them. None: not kept, or nothing is added.
-        names: what each entry of the first axis is where it is no layer's own heads: "layer 0, mean of 4 heads".
-        query_positions: where the queries stand in their text, key_positions: the keys; () for 0, 1, 2 …
-        formula: how this model makes scores.
-        first: the numbers of the first layer and head, where they were narrowed.
-        query_words: the words that the whole text's tokens spell, key_words: those of the keys' text; () for unknown.
-        residuals: whether each layer's output is added to what it reads.
-        mask: True where a query may look, the same for all layers and heads; None: where its weight is not 0.
-
-    Shape:
-        weights, scores, bias: (L, H, T, S); mask: (T, S)
-    """
+    """One kind of attention of one text. Shape: weights, scores, bias (L, H, T, S); mask (T, S)."""
 
     json_list: ClassVar = "records"
-    weights: NDArray[np.float32]
-    focus: tuple[int, int] = (0, 0)
-    scores: NDArray[np.float32] | None = None
-    bias: NDArray[np.float32] | None = None
-    names: tuple[str, ...] = ()
-    query_positions: tuple[int, ...] = ()
+    weights: NDArray[np.float32]  # after the softmax: each row over the keys sums to 1
+    focus: tuple[int, int] = (0, 0)  # the layer and the head to look at first
+    scores: NDArray[np.float32] | None = None  # before the softmax and the mask, so of hidden keys too; None: not kept
+    bias: NDArray[np.float32] | None = None  # what positions add to the scores; None: not kept, or nothing
+    names: tuple[str, ...] = ()  # of the first axis where it is no layer's own heads: "layer 0, mean of 4 heads"
+    query_positions: tuple[int, ...] = ()  # where they stand in their text; () for 0, 1, 2 …
     key_positions: tuple[int, ...] = ()
-    formula: str = ""
-    mask: NDArray[np.bool_] | None = None
-    query_words: tuple[Word, ...] = ()
-    key_words: tuple[Word, ...] = ()
-    residuals: bool = True
-    first: tuple[int, int] = (0, 0)
+    formula: str = ""  # how this model makes scores
+    mask: NDArray[np.bool_] | None = None  # True where a query of any head may look; None: where its weight is not 0
+    query_words: tuple[Word, ...] = ()  # that the whole text's tokens spell; () for unknown
+    key_words: tuple[Word, ...] = ()  # the same of the keys' text
+    residuals: bool = True  # whether each layer's output is added to what it reads
+    first: tuple[int, int] = (0, 0)  # the numbers of the first layer and head, where they were narrowed
 
     @property
     def telling(self) -> NDArray[np.bool_]:
@@ -210,11 +192,9 @@ class AttentionPairs:
 
 @dataclass(frozen=True)
 class AttentionDifference(AttentionTokens):
-    """One attention against another: `weights` − `other_weights`, query by query and key by key, each (T, S).
-
-    `place` is what both are, "layer 1, head 0"; "" where the names say it. `mask` (T, S) is True where a query may look
-    on at least one side. `largest` are (row, column) of the differences furthest from 0, the first first.
-    """
+    """One attention against another: `weights` − `other_weights`, query by query and key by key, each (T, S). `place`
+    is what both are, "layer 1, head 0"; "" where the names say it. `mask` (T, S) is True where a query may look on at
+    least one side. `largest` are (row, column) of the differences furthest from 0, the first first."""
 
     names: tuple[str, str]
     place: str
@@ -243,10 +223,8 @@ class AttentionDifference(AttentionTokens):
 
 @dataclass(frozen=True)
 class AttentionStep:
-    """A head at one checkpoint: mean entropy of its rows in nats, and its strongest weight with its row and column.
-
-    The strongest is looked for where `AttentionRecord.telling` is True; 0 where there is none, in a short text.
-    """
+    """A head at one checkpoint: mean entropy of its rows in nats, and its strongest weight with its row and column. The
+    strongest is looked for where `AttentionRecord.telling` is True; 0 where there is none, in a short text."""
 
     step: int
     entropy: float
@@ -269,10 +247,8 @@ class AttentionEvolution(AttentionTokens):
 
 @dataclass(frozen=True)
 class AttentionHeads:
-    """The heads that are shown of a text, as they are or several in one; the last record is drawn, at its focus.
-
-    CSV and JSON hold the `layer` and the `head`, or all; `scores` says whether these stand beside the weights.
-    """
+    """The heads that are shown of a text, as they are or several in one; the last record is drawn, at its focus. CSV
+    and JSON hold the `layer` and the `head`, or all; `scores` says whether these stand beside the weights."""
 
     records: tuple[AttentionRecord, ...]
     layer: int | None = None
@@ -291,5 +267,5 @@ class AttentionQuery(AttentionHeads):
     predicted: tuple[Candidate, ...] = ()
 
 
+# What can be asked of a text's attention.
 AttentionFound = AttentionHeads | AttentionEdges | AttentionPairs | AttentionDifference | AttentionEvolution
-"""What can be asked of a text's attention."""

@@ -1,7 +1,5 @@
-"""Attention rollout, mean heads, one layer or head, a part of a text: what can be asked of a text's attention.
-
-The command line, the explorer and the Python API ask for it by the same names.
-"""
+"""Attention rollout, mean heads, one layer or head, a part of a text: what can be asked of a text's attention. The
+command line, the explorer and the Python API ask for it by the same names."""
 
 import re
 from dataclasses import dataclass, fields, replace
@@ -30,9 +28,8 @@ def positions_of(option: str, text: str, count: int) -> range:
     UsageError where it is no range, or empty, or not within 0 to `count`."""
     found = _RANGE.fullmatch(text.strip())
     if not found:
-        raise UsageError(
-            f"{option} {shortened(text)!r} is no range", f"write {option} a:b, from position a up to b, such as 0:20"
-        )
+        problem = f"{option} {shortened(text)!r} is no range"
+        raise UsageError(problem, f"write {option} a:b, from position a up to b, such as 0:20")
     start, stop = (
         default if side is None else int(side) + (count if int(side) < 0 else 0)
         for side, default in zip(found.groups(), (0, count), strict=True)
@@ -75,9 +72,8 @@ def row_of(record: AttentionRecord, name: str, option: str = "--query") -> int:
     word, _, number = name.rpartition(":")
     if not places and number.isdecimal() and (of_word := _named(record, word)):
         if not 1 <= int(number[:18]) <= len(of_word):
-            raise UsageError(
-                f"The text has {word!r} {len(of_word)} times, and no {name}", f"choose {_choices(word, of_word)}"
-            )
+            problem = f"The text has {word!r} {len(of_word)} times, and no {name}"
+            raise UsageError(problem, f"choose {_choices(word, of_word)}")
         return of_word[int(number) - 1]
     if len(places) > 1:
         raise UsageError(f"{option} {name!r} is there {len(places)} times", f"choose {_choices(name, places)}")
@@ -141,18 +137,13 @@ def averaged(record: AttentionRecord, over: Literal["layer", "all"]) -> Attentio
 
 
 def rollout(record: AttentionRecord) -> AttentionRecord:
-    """How much of each token's vector comes from each token of the text, by every layer's end.
-
-    A residual connection carries half, the attention's mean head the other half: Ã = ½ A + ½ I, its rows renormalised
-    (without residuals Ã = A); the product over the layers passes shares on (Abnar and Zuidema 2020, section 3). The
-    entry of layer l is the product of the layers 0 to l. Shape: weights (L, H, T, T) to (L, 1, T, T). A UsageError of
-    cross-attention.
-    """
+    """How much of each token's vector comes from each token of the text, by every layer's end. A residual connection
+    carries half, the attention's mean head the other half: Ã = ½ A + ½ I, its rows renormalised (without residuals Ã =
+    A); the product over the layers passes shares on (Abnar and Zuidema 2020, section 3). The entry of layer l is the
+    product of the layers 0 to l. Shape: weights (L, H, T, T) to (L, 1, T, T). A UsageError of cross-attention."""
     if record.kind == "cross":
-        raise UsageError(
-            "Rollout multiplies the layers of one stack, and cross-attention looks into another one",
-            "choose --kind encoder_self or decoder_self",
-        )
+        problem = "Rollout multiplies the layers of one stack, and cross-attention looks into another one"
+        raise UsageError(problem, "choose --kind encoder_self or decoder_self")
     mean = record.weights.mean(axis=1, dtype=np.float64)
     carried = (mean + np.eye(mean.shape[-1])) / 2 if record.residuals else mean
     carried /= np.maximum(carried.sum(axis=-1, keepdims=True), np.finfo(float).tiny)

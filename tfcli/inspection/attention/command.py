@@ -22,6 +22,15 @@ _FOLLOWED = "Follow the best text of so many beams: as the target, or behind a d
 _LOOKS = "Where one word or token looks, and what is predicted behind it; WORD:2 is its second."
 _PAIRS = "The weights between named words, over all layers and heads, beside chance."
 _LISTED = "A list of the N strongest weights, or of the N largest differences."
+_TARGET, _STOP = "Target of an encoder-decoder.", "Stop after this many tokens, with --beam."
+_KIND, _MEAN = "encoder_self, decoder_self or cross.", "The mean of a layer's heads, or of all."
+_ROLLOUT = "Attention rollout: every layer's mean head, multiplied through the layers."
+_TEXT = "Subtract the weights on another text of as many tokens."
+_CHECKPOINT = "Subtract those of another checkpoint of the run."
+_EVOLUTION = "Show the head at every checkpoint that the run keeps."
+_SCALE, _NPZ = "Overview: one colour scale for all heads, or each head's own.", "Write all weights as a NumPy archive."
+_Average = Literal["layer", "all"]
+_Scale = Literal["all", "each"]
 
 
 @command
@@ -31,51 +40,29 @@ def attention(
     *,
     run: Run,
     text: Annotated[str | None, argument(metavar="TEXT", help="The text to read; - for stdin.")] = None,
-    target: Annotated[
-        str | None, _what(metavar="TEXT", help="Target of an encoder-decoder.", show_default="its translation")
-    ] = None,
+    target: Annotated[str | None, _what(metavar="TEXT", help=_TARGET, show_default="its translation")] = None,
     beam: Annotated[int | None, _what(min=1, max=1_000, help=_FOLLOWED, show_default=False)] = None,
-    max_new_tokens: Annotated[
-        int | None, _what(min=1, help="Stop after this many tokens, with --beam.", show_default="the run's own")
-    ] = None,
+    max_new_tokens: Annotated[int | None, _what(min=1, help=_STOP, show_default="the run's own")] = None,
     rows: Annotated[str | None, _what(metavar="A:B", help="Queries from A up to B.", show_default="all")] = None,
     columns: Annotated[str | None, _what(metavar="A:B", help="Keys from A up to B.", show_default="all")] = None,
     first: Annotated[int, _what(min=0, help="Keep the first N keys in sight, whatever is left out.")] = 0,
     query: Annotated[str | None, _what(metavar="WORD", help=_LOOKS, show_default=False)] = None,
     pairs: Annotated[str | None, _what(metavar="'A B, …'", help=_PAIRS, show_default=False)] = None,
     words: Annotated[bool, _what("--words", help="Merge the pieces of each word into one.")] = False,
-    kind: Annotated[
-        Kind | None, _which(metavar="KIND", help="encoder_self, decoder_self or cross.", show_default=_EVERY)
-    ] = None,
+    kind: Annotated[Kind | None, _which(metavar="KIND", help=_KIND, show_default=_EVERY)] = None,
     layer: Annotated[int | None, _which(min=0, help="Layer, from 0.", show_default="all, then a telling one")] = None,
     head: Annotated[int | None, _which(min=0, help="Head, from 0.", show_default="all, then a telling one")] = None,
-    average: Annotated[
-        Literal["layer", "all"] | None,
-        _which(metavar="layer|all", help="The mean of a layer's heads, or of all.", show_default=False),
-    ] = None,
-    rollout: Annotated[
-        bool, _which("--rollout", help="Attention rollout: every layer's mean head, multiplied through the layers.")
-    ] = False,
+    average: Annotated[_Average | None, _which(metavar="layer|all", help=_MEAN, show_default=False)] = None,
+    rollout: Annotated[bool, _which("--rollout", help=_ROLLOUT)] = False,
     scores: Annotated[bool, _which("--scores", help="The scores before the softmax, beside the weights.")] = False,
     top_k: Annotated[int | None, _which(min=1, help=_LISTED, show_default="no list; 8 differences")] = None,
     against_head: Annotated[str | None, _against(metavar="L.H", help="Subtract another head's weights.")] = None,
-    against_text: Annotated[
-        str | None, _against(metavar="TEXT", help="Subtract the weights on another text of as many tokens.")
-    ] = None,
+    against_text: Annotated[str | None, _against(metavar="TEXT", help=_TEXT)] = None,
     against_run: Annotated[Path | None, _against(metavar="RUN", help="Subtract another run's weights.")] = None,
-    against_checkpoint: Annotated[
-        str | None, _against(metavar="best|last|STEP", help="Subtract those of another checkpoint of the run.")
-    ] = None,
-    evolution: Annotated[
-        bool, _against("--evolution", help="Show the head at every checkpoint that the run keeps.")
-    ] = False,
-    scale: Annotated[
-        Literal["all", "each"],
-        _output(metavar="all|each", help="Overview: one colour scale for all heads, or each head's own."),
-    ] = "all",
-    npz: Annotated[
-        Path | None, _output(metavar="F", help="Write all weights as a NumPy archive.", show_default=False)
-    ] = None,
+    against_checkpoint: Annotated[str | None, _against(metavar="best|last|STEP", help=_CHECKPOINT)] = None,
+    evolution: Annotated[bool, _against("--evolution", help=_EVOLUTION)] = False,
+    scale: Annotated[_Scale, _output(metavar="all|each", help=_SCALE)] = "all",
+    npz: Annotated[Path | None, _output(metavar="F", help=_NPZ, show_default=False)] = None,
     weights: Weights,
 ) -> None:
     """Show which tokens attend to which.
@@ -126,10 +113,8 @@ def attention(
     numbers = sum(record.weights.size for record in found.narrowed()) if isinstance(found, AttentionHeads) else 0
     wanted = {"JSON": outputs.json and npz is None, "CSV": outputs.csv, "a page": outputs.html is not None}
     if numbers > MOST_NUMBERS and (form := next(filter(wanted.get, wanted), None)):
-        raise UsageError(
-            f"{numbers:,} weights are too many for {form} (at most {MOST_NUMBERS:,})",
-            "choose --layer and --head, or --rows and --columns, or write them with --npz FILE",
-        )
+        problem = f"{numbers:,} weights are too many for {form} (at most {MOST_NUMBERS:,})"
+        raise UsageError(problem, "choose --layer and --head, or --rows and --columns, or write them with --npz FILE")
     present(terminal, outputs, forms.view(), forms, AttentionForms.table, json=as_json, svg=forms.svg, html=forms.html)
 
 

@@ -10,21 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tfcli.errors import UsageError, shortened
+from tfcli.inspection import attention as asked
 from tfcli.inspection import passes
-from tfcli.inspection.attention import (
-    AttentionDifference,
-    AttentionEdge,
-    AttentionEdges,
-    AttentionEvolution,
-    AttentionFound,
-    AttentionHeads,
-    AttentionKind,
-    AttentionPair,
-    AttentionPairs,
-    AttentionQuery,
-    AttentionRecord,
-    AttentionStep,
-)
+from tfcli.inspection.attention import AttentionFound, AttentionKind, AttentionPair, AttentionPairs, AttentionRecord
 from tfcli.inspection.attention.choice import AttentionChoice, focused, head_place, require_head, row_of
 from tfcli.inspection.evolution.compute import at_checkpoints
 from tfcli.inspection.heads.statistics import entropy
@@ -111,7 +99,7 @@ def difference(
     names: tuple[str, str],
     *,
     largest: int | None = None,
-) -> AttentionDifference:
+) -> asked.AttentionDifference:
     """The weights of a layer and head of `record` less those of a layer and head of `other`, cell by cell; a UsageError
     where it has no such head, or not as many queries and keys. `places` are the layer and head of each side, `names`
     what they are called; so many `largest` differences (8) that are not 0 are listed, the furthest from 0 first."""
@@ -126,7 +114,7 @@ def difference(
     size = np.abs(weights - other_weights)
     order = np.argsort(-size, axis=None, kind="stable")[: min(largest or 8, int((size > 0).sum()))]
     rows, columns = np.unravel_index(order, size.shape)
-    return AttentionDifference(
+    return asked.AttentionDifference(
         **record.sides(),
         names=names,
         place=record.place(*places[0]) if places[0] == places[1] else "",
@@ -157,7 +145,7 @@ def _size(record: AttentionRecord) -> str:
     return f"{keys} source and {queries} target tokens" if record.kind == "cross" else f"{queries} tokens"
 
 
-def evolution(run: LoadedRun, inputs: Inputs, kind: AttentionKind, choice: AttentionChoice) -> AttentionEvolution:
+def evolution(run: LoadedRun, inputs: Inputs, kind: AttentionKind, choice: AttentionChoice) -> asked.AttentionEvolution:
     """The chosen head on one text at every checkpoint, or the one that says most with the run's loaded weights. A
     UsageError where the run keeps fewer than three checkpoints, or has no such layer or head."""
     record = choice.of(attention_on(run, inputs, kind)[0])
@@ -167,13 +155,13 @@ def evolution(run: LoadedRun, inputs: Inputs, kind: AttentionKind, choice: Atten
     nats, among = np.abs(entropy(maps.astype(np.float64))), maps * record.telling
     largest = [np.unravel_index(int(one.argmax()), one.shape) for one in among]
     strongest = [(float(one[at]), *map(int, at)) for one, at in zip(among, largest, strict=True)]
-    return AttentionEvolution(
+    return asked.AttentionEvolution(
         **record.sides(),
         layer=layer,
         head=head,
         weights=frozen(maps),
         mask=frozen(~record.hidden(layer, head), np.bool_),
-        steps=tuple(AttentionStep(*one, *at) for *one, at in zip(kept, nats.tolist(), strongest, strict=True)),
+        steps=tuple(asked.AttentionStep(*one, *at) for *one, at in zip(kept, nats.tolist(), strongest, strict=True)),
     )
 
 
@@ -211,18 +199,16 @@ def named_pairs(record: AttentionRecord, names: str) -> AttentionPairs:
     return AttentionPairs(record.kind, words.weights[..., 0, 0].size, tuple(found))
 
 
-def strongest_edges(record: AttentionRecord, count: int) -> AttentionEdges:
-    """The `count` largest weights of the head in focus; of equal ones, the earlier query and key first.
-
-    What is masked is no edge. A query that may look at one key alone gives it weight 1, and is marked.
-    """
+def strongest_edges(record: AttentionRecord, count: int) -> asked.AttentionEdges:
+    """The `count` largest weights of the head in focus; of equal ones, the earlier query and key first. What is masked
+    is no edge. A query that may look at one key alone gives it weight 1, and is marked."""
     weights, open_ = record.weights[record.focus], ~record.hidden(*record.focus)
     possible = int(open_.sum())
     order = np.argsort(np.where(open_, -weights, np.inf), axis=None, kind="stable")[: min(count, possible)]
     rows, columns = np.unravel_index(order, weights.shape)
     alone = open_.sum(axis=1) == 1
     edges = tuple(
-        AttentionEdge(
+        asked.AttentionEdge(
             *(record.rows[row], record.columns[column], record.query_tokens[row], record.key_tokens[column]),
             record.asking[row],
             weight=float(weights[row, column]),
@@ -232,16 +218,14 @@ def strongest_edges(record: AttentionRecord, count: int) -> AttentionEdges:
     )
     share = sum(edge.weight for edge in edges) / (float(weights.sum(dtype=np.float64)) or 1.0)
     place, masked = record.place(*record.focus), weights.size - possible
-    return AttentionEdges(record.kind, place, edges, possible=possible, masked=masked, share=share)
+    return asked.AttentionEdges(record.kind, place, edges, possible=possible, masked=masked, share=share)
 
 
 def inspect_attention(run: LoadedRun, text: str, choice: AttentionChoice, checkpoint: str = "best") -> AttentionFound:
     """What is asked of a text's attention: heads, one query's row, the strongest weights, a difference, an evolution; a
-    UsageError where that is not there, or what is compared does not have the same tokens.
-
-    Row t of a decoder's weights is what it looks at to predict the token after t. Of several kinds, a comparison is of
-    the last one: of an encoder-decoder, its cross-attention. The run's weights are those of `checkpoint`.
-    """
+    UsageError where that is not there, or what is compared does not have the same tokens. Row t of a decoder's weights
+    is what it looks at to predict the token after t. Of several kinds, a comparison is of the last one: of an
+    encoder-decoder, its cross-attention. The run's weights are those of `checkpoint`."""
     kinds = passes.chosen_kinds(run, choice.kind)  # refused before anything is translated
     inputs = choice.read(run, text)
     if choice.evolution:
@@ -252,17 +236,17 @@ def inspect_attention(run: LoadedRun, text: str, choice: AttentionChoice, checkp
     if choice.compared and choice.against_head is None:
         return _against_another(run, text, inputs, record=records[-1], choice=choice, checkpoint=checkpoint)
     found = chosen_attention(records, choice)
-    if choice.query is None or not isinstance(found, AttentionHeads):
+    if choice.query is None or not isinstance(found, asked.AttentionHeads):
         return found
     whole, [row] = records[-1], found.records
     at = whole.query_words[row.rows[0]].places[-1] if choice.words else row.rows[0]
     predicted = tuple(candidates_at(run, inputs, at)) if whole.next_tokens else ()
-    return AttentionQuery(found.records, choice.layer, choice.head, predicted=predicted)
+    return asked.AttentionQuery(found.records, choice.layer, choice.head, predicted=predicted)
 
 
 def chosen_attention(
     records: Sequence[AttentionRecord], choice: AttentionChoice
-) -> AttentionHeads | AttentionEdges | AttentionPairs | AttentionDifference:
+) -> asked.AttentionHeads | asked.AttentionEdges | AttentionPairs | asked.AttentionDifference:
     """As `inspect_attention`, of weights that are there: heads, the strongest weights, pairs, or a head less another
     one."""
     if choice.pairs is not None:
@@ -281,16 +265,14 @@ def chosen_attention(
         return difference(ours, ours, (ours.focus, place), names, largest=choice.top_k)
     if choice.top_k is not None:
         return strongest_edges(ours, choice.top_k)
-    return AttentionHeads(tuple(found), choice.layer, choice.head, choice.scores)
+    return asked.AttentionHeads(tuple(found), choice.layer, choice.head, choice.scores)
 
 
 def _against_another(
     run: LoadedRun, text: str, inputs: Inputs, record: AttentionRecord, choice: AttentionChoice, checkpoint: str
-) -> AttentionDifference:
-    """A head on its text less the same head on another text, of another run, or with other weights.
-
-    With one tokenizer, another run reads the same ids, a translation too; else it reads the text itself.
-    """
+) -> asked.AttentionDifference:
+    """A head on its text less the same head on another text, of another run, or with other weights. With one tokenizer,
+    another run reads the same ids, a translation too; else it reads the text itself."""
     if choice.against_text is not None:
         names = f"“{text}”", f"“{choice.against_text}”"
         [other] = attention_on(run, choice.read(run, choice.against_text), record.kind)

@@ -92,31 +92,21 @@ _MOST_NAMES = 200  # keys that are listed where a ruler has no room for labels
 
 @dataclass(frozen=True)
 class Matrix:
-    """Numbers of every query (row) and key (column), labelled: as numbers while they fit, else as a heat map.
-
-    Args:
-        note: the lines under the title.
-        values: (T, S); NaN is no value, which `empty` explains.
-        queries, keys: labels, safe to print, of queries those of `asking`. rows, columns: their positions in the
-            text.
-        sums: one a row; () for none.
-        kept: so many first keys stand apart and are never made smaller.
-        one_text: whether queries and keys are tokens of the same text.
-    """
+    """Numbers of every query (row) and key (column), labelled: as numbers while they fit, else as a heat map."""
 
     title: str
-    note: str
-    values: NDArray[np.float32]
-    queries: tuple[str, ...]
+    note: str  # the lines under the title
+    values: NDArray[np.float32]  # (T, S); NaN is no value, which `empty` explains
+    queries: tuple[str, ...]  # labels, safe to print, those of `asking`
     keys: tuple[str, ...]
-    rows: tuple[int, ...]
+    rows: tuple[int, ...]  # positions in the text, of the columns too
     columns: tuple[int, ...]
     meaning: str
     empty: str
     signed: bool = False  # centred on 0
-    sums: tuple[float, ...] = ()
-    kept: int = 0
-    one_text: bool = True
+    sums: tuple[float, ...] = ()  # one a row; () for none
+    kept: int = 0  # so many first keys stand apart and are never made smaller
+    one_text: bool = True  # whether queries and keys are tokens of the same text
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield from [Text(words, style) for words, style in ((self.title, "bold"), (self.note, "dim")) if words]
@@ -287,11 +277,9 @@ def paired(tokens: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(ARROW.join(a if a == b else f"{a}|{b}" for a, b in pairs) for pairs in sides)
 
 
-_SIDE = 16
-_GAP_OF_MAPS = 2
+_SIDE, _GAP_OF_MAPS = 16, 2
 
-Scale = Literal["all", "each"]
-"""Whether the colours of small maps are of one scale for all, or of each map's own, from 0 to its largest weight."""
+Scale = Literal["all", "each"]  # colours of small maps, from 0 to the largest weight of all maps, or of each
 
 
 def attention_overview(record: AttentionRecord, scale: Scale = "all") -> Group:

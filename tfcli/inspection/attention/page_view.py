@@ -21,9 +21,7 @@ _LETTER = 8  # a monospaced letter of 13 px, with room to spare
 _LONGEST = 24
 _MOST_NUMBERS = 48  # columns with a number in every cell
 _COLUMNS = 190  # of the console that shows more of them
-_LINE = 20
-_GAP = 6
-_SCALE_STEPS = 16
+_LINE, _GAP, _SCALE_STEPS = 20, 6, 16
 
 
 def matrices_svg(matrices: Sequence[Matrix], heading: str = "", note: str = "") -> str:
@@ -71,9 +69,8 @@ def _panel(matrix: Matrix, y: int) -> tuple[list[str], int, int]:
             parts.append(f"<circle cx='{x + half}' cy='{at + half}' r='1.5' fill='#aaaaaa'/>")
             continue
         look = f"text-anchor='middle' fill='{hexadecimal(readable_on(table[level]))}'"
-        number = (
-            f"<text x='{x + half}' y='{at + half + 5}' {look}>{matrix.text(float(matrix.values[row, column]))}</text>"
-        )
+        value = matrix.text(float(matrix.values[row, column]))
+        number = f"<text x='{x + half}' y='{at + half + 5}' {look}>{value}</text>"
         parts.append(rectangle(x, at, cell, cell, table[level]) + number)
     scale = left + _LETTER * (len(matrix.lowest) + 1)
     parts.append(f"<text x='{left}' y='{bottom + 26}'>{matrix.lowest}</text>")
@@ -92,11 +89,9 @@ _PAGE = Path(__file__).with_name("page.html")
 
 
 def attention_html(records: Sequence[AttentionRecord], *, layer: int = 0, head: int = 0) -> str:
-    """A self-contained page: choose kind, layer and head; pointing at a token or a cell shows its weights.
-
-    It opens on the last record, at its focus. Tokens are data, written into the page by the script as text only.
-    `layer`, `head`: numbers of the first of every record, where they were narrowed.
-    """
+    """A self-contained page: choose kind, layer and head; pointing at a token or a cell shows its weights. It opens on
+    the last record, at its focus. Tokens are data, written into the page by the script as text only. `layer`, `head`:
+    numbers of the first of every record, where they were narrowed."""
     last = records[-1]
     palettes = {"cividis": WEIGHTS, "viridis": VIRIDIS}
     data = {

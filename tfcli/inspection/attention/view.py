@@ -277,8 +277,7 @@ def attention_table(records: Sequence[AttentionRecord], first: tuple[int, int] =
     return CsvTable(columns, rows())
 
 
-MOST_NUMBERS = 2_000_000
-"""Weights in a page or in JSON; a longer text's page has the chosen heads alone."""
+MOST_NUMBERS = 2_000_000  # weights in a page or in JSON; a longer text's page has the chosen heads alone
 
 
 _LISTS: dict[type, tuple[Callable[[Any], Any], Callable[[Any], CsvTable]]] = {

@@ -1,13 +1,11 @@
-"""Direct logit attribution: what a token's logit owes to each part of a model.
-
-The logit is h · W[token] + b, and h is a sum over parts (`decomposed`), so the logit is one too (Elhage et al.
-2021; Nanda 2022, "direct logit attribution"). What a part does by way of later parts counts as theirs.
+"""Direct logit attribution: what a token's logit owes to each part of a model. It is h · W[token] + b, and h is a sum
+over parts (`decomposed`), so the logit is one too (Elhage et al. 2021; Nanda 2022, "direct logit attribution"). What a
+part does by way of later parts counts as theirs.
 
 Sublayers add to the residual stream, so that it is a sum; a norm is linear once its scale is taken as it is at this
 position (Elhage et al. 2021, A mathematical framework for transformer circuits, "Handling layer normalization"). With
 the norm after the residual, every layer divides what is there already, and every summand is divided with it. Computed
-in float64 from the values of the model's own pass. Shape legend: T queries, D model, H heads, Dh size of a head.
-"""
+in float64 from the values of the model's own pass. Shape legend: T queries, D model, H heads, Dh size of a head."""
 
 import torch
 from torch import Tensor, nn
@@ -27,8 +25,7 @@ from tfcli.models.transformer import EncoderDecoder, Stack, Transformer
 from tfcli.runs.load import LoadedRun
 from tfcli.tokenization.tokenizer import Tokenizer
 
-Summands = dict[Part, Tensor]
-"""Part → the vector that it adds, (D,) in float64."""
+Summands = dict[Part, Tensor]  # part → the vector that it adds, (D,) in float64
 
 
 def decomposed(model: Transformer, passed: ModelPass, token_id: int, position: int) -> Summands:

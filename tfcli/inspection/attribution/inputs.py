@@ -1,9 +1,7 @@
 """Input attribution: gradient × input, integrated gradients, occlusion, attention rollout, value-weighted attention.
-
 Each gives every token that is read one number. F, which is explained, is log p(token), or a difference of two logits. A
 text between the one that is read and its baseline is a mix m, a number a token, with the embeddings X′ + m ⊙ (X − X′).
-Shape legend: N tokens read, n of them replaced, K mixes, D model, T queries, S keys, P points, M methods, R orders.
-"""
+Shape legend: N tokens read, n of them replaced, K mixes, D model, T queries, S keys, P points, M methods, R orders."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -21,7 +21,6 @@ from tfcli.draw.tables import CsvTable, bar, dim, grid, heading
 from tfcli.inspection.attribution import Attribution, InputAttribution, Part
 
 _RANKED = 12
-_GUTTER = 9
 _DIM = Style(dim=True)
 _FORMULA = "logit = Σ part · W[token], each part taken through the norms with their scale at this position"
 _GATED = "The head is not linear: its activation f(z) is z times f(z)/z, and that factor is kept as it is."

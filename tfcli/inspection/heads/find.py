@@ -1,16 +1,11 @@
-"""Word-sense disambiguation and word alignment by attention: the head that tells the banks apart or aligns words; and
-the texts that heads are measured on. A head is chosen on training texts and measured on others.
+"""The head that tells the banks apart or aligns words, chosen on training texts and measured on others; and the texts
+that heads are measured on.
 
 A head finds the word that decides a "bank", "boat" or "swam", when it gives it more than any other content word of the
-story so far, on the row of "bank". A deciding word of the other sense stands before as well, so that a head that looks
-for such words wherever they stand is wrong about half of the time: the order counts. Two sentences that no text of the
-run has, Bishop's, are read by themselves.
-
-The grammar of builtin:pt-en knows which Portuguese word became which English one. A head finds a word when, on the row
-that predicts the word's first token, a source word that the grammar put there gets more weight than any other.
-
-Shape legend: L layers, H heads, S keys or source words, W words, D model, N sentences.
-"""
+story so far, on the row of "bank". A deciding word of the other sense stands before as well: the order counts. Bishop's
+two sentences, which no text of the run has, are read by themselves. A head finds a translated word when, on the row
+that predicts its first token, a source word that the grammar put there gets more weight than any other.
+Shape legend: L layers, H heads, S keys or source words, W words, D model, N sentences."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -39,13 +34,10 @@ from tfcli.runs.config import read_run_data
 from tfcli.runs.load import LoadedRun
 from tfcli.tokenization.tokenizer import Tokenizer
 
-_TEXTS = 96
-_TOKENS = 8192
-_LONGEST = 256
+_TEXTS, _TOKENS, _LONGEST = 96, 8192, 256
 _LABELLED_PAIRS = 256  # the first of the part, for the grammar makes them one after the other
 _SEED = 0
-HELD_OUT_SEED = 1_000_003
-"""Added to a run's own: other built-in sentences than it was trained on."""
+HELD_OUT_SEED = 1_000_003  # added to a run's own: other built-in sentences than it was trained on
 
 
 class Surface(NamedTuple):
@@ -165,8 +157,8 @@ def require_trained_on(run: LoadedRun, kind: Literal["text", "pairs"], knows: st
 
 
 _KINDS: dict[str, AttentionKind] = {"decoder": "decoder_self", "encoder": "encoder_self"}
+# Bishop, Deep Learning (2024), chapter 12.
 BISHOP = ("I swam across the river to get to the other bank.", "I walked across the road to get cash from the bank.")
-"""Bishop, Deep Learning (2024), chapter 12."""
 _FEW_STORIES = 500
 _MOST_STORIES = 30_000  # in which held-out sentences are looked for
 _READERS = "name a run of the recipe quickstart or stories-encoder"

@@ -1,11 +1,7 @@
-"""Roles of attention heads: the share of a head's attention that each role's keys get, beside chance.
-
-A role's share is the mean, over the rows that see a key of it and one more, of the weight on those keys; chance is the
-same with equal weights on all keys that a row sees. A role is chosen on every other text and measured on the rest, so
-that the best of many is not flattered.
-
-Shape legend: H heads, T queries, S keys, R roles, U texts.
-"""
+"""Roles of attention heads: the share of a head's attention that each role's keys get, beside chance. A role's share is
+the mean, over the rows that see a key of it and one more, of the weight on those keys; chance is the same with equal
+weights on all keys that a row sees. A role is chosen on every other text and measured on the rest, so that the best of
+many is not flattered. Shape legend: H heads, T queries, S keys, R roles, U texts."""
 
 import re
 from collections import Counter, defaultdict

@@ -1,9 +1,6 @@
-"""Statistics of attention heads: entropy, distance, induction heads, and the weights that each word gets.
-
-Induction is measured on random tokens read twice: nothing but the first copy tells what comes in the second.
-
-Shape legend: L layers, H heads, T queries, S keys, W words.
-"""
+"""Statistics of attention heads: entropy, distance, induction heads, and the weights that each word gets. Induction is
+measured on random tokens read twice: nothing but the first copy tells what comes in the second. Shape legend: L layers,
+H heads, T queries, S keys, W words."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -71,10 +68,7 @@ def duplicate(weights: Weights, start: int, period: int) -> PerHead:
     return np.asarray(weights[:, queries, queries - period].mean(axis=-1))
 
 
-_SEQUENCES = 4
-_LONGEST = 50
-_SHORTEST = 4
-_SEED = 0
+_SEQUENCES, _LONGEST, _SHORTEST, _SEED = 4, 50, 4, 0
 
 
 @dataclass(frozen=True)

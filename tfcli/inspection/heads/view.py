@@ -34,12 +34,9 @@ from tfcli.inspection.heads import (
     Share,
 )
 
-_HEAD = 6
-_COLUMN = 5
-_TOKEN = 16
+_HEAD, _COLUMN, _TOKEN = 6, 5, 16  # cells
 _AT = 4  # words that are named
-_SPREAD = 0.8
-_NEARLY_ALL = 0.9
+_SPREAD, _NEARLY_ALL = 0.8, 0.9
 _FAR = 90  # characters between query and key that are shown
 
 _TEXTS = tomllib.loads((files(__package__) / "words.toml").read_text("utf-8"))

@@ -38,12 +38,9 @@ class Predictions:
 @dataclass(frozen=True)
 class Lens:
     """The logit lens on a text. Depth 0 is what enters the first layer, depth l what leaves layer l − 1, so that the
-    last row is the model's own prediction.
-
-    `top[depth][position]` is the likeliest token there, `probabilities` (L + 1, T) its probability, and `final` that of
-    the token which the model predicts in the end. `settled[position]` is the depth from which on that token stays the
-    likeliest. `candidates[depth]` are the likeliest at `position`.
-    """
+    last row is the model's own prediction. `top[depth][position]` is the likeliest token there, `probabilities` (L + 1,
+    T) its probability, and `final` that of the token which the model predicts in the end. `settled[position]` is the
+    depth from which on that token stays the likeliest. `candidates[depth]` are the likeliest at `position`."""
 
     kind: Literal["next", "masked"]
     tokens: tuple[str, ...]
@@ -73,11 +70,9 @@ class ScoredToken:
 
 @dataclass(frozen=True)
 class Losses:
-    """Every token of a text with its loss, and the text's: `loss` is the mean over `scored` tokens, in nats.
-
-    "masked": each token was masked alone, and the loss is the pseudo-loss. `bits_per_byte` is None where the tokens do
-    not stand for the whole text. `windows` is how many passages of `context` tokens the text was read in.
-    """
+    """Every token of a text with its loss, and the text's: `loss` is the mean over `scored` tokens, in nats. "masked":
+    each token was masked alone, and the loss is the pseudo-loss. `bits_per_byte` is None where the tokens do not stand
+    for the whole text. `windows` is how many passages of `context` tokens the text was read in."""
 
     kind: Literal["next", "masked"]
     tokens: tuple[ScoredToken, ...]

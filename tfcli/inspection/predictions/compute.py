@@ -1,13 +1,8 @@
-"""Predictions at every position of a text; the logit lens, which reads them after every layer; each token's loss.
-
-The lens: nostalgebraist 2020, "interpreting GPT: the logit lens". Where the norm comes after each residual there is no
-last norm, and the head reads what a layer gives as it is.
-
-For losses a text is a document, ``<s> text </s>``, and its end is predicted as well. What is longer than the context
-is read in windows side by side, as `tfcli evaluate` reads it.
-
-Shape legend: L layers, T positions, D model, Vocab tokens, K candidates.
-"""
+"""Predictions at every position of a text; the logit lens, which reads them after every layer; each token's loss. The
+lens: nostalgebraist 2020, "interpreting GPT: the logit lens". Where the norm comes after each residual there is no last
+norm, and the head reads what a layer gives as it is. For losses a text is a document, ``<s> text </s>``, and its end is
+predicted as well. What is longer than the context is read in windows side by side, as `tfcli evaluate` reads it. Shape
+legend: L layers, T positions, D model, Vocab tokens, K candidates."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -39,12 +34,10 @@ _AT_A_TIME = 2048  # tokens
 
 @dataclass(frozen=True)
 class Asked:
-    """A text as a run reads it: `read` are the ids of the side that the head predicts on, T of them.
-
-    `places` are the positions that are shown, `names` what is read there, and `answers` the right ids: the token after
-    each, or, of an encoder, the one that stands there; None where nobody knows: behind the last token, and under a
-    mask. `position` is the number among them of the one to look at.
-    """
+    """A text as a run reads it: `read` are the ids of the side that the head predicts on, T of them. `places` are the
+    positions that are shown, `names` what is read there, and `answers` the right ids: the token after each, or, of an
+    encoder, the one that stands there; None where nobody knows: behind the last token, and under a mask. `position` is
+    the number among them of the one to look at."""
 
     inputs: Inputs
     read: tuple[int, ...]
@@ -59,11 +52,9 @@ def ask(
     run: LoadedRun, text: str, target: str | None = None, position: int | None = None, *, words: bool = False
 ) -> Asked:
     """Read a text, and the true target or the model's own. A UsageError where the model has no head or no such
-    position, or where `read_text` raises one.
-
-    A `position` of None is that of the token which comes next, of the first mask, or of the last token that the model
-    has translated. With `words` a position is a word, whose first piece is predicted, or the first one of the next.
-    """
+    position, or where `read_text` raises one. A `position` of None is that of the token which comes next, of the first
+    mask, or of the last token that the model has translated. With `words` a position is a word, whose first piece is
+    predicted, or the first one of the next."""
     require_head(run.config.model)
     inputs, roles, masked = read_text(run, text, target), run.config.roles, run.architecture == "encoder"
     read = inputs.sides[-1]
@@ -112,13 +103,11 @@ def predictions(
     top_k: int = 5,
     words: bool = False,
 ) -> Predictions:
-    """The `top_k` likeliest tokens at every position, and the rank and the probability of the true one.
-
-    A decoder says what comes next, and so does an encoder-decoder of its target. An encoder sees what it reads, and
-    would copy it: every token is masked alone (with `words`, all pieces of a word), and with it what the text has
-    masks for. Special and unknown tokens are not masked and have no answer. Probabilities are those of the softmax over
-    the whole vocabulary. `position` and `words` are those of `ask`, and so is what is refused.
-    """
+    """The `top_k` likeliest tokens at every position, and the rank and the probability of the true one. A decoder says
+    what comes next, and so does an encoder-decoder of its target. An encoder sees what it reads, and would copy it:
+    every token is masked alone (with `words`, all pieces of a word), and with it what the text has masks for. Special
+    and unknown tokens are not masked and have no answer. Probabilities are those of the softmax over the whole
+    vocabulary. `position` and `words` are those of `ask`, and so is what is refused."""
     asked = ask(run, text, target, position, words=words)
     answers = asked.answers
     if asked.kind == "masked":
@@ -221,11 +210,9 @@ def _settled(tops: Sequence[int]) -> int:
 @torch.inference_mode()
 def losses(run: LoadedRun, text: str, target: str | None = None, *, words: bool = False) -> Losses:
     """Score every token of a text, of any length, or every word; of an encoder-decoder those of the target, which is
-    its own translation where none is given.
-
-    An encoder's are pseudo-losses: each token is masked alone and predicted from all the others (Salazar et al. 2020).
-    A UsageError where the model has no head or takes no target, there is nothing to score, or a pair is too long.
-    """
+    its own translation where none is given. An encoder's are pseudo-losses: each token is masked alone and predicted
+    from all the others (Salazar et al. 2020). A UsageError where the model has no head or takes no target, there is
+    nothing to score, or a pair is too long."""
     require_head(run.config.model)
     alone = target is None and run.architecture != "encoder-decoder"
     passages = _windows(run, text) if alone else _pair(run, text, target)

@@ -1,5 +1,4 @@
-"""Model families that tfcli imports and exports (`model_type` of config.json), and how to tell which one lies there;
-a file each for those of one layout: its config and its tensors, in both directions."""
+"""Model families that tfcli imports and exports, a file each for those of a layout; and which one a config.json is."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,10 +23,8 @@ def layout_of(values: Mapping[str, Any], where: object) -> CheckpointFamily:
         if name in (layout.name, *layout.also_named):
             return layout
     known = ", ".join(name for layout in KNOWN_FAMILIES for name in (layout.name, *layout.also_named))
-    said = (
-        "says no model_type" if name is None else f"is of model_type {shortened(repr(name))}, which tfcli does not read"
-    )
-    raise UsageError(f"{where} {said}", f"choose one of {known}")
+    said = f"is of model_type {shortened(repr(name))}, which tfcli does not read"
+    raise UsageError(f"{where} {'says no model_type' if name is None else said}", f"choose one of {known}")
 
 
 _TELLING = {"n_embd": "gpt2", "type_vocab_size": "bert", "d_kv": "t5", "static_position_embeddings": "marian"}

@@ -1,10 +1,7 @@
 """BART (Lewis et al. 2020) and Marian (Junczys-Dowmunt et al. 2018): Vaswani et al.'s encoder-decoder (2017), post-norm
-with biases everywhere, under the same names of settings and tensors.
-
-BART learns its positional embeddings, normalises embeddings, and has one matrix for both sides and the head. Marian, as
-the OPUS-MT models have it, has sinusoidal positional encoding, all sines before all cosines, and embeddings that the
-two sides may share or not.
-"""
+with biases everywhere, under the same names of settings and tensors. BART learns its positional embeddings, normalises
+embeddings, and has one matrix for both sides and the head. Marian, as the OPUS-MT models have it, has sinusoidal
+positional encoding, all sines before all cosines, and embeddings that the two sides may share or not."""
 
 import re
 from collections.abc import Mapping
@@ -25,9 +22,8 @@ _SHARED, _HEAD = "model.shared.weight", "lm_head.weight"
 _SOURCE, _TARGET = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
 _SIDES = {"encoder": "embedding", "decoder": "target_embedding"}
 _TABLES = {f"model.{side}.embed_positions.weight": f"{ours}.positions" for side, ours in _SIDES.items()}
-"""The tables of positions, which most files of Marian repeat from the formula."""
 _GIVEN = layout.BIASED | {"head_bias": True}
-_ROUNDING = 2.0**-8  # how far a table in sixteen bits may lie from the formula
+_ROUNDING = 2.0**-8  # how far a table of positions in sixteen bits, as most of Marian's files have, is off the formula
 
 _CONSTANTS = (r"model\.(encoder|decoder)\.version",)  # tensors of old files that number the format
 _HEADS = (r"classification_head\..*", r"qa_outputs\..*", r"classifier\..*")
@@ -58,9 +54,8 @@ _OTHER_NORMS = ("normalize_before", "do_blenderbot_90_layernorm", "add_final_lay
 _NO_OTHER_NORM = "tfcli reads this family with a norm after every sublayer and no other"
 _SETTINGS = (
     *(Setting.fixed(name, False, reason=_NO_OTHER_NORM) for name in _OTHER_NORMS),
-    *Setting.aliases(
-        hidden_size="d_model", num_hidden_layers="encoder_layers", num_attention_heads="encoder_attention_heads"
-    ),
+    *Setting.aliases(hidden_size="d_model", num_hidden_layers="encoder_layers"),
+    *Setting.aliases(num_attention_heads="encoder_attention_heads"),
     *layout.BOTH_SIDES,
     *Setting.integers(vocab_size="vocab_size", max_position_embeddings="max_seq_len", d_model="d_model"),
     *Setting.integers(encoder_layers="num_layers", decoder_layers="num_decoder_layers"),
@@ -79,14 +74,13 @@ _SETTINGS = (
     layout.TARGET_TOKENS,
 )
 
-LAYER = {
+LAYER = {  # one layer, as OPT has it too
     "self_attn_layer_norm": "attention_residual.norm",
     **layout.projections("self_attn.{}_proj", "out"),
     "fc1": "feed_forward.up",
     "fc2": "feed_forward.output",
     "final_layer_norm": "feed_forward_residual.norm",
 }
-"""One layer, as OPT has it too."""
 _CROSS = layout.projections("encoder_attn.{}_proj", "out", "cross_attention")
 _CROSS = {"encoder_attn_layer_norm": "cross_attention_residual.norm"} | _CROSS
 

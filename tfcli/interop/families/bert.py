@@ -1,9 +1,7 @@
 """BERT (Devlin et al. 2019), RoBERTa (Liu et al. 2019) and DistilBERT (Sanh et al. 2019): post-norm encoders with
-learned positional embeddings and a head of two steps for masked language modelling.
-
-RoBERTa (XLM-RoBERTa and CamemBERT too) numbers positions from behind the padding's id, and its head is GELU whatever
-the layers have. DistilBERT has no token types. Each has names of its own for some tensors.
-"""
+learned positional embeddings and a head of two steps for masked language modelling. RoBERTa (XLM-RoBERTa and CamemBERT
+too) numbers positions from behind the padding's id, and its head is GELU whatever the layers have. DistilBERT has no
+token types. Each has names of its own for some tensors."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,8 +12,7 @@ from tfcli.interop.families.layout import CheckpointFamily, Fields, Setting, Ten
 from tfcli.recipe.model import ModelSection
 from tfcli.records.roles import TokenRoles
 
-_EXPORTED_TYPES = 2
-"""Rows of zeros that stand for the token types a run does not have: its tokenizer may number the parts of a pair."""
+_EXPORTED_TYPES = 2  # rows of zeros for the token types that a run lacks: its tokenizer may number the parts of a pair
 
 _ENCODER = {
     "architecture": "encoder",

@@ -1,7 +1,5 @@
-"""GPT-2 and the first GPT (Radford et al. 2018, 2019), GPT-NeoX with Pythia (2022), OPT (Zhang et al. 2022).
-
-Their matrices lie in the checkpoint as (in, out), and those of queries, keys and values side by side in one.
-"""
+"""GPT-2 and the first GPT (Radford et al. 2018, 2019), GPT-NeoX with Pythia (2022), OPT (Zhang et al. 2022). Their
+matrices lie in the checkpoint as (in, out), and those of queries, keys and values side by side in one."""
 
 import math
 

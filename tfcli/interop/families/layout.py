@@ -16,10 +16,8 @@ Fields = Mapping[str, Any]  # fields of a model section, or settings of a config
 
 _BY_TANH = ("gelu_new", "gelu_fast", "gelu_accurate", "gelu_pytorch_tanh", "gelu_python_tanh")
 ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "relu2": "relu2", "gelu": "gelu", "gelu_python": "gelu"}
-ACTIVATIONS |= {**dict.fromkeys(_BY_TANH, "gelu_tanh"), "silu": "silu", "swish": "silu"}
-"""What checkpoints call the activations of an ungated feed-forward; several of their names are one function."""
-WRITTEN: dict[Activation, str] = {ours: ours for ours in ACTIVATIONS.values()} | {"gelu_tanh": "gelu_new"}
-"""The name that an exported checkpoint gives each."""
+ACTIVATIONS |= {**dict.fromkeys(_BY_TANH, "gelu_tanh"), "silu": "silu", "swish": "silu"}  # by checkpoints' names
+WRITTEN: dict[Activation, str] = {ours: ours for ours in ACTIVATIONS.values()} | {"gelu_tanh": "gelu_new"}  # for export
 
 
 class UnsupportedVariantError(Exception):
@@ -30,10 +28,9 @@ class UnsupportedVariantError(Exception):
         self.setting = setting
 
 
-_SETTLED = {"d_ff": "inner_size", "num_kv_heads": "kv_heads", "head_dim": "size_per_head"}
+_SETTLED = {"d_ff": "inner_size", "num_kv_heads": "kv_heads", "head_dim": "size_per_head"}  # what settles it if open
 _SETTLED |= {"num_decoder_layers": "decoder_layers"}
 _SETTLED |= {name: f"{name}_rate" for name in ("attention_dropout", "embedding_dropout")}
-"""Fields that may be left open in a recipe, and the property that settles them."""
 
 
 @dataclass(frozen=True)
@@ -145,14 +142,13 @@ def _target_tokens(_: ModelSection, roles: TokenRoles) -> Fields:
 TOKENS = Setting(write=lambda _, roles: written_tokens(roles))
 TARGET_TOKENS = Setting(write=_target_tokens)
 _BOTH = "tfcli reads both sides of this family"
-BOTH_SIDES = (
+BOTH_SIDES = (  # half an encoder-decoder is refused
     Setting.fixed("is_encoder_decoder", True, reason=_BOTH, written=True),
     Setting.fixed("is_decoder", False, reason=_BOTH),
 )
-"""Half an encoder-decoder is refused."""
 ALL_LAYERS = "tfcli leaves out no layers in training"
 
-_PLAIN_FORM: dict[str, Any] = {
+_PLAIN_FORM: dict[str, Any] = {  # what most families have alike, checked in this order
     "position_merge": "add",
     "position_offset": 0,
     "token_types": 0,
@@ -168,7 +164,6 @@ _PLAIN_FORM: dict[str, Any] = {
     "head": "linear",
     **dict.fromkeys(("head_bias", "scale_logits", "scale_embeddings"), False),
 }
-"""What most families have alike, checked in this order."""
 
 _FIELDS = {one.name for one in fields(ModelSection)}
 
@@ -183,11 +178,9 @@ _UNSAID: dict[str, Any] = {"position_scaling": 1.0, "position_scaling_kind": "li
 _UNSAID |= {"norm": "layernorm", "norm_affine": True, "norm_bias": True, "initialization": "bert", "init_std": 0.02}
 _UNSAID |= dict.fromkeys(("dropout", "embedding_dropout", "attention_dropout", "activation_dropout"), 0.0)
 _UNSAID |= dict.fromkeys(("attention_bias", "feed_forward_bias"), False)
-_PLAIN = ModelSection(**_one_form(_PLAIN_FORM), **_UNSAID)
-"""What a family's section starts from. Each of these is said here, so that no default of recipes decides about it."""
+_PLAIN = ModelSection(**_one_form(_PLAIN_FORM), **_UNSAID)  # where a family starts: no default of recipes decides
 
-BIASED = dict.fromkeys(("attention_bias", "attention_output_bias", "feed_forward_bias"), True)
-"""What the families have that came before Llama: biases in all projections."""
+BIASED = dict.fromkeys(("attention_bias", "attention_output_bias", "feed_forward_bias"), True)  # before Llama
 UNBIASED = {"attention_bias": False, "attention_output_bias": (None, False), "feed_forward_bias": False}
 
 
@@ -251,32 +244,23 @@ class CheckpointFamily:
     name: str  # gpt2, bert, llama, …
     settings: Sequence[Setting]  # of config.json, in the order in which they are written
     form: Mapping[str, Any]  # what the family has of each setting of a model section (`full_form`)
-    body: Callable[[ModelSection], Sequence[TensorMap]]
-    """The tensors of a model of this section but the head's matrix, as the class with a language-model head names
-    them, and some of which the model has no parameters."""
+    body: Callable[[ModelSection], Sequence[TensorMap]]  # all but the head's matrix, named as by the class with a head
     head: tuple[str, str]  # the names of the head's matrix, and of the embedding that it is where they are tied
     prefix: str  # what base-model checkpoints leave out in front of their names, as "transformer."
     also_named: tuple[str, ...] = ()  # further `model_type`s of config.json that it reads
     given: Fields = field(default_factory=dict)  # what a file means without saying it, beside the fields of `form`
     without_effect: tuple[str, ...] = ()  # settings of the family that change nothing about the model
-    headless: str | None = None
-    """Checkpoints without a head lack tensors whose names begin so; None: they all have one, or a tied one."""
+    headless: str | None = None  # how names begin that those without a head lack; None: all have one, or a tied one
     tied_by_tensors: bool = False  # config.json does not say it: they are tied unless the checkpoint holds two
-    settle: Callable[[ModelSection, Mapping[str, Tensor]], ModelSection] = lambda section, _: section
-    """The section with what else only the tensors say."""
+    settle: Callable[[ModelSection, Mapping[str, Tensor]], ModelSection] = lambda section, _: section  # by tensors
+    # What to multiply parameters by, by pattern, a tied head's too: settings that tfcli has no word for.
     factors: Callable[[Fields, ModelSection], Mapping[str, float]] = lambda values, section: {}
-    """Patterns of parameters (the head's too, though it is tied), and what to multiply them by, from config.json:
-    settings that tfcli has no word for."""
     repeated: Callable[[ModelSection], Mapping[str, str]] = lambda _: {}  # further tensors that may repeat another one
     constants: tuple[str, ...] = ()  # patterns of tensors that hold what the code computes by itself, not read
-    heads: tuple[str, ...] = ()
-    """Patterns of heads for other tasks within parts of the model: left over and listed, as is all outside."""
-    headless_lacks: tuple[str, ...] = ()
-    """What the library's headless class has and tfcli's models do not, as "pooler.dense.weight"."""
-    renames: Mapping[str, str] = field(default_factory=dict)
-    """Old endings of names and today's: {"LayerNorm.gamma": "LayerNorm.weight"}."""
-    filled: Callable[[ModelSection], Fields] = lambda section: {}
-    """Settings of parameters that a run may lack and goes out with, beside biases that are `given`."""
+    heads: tuple[str, ...] = ()  # patterns of other tasks' heads within the model: left over, as is all outside
+    headless_lacks: tuple[str, ...] = ()  # what the library's headless class has beside, as "pooler.dense.weight"
+    renames: Mapping[str, str] = field(default_factory=dict)  # old endings: {"LayerNorm.gamma": "LayerNorm.weight"}
+    filled: Callable[[ModelSection], Fields] = lambda section: {}  # what a run goes out with beside biases `given`
 
     def read(self, config: CheckpointConfig) -> ModelSection:
         """The model section of a config.json; UsageError where a setting is missing, wrong, or none of tfcli's."""

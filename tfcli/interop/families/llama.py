@@ -1,11 +1,9 @@
 """Llama (Touvron et al. 2023) and the families of its layout: pre-norm RMSNorm, rotary position embedding,
-grouped-query attention, a gated feed-forward network. What is said of each is what differs.
-
-Mistral (Jiang et al. 2023) has a sliding window and no biases. Qwen2 (Yang et al. 2024) has biases for queries, keys
-and values alone; Qwen3 (Yang et al. 2025) normalises queries and keys. Granite (Granite Team 2024) has factors for
-embeddings, scores, sublayers and logits; the first Gemma (Gemma Team 2024) scales embeddings and keeps the gains of its
-norms less 1. EuroBERT (Boizard et al. 2025) is an encoder with a head for masked language modelling.
-"""
+grouped-query attention, a gated feed-forward network. What is said of each is what differs. Mistral (Jiang et al. 2023)
+has a sliding window and no biases. Qwen2 (Yang et al. 2024) has biases for queries, keys and values alone; Qwen3 (Yang
+et al. 2025) normalises queries and keys. Granite (Granite Team 2024) has factors for embeddings, scores, sublayers and
+logits; the first Gemma (Gemma Team 2024) scales embeddings and keeps the gains of its norms less 1. EuroBERT (Boizard
+et al. 2025) is an encoder with a head for masked language modelling."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,8 +17,7 @@ from tfcli.interop.families.layout import CheckpointFamily, Fields, Setting, Ten
 from tfcli.recipe.model import Activation, ModelSection, PositionScaling
 from tfcli.records.roles import TokenRoles
 
-_WITHOUT_EFFECT = ("is_llama_config", "max_sequence_length")
-"""Settings that some files of the layout carry and that nothing reads."""
+_WITHOUT_EFFECT = ("is_llama_config", "max_sequence_length")  # in some files of the layout, and nothing reads it
 
 _WRITTEN: dict[Activation, str] = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_pytorch_tanh"}
 _ACTIVATIONS: dict[str, Activation] = {theirs: ours for ours, theirs in _WRITTEN.items()}
@@ -263,8 +260,7 @@ def _write_window(section: ModelSection) -> Fields:
 
 
 _WINDOW = Setting(_read_window, lambda section, _: _write_window(section))
-_WINDOW_OFF = ("max_window_layers", "sliding_window")
-"""A window's settings say nothing where `use_sliding_window` is off."""
+_WINDOW_OFF = ("max_window_layers", "sliding_window")  # say nothing where `use_sliding_window` is off
 
 QWEN2 = _family(
     "qwen2",

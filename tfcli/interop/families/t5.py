@@ -1,9 +1,7 @@
 """T5 (Raffel et al. 2020), versions 1.0 and 1.1, and mT5 (Xue et al. 2021): a relative position bias, unscaled scores,
-pre-norm RMSNorm, no biases.
-
-Version 1.0 has one matrix for embeddings and head, and divides what the head reads by √d_model. Version 1.1 has a head
-of its own and a gate in the feed-forward. mT5 is version 1.1 with a large vocabulary, and never scales logits.
-"""
+pre-norm RMSNorm, no biases. Version 1.0 has one matrix for embeddings and head, and divides what the head reads by
+√d_model. Version 1.1 has a head of its own and a gate in the feed-forward. mT5 is version 1.1 with a large vocabulary,
+and never scales logits."""
 
 from collections.abc import Sequence
 
@@ -12,16 +10,14 @@ from tfcli.interop.families import layout
 from tfcli.interop.families.layout import CheckpointFamily, Fields, Setting, TensorMap
 from tfcli.recipe.model import Activation, ModelSection
 
-_GATED: dict[Activation, Activation] = {"gelu_tanh": "geglu_tanh", "silu": "swiglu", "gelu": "geglu"}
-"""What a gate makes of an activation."""
+_GATED: dict[Activation, Activation] = {"gelu_tanh": "geglu_tanh", "silu": "swiglu", "gelu": "geglu"}  # with a gate
 
-_PROJECTIONS = {name: (name, False) for name in layout.ACTIVATIONS} | {
+_PROJECTIONS = {name: (name, False) for name in layout.ACTIVATIONS} | {  # feed_forward_proj: its activation and gate
     # "gated-gelu" is the tanh form, as the settings of version 1.1 have it.
     f"gated-{name}": ("gelu_new" if name == "gelu" else name, True)
     for name in layout.ACTIVATIONS
     if layout.ACTIVATIONS[name] in _GATED
 }
-"""The values of feed_forward_proj: the activation's name, and whether there is a gate."""
 
 _WRITTEN: dict[Activation, str] = {"geglu_tanh": "gated-gelu", "swiglu": "gated-silu", "geglu": "gated-gelu_python"}
 _WRITTEN = layout.WRITTEN | _WRITTEN
