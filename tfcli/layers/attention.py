@@ -221,8 +221,7 @@ def block_attention(query: Tensor, key: Tensor, value: Tensor, mask: BlockMask, 
     return run(query, key, value, block_mask=mask, scale=scale)
 
 
-CACHED_SCORES = 1 << 20
-"""Scores worked on at a time: two megabytes of bfloat16, what stays in reach of two cores."""
+CACHED_SCORES = 1 << 20  # scores worked on at a time: two megabytes of bfloat16, what stays in reach of two cores
 
 
 def row_attention(query: Tensor, key: Tensor, value: Tensor, bias: Tensor, *, scale: float, dropout: float) -> Tensor:

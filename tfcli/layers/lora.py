@@ -12,8 +12,7 @@ from torch.nn import functional as F
 from tfcli.errors import UsageError
 from tfcli.layers.kernels import Linear, for_products
 
-FACTORS = (".lora_a", ".lora_b")
-"""How the names of A and B end."""
+FACTORS = (".lora_a", ".lora_b")  # how the names of A and B end
 
 
 class LoraLinear(Linear):

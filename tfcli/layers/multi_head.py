@@ -33,8 +33,7 @@ from tfcli.recipe.model import ModelSection
 KeysValues = tuple[Tensor, Tensor]
 AttentionPath = Literal["fused", "rows"]
 
-_MANY_TEXTS = 8
-"""Texts side by side from which on, for one query each, the plain formula is faster than the fused kernel of a CPU."""
+_MANY_TEXTS = 8  # from so many texts on, one query each, the plain formula is faster than a CPU's fused kernel
 
 
 class KeyValueCache(Protocol):

@@ -54,8 +54,7 @@ class PositionSignal:
 
 NO_SIGNAL = PositionSignal()
 
-_FIRST_ROWS = 1 << 16
-"""Positions that a formula's table has at first; more, up to the context, are added when a text has them."""
+_FIRST_ROWS = 1 << 16  # positions that a formula's table begins with; it grows up to the context where a text has more
 
 
 class AttentionPositions(nn.Module):

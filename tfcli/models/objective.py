@@ -20,8 +20,7 @@ AT_A_TIME = {"cpu": 256}
 """Tokens whose logits are held at a time, by device: a CPU is fastest so, whatever the vocabulary (measured, by 10 to
 30 %), for the matrix is still read seldom and the logits soon again."""
 
-_AT_MOST = 2048
-"""The same for GPUs, which are slowed by many small products."""
+_AT_MOST = 2048  # the same for GPUs, which are slowed by many small products
 
 
 class Target(NamedTuple):

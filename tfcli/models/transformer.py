@@ -16,8 +16,7 @@ from tfcli.layers.positions import AttentionPositions, attention_positions
 from tfcli.models.head import build_head
 from tfcli.recipe.model import ModelSection
 
-AttentionWeights = dict[str, list[Tensor]]
-"""Kind of attention ("encoder_self", "decoder_self", "cross") → a (B, H, T, S) a layer."""
+AttentionWeights = dict[str, list[Tensor]]  # kind ("encoder_self", "decoder_self", "cross") → a (B, H, T, S) a layer
 
 
 class Transformer(nn.Module):
@@ -262,8 +261,7 @@ class EncoderDecoder(Transformer):
 
 
 ParameterPart = Literal["embeddings", "attention", "cross_attention", "feed_forward", "norms", "head"]
-_PARTS: tuple[ParameterPart, ...] = ("cross_attention", "attention", "feed_forward", "head")
-"""Those that modules are named after."""
+_PARTS: tuple[ParameterPart, ...] = ("cross_attention", "attention", "feed_forward", "head")  # modules are so named
 
 
 def part_of_parameter(name: str) -> ParameterPart:

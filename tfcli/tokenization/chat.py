@@ -23,10 +23,8 @@ FILE_NAME = "chat_template.json"
 _FORMAT_VERSION = 1
 _RESTORE = "restore the file from a copy of the run"
 _SECONDS, _BYTES, _LONGEST = 2, 1 << 30, 1 << 22
-_PATIENCE = 60
-"""Seconds on the clock, in which a busy machine surely has spent those of the processor."""
-_renderers: dict[int, "Popen[str]"] = {}
-"""The child process, while there is one."""
+_PATIENCE = 60  # seconds on the clock, in which a busy machine surely has spent those of the processor
+_renderers: dict[int, "Popen[str]"] = {}  # the child process, while there is one
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-_LONE_BYTE = re.compile("[\udc80-\udcff]")
-"""How `surrogateescape` decodes a byte that is no whole character."""
+_LONE_BYTE = re.compile("[\udc80-\udcff]")  # how `surrogateescape` decodes a byte that is no whole character
 _NAMED_BYTE = re.compile("⟨[0-9A-F]{2}⟩")
 _BYTE_TOKEN = re.compile("<0x([0-9A-F]{2})>")
 
@@ -112,8 +111,7 @@ def _byte_of_character() -> dict[str, int]:
     return {chr(byte): byte for byte in printable} | {chr(0x100 + n): byte for n, byte in enumerate(others)}
 
 
-INCOMPLETE = "\ufffd"
-"""How the library decodes bytes that are not a whole character yet."""
+INCOMPLETE = "\ufffd"  # how the library decodes bytes that are not a whole character yet
 
 
 class TokenStream:

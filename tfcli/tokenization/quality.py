@@ -17,15 +17,11 @@ from tfcli.tokenization.train import TextCounts
 
 Spans = Sequence[tuple[int, int]]
 
-ROUNDS = 5
-"""Timed passes of every tokenizer, after one that does not count."""
-_TIMED_BYTES = 4_000_000
-"""Of a longer text, the beginning is timed."""
-_ALPHA = 2.5
-"""Of Rényi's entropy; Zouhar et al. 2023 found that it foretells the quality of translations best."""
+ROUNDS = 5  # timed passes of every tokenizer, after one that does not count
+_TIMED_BYTES = 4_000_000  # of a longer text, the beginning is timed
+_ALPHA = 2.5  # of Rényi's entropy; Zouhar et al. 2023 found that it foretells the quality of translations best
 _WORD = re.compile(r"\w+")
-_BYTES_ALONE = re.compile("(⟨[0-9A-F]{2}⟩)+")
-"""How a label names bytes that are no whole character."""
+_BYTES_ALONE = re.compile("(⟨[0-9A-F]{2}⟩)+")  # how a label names bytes that are no whole character
 
 
 def compare_tokenizers(

@@ -18,15 +18,12 @@ from tfcli.machine import PIPE, TimeoutExpired, child
 from tfcli.tokenization.chat import limit_process
 
 _SECONDS, _BYTES = 5, 1 << 30
-_PATIENCE = 120
-"""Seconds on the clock, in which a busy machine surely has spent those of the processor."""
+_PATIENCE = 120  # seconds on the clock, in which a busy machine surely has spent those of the processor
 _LENGTH = 2048
-_GROWTH = 32
-"""Characters that one may become."""
+_GROWTH = 32  # characters that one may become
 _UNITS, _NEEDED = 48, 8
 _USUAL = ("a", "A", "1", " ", "\n", "é", "日", "!")
-_NOWHERE = "\ue000"
-"""A character, of the private use area, that no expression expects."""
+_NOWHERE = "\ue000"  # a character, of the private use area, that no expression expects
 _APPLIED: dict[str, Callable[[Backend, str], str]] = {
     "normalizer": lambda backend, text: backend.normalizer.normalize_str(text),
     "pre_tokenizer": lambda backend, text: "".join(cut for cut, _ in backend.pre_tokenizer.pre_tokenize_str(text)),

@@ -41,8 +41,7 @@ _SPACED_WORDS = (
     rf"{SPACE}?\p{{L}}+|{SPACE}?\p{{N}}+|{SPACE}?[^{SPACE}\n\p{{L}}\p{{N}}{REPLACEMENT}]+"
     rf"|{SPACE}+(?={SPACE})|{SPACE}|\n+|{REPLACEMENT}"
 )
-_EXACT_WORDS = _SPACED_WORDS.replace(SPACE, " ")
-"""The same where a space stays one, so that a text's own ▁ is not taken for it."""
+_EXACT_WORDS = _SPACED_WORDS.replace(SPACE, " ")  # where a space stays one, so that a text's own ▁ is not taken for it
 # A word with its inner apostrophes, a line end, or any other single character that is no white space.
 _PLAIN_WORDS = r"\w+(?:['’]\w+)*|\n|[^\w\s]"
 _NO_SPACE_BEFORE = r" (?=[\n.,;:!?)\]}])"
@@ -100,11 +99,9 @@ def pipeline(section: TokenizerSection, model: models.Model | None = None) -> Ba
 
 _SPARE_IDS = 1024
 _MOST_COMPONENTS, _DEEPEST = 100, 8
-_LONGEST_TEXT = 4096
-"""Characters of a pattern, a replacement or a name in a component."""
+_LONGEST_TEXT = 4096  # characters of a pattern, a replacement or a name in a component
 _LONGEST_CHARSMAP = 1 << 24
-_LONGEST_REPLACEMENT = 256
-"""Bytes that a character map puts in the place of a character; Unicode's longest has 33."""
+_LONGEST_REPLACEMENT = 256  # bytes that a character map puts in the place of a character; Unicode's longest has 33
 _LONGEST_PREFIX, _LONGEST_TEMPLATE, _LONGEST_WORD = 64, 64, 100_000
 
 _MODELS = ("BPE", "WordPiece", "WordLevel", "Unigram")
@@ -116,30 +113,25 @@ _KNOWN = {
     "post_processor": "RobertaProcessing BertProcessing ByteLevel TemplateProcessing",
     "decoder": "BPEDecoder ByteLevel WordPiece Metaspace CTC Replace Fuse Strip ByteFallback",
 }
-_TRIED = ("normalizer", "pre_tokenizer", "decoder")
-"""The parts that make another text of a text."""
-_EXPANDING = ("ByteLevel", "Precompiled")
-"""Those that make several characters of one; two of them may multiply."""
-_DOUBTFUL = ("BPEDecoder", "CTC")
-"""Those that replace texts of the file's choice."""
+_TRIED = ("normalizer", "pre_tokenizer", "decoder")  # the parts that make another text of a text
+_EXPANDING = ("ByteLevel", "Precompiled")  # those that make several characters of one; two of them may multiply
+_DOUBTFUL = ("BPEDecoder", "CTC")  # those that replace texts of the file's choice
 
 _LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-_FAMILIES = {
+_FAMILIES = {  # expressions that take linear time, though their form does not say so
     *EXPRESSIONS,
     _LLAMA3,
     _LLAMA3.replace("{1,3}", ""),  # Qwen2
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",  # GPT-2
 }
-"""Expressions that take linear time, though their form does not say so."""
 _CHARACTER = r"(?:\\p\{\w+\}|\\[\WsSdDwWnrt]|[^\\()\[\]|*+?{}^$]|\[\^?(?:\\p\{\w+\}|\\[\WsSdDwWnrt]|[^\\\[\]&^])+\])"
-_LINEAR = re.compile(
+_LINEAR = re.compile(  # one loop at the end, or none and no group but for what follows; `some` matches something
     rf"(?P<some>(?:{_CHARACTER}\??)?{_CHARACTER}(?:\+|\{{[1-9],\d?\}})?)|{_CHARACTER}\*"
     rf"|(?:{_CHARACTER}|\||\(\?={_CHARACTER}+\))+"
 )
-"""One loop at the end, or none and no group but for what follows (as `keep_apart` cuts). `some` matches something."""
 
 
 def validate_tokenizer(state: Mapping[str, Any]) -> None:
@@ -300,13 +292,10 @@ def _require_charsmap(encoded: Any) -> None:
         raise ValueError("precompiled_charsmap is damaged: its texts are not UTF-8") from error
 
 
-_LARGEST = 1 << 28
-"""Bytes. A vocabulary of 256,000 pieces takes 40 million."""
+_LARGEST = 1 << 28  # bytes; a vocabulary of 256,000 pieces takes 40 million
 _LONGEST_REASON = 160
-_TRIAL = "A trial,\n1\ue000 é"
-"""Words, a line end, and a character (of the private use area) that no vocabulary is likely to hold."""
-_silence = RLock()
-"""Of two threads, the second would keep the silence of the first for good."""
+_TRIAL = "A trial,\n1\ue000 é"  # words, a line end, and a character (for private use) that hardly any vocabulary holds
+_silence = RLock()  # of two threads, the second would keep the silence of the first for good
 
 
 def read_backend(file: Path) -> Backend:

@@ -33,16 +33,14 @@ from tfcli.tokenization.tokenizer import Tokenizer
 from tfcli.tokenization.tokenizer_json import CONTINUATION, REPLACEMENT, SPACE, pipeline, special_tokens
 
 Pieces = Callable[[], Iterator[str]]
-Characters = AbstractSet[str]
-"""What the alphabet must have beside the characters that are learned from."""
+Characters = AbstractSet[str]  # what the alphabet must have beside the characters that are learned from
 Texts = Callable[[], Iterator[Text]]
 
 _EVERYTHING = 1 << 31
 _LONGEST_WORD = 100
 _SCORE_DIGITS = 4
 _BITS = 20
-_COVERAGE = 0.9995
-"""Share of a text whose characters have pieces, where the others are spelled in bytes: SentencePiece's own."""
+_COVERAGE = 0.9995  # share of a text with pieces, where the rest is spelled in bytes: SentencePiece's own
 
 
 def learn_bpe(backend: Backend, text: Pieces, section: TokenizerSection, more: Characters) -> models.Model:
@@ -183,15 +181,12 @@ def reported_texts(documents: Iterable[Document], report: Callable[[Any], None])
         yield from texts(document)
 
 
-REMEMBERED = 1 << 24
-"""Characters that are kept in memory rather than read or made again."""
-_WORD = 16
-"""Characters without white space that may still be a word; more of them are a stretch."""
+REMEMBERED = 1 << 24  # characters that are kept in memory rather than read or made again
+_WORD = 16  # characters without white space that may still be a word; more of them are a stretch
 _STRETCH = re.compile(rf"\S{{{_WORD + 1},64}}")
 STRETCHES = {"bpe": 1 << 21, "wordpiece": 1 << 21, "unigram": 1 << 18}
 """Bytes of different stretches that an algorithm learns from at most; `char` and `word` have few or count all."""
-HELD = {"bpe": 115, "wordpiece": 130, "unigram": 400, "word": 30}
-"""Bytes of memory that a byte of different words takes (measured with tokenizers 0.23)."""
+HELD = {"bpe": 115, "wordpiece": 130, "unigram": 400, "word": 30}  # memory a byte of different words takes (measured)
 
 
 def train_tokenizer(texts: Texts, section: TokenizerSection) -> tuple[Tokenizer, dataset.TokenizerReport]:

@@ -75,8 +75,7 @@ def extension_view(extension: VocabularyExtension) -> Facts:
     return Facts("Vocabulary extended", facts)
 
 
-_SHARE_OF_NAME = 5
-"""A name has up to a fifth of the width."""
+_SHARE_OF_NAME = 5  # a name has up to a fifth of the width
 _BEST = "*"
 
 
