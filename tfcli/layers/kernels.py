@@ -1,8 +1,7 @@
 """Linear layers, packed and quantized (int8), and the kernels of torch that make them and attention fast.
 
-Fused linear layers and packed weights on oneDNN, int8 weights, the gradient of the softmax, the limit of torch.compile
-and fake tensors. No other module asks for torch's underscored functions, `torch.ops` or `torch._dynamo`. Each is looked
-for when this module is imported; one that is gone, or takes other arguments by now, gives way to what stands behind it.
+No other module asks for torch's underscored functions, `torch.ops` or `torch._dynamo`. Each is looked for when this
+module is imported; one that is gone, or takes other arguments by now, gives way to what stands behind it.
 """
 
 import functools

@@ -1,7 +1,5 @@
 """LoRA, low-rank adaptation (Hu et al. 2021): an adapter B A beside each frozen matrix W, and W + α/r B A merged.
-
-Shape legend: r rank; A (r, in), B (out, r), W (out, in).
-"""
+Rank r; A (r, in), B (out, r), W (out, in)."""
 
 from collections.abc import Iterator, Mapping
 

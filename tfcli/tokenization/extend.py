@@ -1,9 +1,7 @@
 """Vocabulary extension: the old ids stay, and new pieces are learned behind them.
 
-For BPE, merges are continued on text that the old ones have encoded: each old token becomes a letter, and the library
-learns merges of these. They rank behind the old, which are applied first. WordPiece (longest match first), words and
-characters take the most frequent pieces that they lack. The scores of a unigram model are one distribution over all
-pieces, learned together: it is refused.
+BPE learns merges of old tokens, each a letter, which rank behind the old ones. WordPiece, words and characters take the
+most frequent pieces that they lack. The scores of unigram pieces are one distribution, learned together: it is refused.
 """
 
 import json

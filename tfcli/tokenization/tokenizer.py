@@ -207,10 +207,8 @@ class Tokenizer:
 
     def encode_masked(self, text: str) -> list[int]:
         """As `encode`, but the spelling of the mask token becomes the mask: "the <mask> sat". So does any other usual
-        spelling of a mask ("[MASK]") that is no token of this vocabulary. A UsageError where it has no mask token.
-
-        A mask takes the place of a word as training has it: where words carry the space before them, so does the mask.
-        """
+        spelling ("[MASK]") that is no token of this vocabulary. Where words carry the space before them, so does the
+        mask. A UsageError where it has no mask token."""
         mask = self.roles.mask
         if mask is None:
             raise UsageError("The tokenizer has no mask token", "use an encoder's tokenizer")
@@ -229,10 +227,8 @@ class Tokenizer:
         return self._decode(self._checked(ids))
 
     def labels(self, ids: Iterable[int]) -> list[str]:
-        """One label an id for tables: the true text it stands for, with the space before it.
-
-        A part of a character is named by its bytes (``⟨E2⟩``), a special token by its name, and a word's
-        continuation keeps its ``##``. Nothing is escaped: a line end is a line end.
+        """One label an id for tables: the true text it stands for, with the space before it, nothing escaped. A part of
+        a character is named by its bytes (``⟨E2⟩``), a special token by its name; what continues a word keeps ``##``.
         """
         label = labeller(self._pipeline)
         named = self._special if self.roles.unk is None else self._special | {self.roles.unk}
@@ -260,11 +256,8 @@ class Tokenizer:
         return tuple(words)
 
     def word_starts(self, ids: NDArray[np.integer]) -> NDArray[np.bool_]:
-        """Where words begin in rows of ids: the first of each row, and where `words` begins one; of characters that are
-        cut into bytes, every one counts as a letter.
-
-        Shape: ids and result (B, S)
-        """
+        """Where words begin in ids, (B, S): the first of each row, and where `words` begins one; of characters that are
+        cut into bytes, every one counts as a letter."""
         return self._word_starts(ids)
 
     def token_id(self, name: str) -> int | None:
@@ -418,12 +411,9 @@ tokenizer is called, and what to do when another one is there."""
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
-    """Load a tokenizer.json, or the one a folder (a run, a prepared dataset) holds.
-
-    Its roles are those that the folder's own config.json or manifest.json records, else they go by name. A UsageError
-    where there is none, it is another kind of file, or it has no special tokens to end a text; a BrokenInputError where
-    it is damaged, not the one whose fingerprint is recorded, or a dataset has lost it.
-    """
+    """Load a tokenizer.json, or that of a folder (a run, a prepared dataset), with the roles that the folder's own
+    config.json or manifest.json records, else by name. A UsageError where there is none, it is another kind of file, or
+    no special token ends a text; a BrokenInputError where it is damaged, lost, or not of the recorded fingerprint."""
     file = path / FILE_NAME if path.is_dir() else path
     record, values = _record(file.parent) if file.name == FILE_NAME else (file, {})
     if file != path and not file.is_file():

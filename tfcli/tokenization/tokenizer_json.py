@@ -1,14 +1,9 @@
 """tokenizer.json, the file of the `tokenizers` library: our own pipelines, and files validated and read.
 
-The library takes a file at its word: it makes room for the largest id, applies every component, and ends the process
-where memory ends. What a component does to a text is known by its kind, but for replacements that make a text longer
-and regular expressions, of which some take exponential time: all that are not of a known form or family are tried.
-
-None of our pipelines lets a whole special token reach the model in one piece ("<s>" is always cut at its brackets), so
-a text that spells one can neither be learned as that token nor be read as it.
-
-An unknown token decodes to U+FFFD, the replacement character. No vocabulary but the byte-level one holds it,
-so what was decoded encodes to the unknown token again.
+The library takes a file at its word, and ends the process where memory ends. Replacements that make a text longer, and
+regular expressions, some of which take exponential time, are tried unless of a known form or family. Our pipelines cut
+"<s>" at its brackets: a text that spells a special token is neither learned nor read as it. An unknown token decodes to
+U+FFFD, which no vocabulary but the byte-level one holds, so that it encodes to the unknown token again.
 """
 
 import base64

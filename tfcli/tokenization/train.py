@@ -1,11 +1,8 @@
 """Training a tokenizer on text. The same text gives the same tokenizer.json, byte for byte.
 
-The library holds every different word, letter by letter. Text with spaces soon has no new ones. Text without (Chinese,
-Japanese, encoded data) has nothing else, and so of its stretches no more are learned from than memory bears, drawn from
-all of the text. Of a text beyond `tokenizer.sample_bytes`, a sample of pieces is learned from.
-
-The backend a learner is given cuts text into words. The library leaves marks on it while training, so only
-the model is kept.
+The library holds every different word, letter by letter. Text without spaces (Chinese, Japanese, encoded data) has only
+new ones: of its stretches no more are learned from than memory bears, drawn from all of the text, as is a sample of a
+text beyond `tokenizer.sample_bytes`. Training leaves marks on the library's backend: only its model is kept.
 """
 
 import json
