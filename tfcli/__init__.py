@@ -26,15 +26,8 @@ __version__ = "0.1.0"
 def load_run(
     path: "Path | str", checkpoint: str = "best", device: str = "cpu", precision: "WeightPrecision | None" = None
 ) -> "LoadedRun":
-    """Load a run directory: its recipe, tokenizer and model.
-
-    Args:
-        path: its folder, or what `tfcli runs list` calls it.
-        precision: "float32", "bfloat16" or "int8" for a model that only predicts, which is faster; None: as it was
-            trained.
-
-    Raises:
-        TfcliError: there is no run, or it is damaged.
+    """A run's recipe, tokenizer and model, of its folder or what `tfcli runs list` calls it; a `TfcliError` where there
+    is none, or it is damaged. With a `precision` ("float32", "bfloat16", "int8") it only predicts, which is faster.
     """
     from tfcli.runs.load import load_run as load
 
@@ -43,14 +36,8 @@ def load_run(
 
 def generate(run: "LoadedRun", prompt: str = "", **settings: "Any") -> "Made":
     """Continue a prompt (decoder), fill its masks (encoder), translate it (encoder-decoder), or tell what a task head
-    makes of it.
-
-    Args:
-        settings: fields of `tfcli.recipe.recipe.GenerateSection` over the run's own, such as temperature=0.8.
-
-    Raises:
-        UsageError: the prompt or a setting does not fit the model.
-    """
+    makes of it. `settings` are fields of `tfcli.recipe.recipe.GenerateSection` over the run's own, such as
+    temperature=0.8; a `UsageError` where they or the prompt do not fit the model."""
     import tfcli.generation.view  # noqa: F401 (notebooks draw by it)
     from tfcli.draw import Shown
     from tfcli.generation.generate import generate as make
@@ -62,17 +49,10 @@ def generate(run: "LoadedRun", prompt: str = "", **settings: "Any") -> "Made":
 
 
 def attention(run: "LoadedRun", text: str, target: "str | None" = None, **choice: "Any") -> "list[AttentionRecord]":
-    """The attention weights of a text, one record for each kind of attention that the model has; of all heads, or as
-    chosen.
-
-    Args:
-        choice: fields of `tfcli.inspection.attention.choice.AttentionChoice` that choose heads or a part of the text,
-            such as layer=1, head=0, rollout=True, words=True or rows="0:8". A comparison is left to you: subtract.
-
-    Raises:
-        UsageError: the text is longer than the context, there is no such layer, head or part, or a target is given to a
-            model that takes none.
-    """
+    """The attention weights of a text, a record for each kind of attention that the model has; of all heads, or of what
+    fields of `tfcli.inspection.attention.choice.AttentionChoice` choose: layer=1, head=0, rollout=True, words=True or
+    rows="0:8". A comparison is left to you: subtract. A `UsageError` where the text is longer than the context, there
+    is no such layer, head or part, or the model takes no target."""
     import tfcli.inspection.attention.view  # noqa: F401 (notebooks draw by it)
     from tfcli.draw import Shown
     from tfcli.errors import UsageError
@@ -95,15 +75,9 @@ _PICTURES = {
 
 
 def inspect(run: "LoadedRun", picture: str, *texts: "str | None", **how: "Any") -> "Any":
-    """The record of `tfcli inspect predictions`, `lens`, `losses`, `attribution`, `ablate` or `patch`.
-
-    Args:
-        texts: the text, or the two of `patch`, and where there is one the target; `how`: what the function of that name
-            in the picture's `compute.py` takes.
-
-    Raises:
-        UsageError: there is no such picture, or what its function raises.
-    """
+    """The record of `tfcli inspect predictions`, `lens`, `losses`, `attribution`, `ablate` or `patch`, of the text, or
+    the two of `patch`, and where there is one the target; `how` is what the function of that name in the picture's
+    `compute.py` takes. A `UsageError` where there is no such picture, and what that function raises."""
     from importlib import import_module
 
     from tfcli.errors import UsageError

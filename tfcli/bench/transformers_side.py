@@ -22,19 +22,16 @@ from tfcli.recipe.model import ModelSection
 from tfcli.recipe.recipe import Recipe
 from tfcli.training.memory import synthetic_batches
 
-_FAMILIES = {"decoder": "gpt2", "encoder": "bert", "encoder-decoder": "bart"}
-"""What people take where there is no more to choose by."""
+_FAMILIES = {"decoder": "gpt2", "encoder": "bert", "encoder-decoder": "bart"}  # what people take unless told
 
 _SIZES = ("vocab_size", "max_seq_len", "d_model", "num_layers", "num_decoder_layers", "num_heads")
 _DROPOUTS = ("dropout", "embedding_dropout", "attention_dropout", "activation_dropout")
-_WITHOUT_COST = (
+_WITHOUT_COST = (  # settings that change what is computed, hardly how long it takes, and the shown parameters
     *("initialization", "init_std", "norm_eps", "position_offset", "position_layout", "scale_embeddings"),
     *("tie_embeddings", "share_embeddings"),
 )
-"""Settings that change what is computed, and hardly how long it takes; the numbers of parameters are shown."""
 
-_FOLLOWS = {"norm_bias": "norm", "attention_output_bias": "attention_bias"}
-"""Settings that need no mention where another one differs already."""
+_FOLLOWS = {"norm_bias": "norm", "attention_output_bias": "attention_bias"}  # not mentioned where another differs
 
 
 class Opponent(NamedTuple):

@@ -23,8 +23,7 @@ from tfcli.draw.numbers import exact, percent, plural, short
 from tfcli.draw.safe import printable
 from tfcli.draw.tables import bar, columns, dim, heading
 
-BARS_FROM = 104
-"""Columns of a terminal in which bars fit beside the figures."""
+BARS_FROM = 104  # columns of a terminal in which bars fit beside the figures
 
 LONGEST_BAR = 28
 

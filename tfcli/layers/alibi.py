@@ -5,10 +5,8 @@ from torch import Tensor
 
 
 def alibi_slopes(num_heads: int) -> Tensor:
-    """m_h = 2^(−8h/H) for h = 1 … H, where H is a power of two (section 3); (H,).
-
-    For another H, the slopes of the power of two below it come first, and every second one of the next power fills up,
-    as in the authors' code.
+    """m_h = 2^(−8h/H) for h = 1 … H, where H is a power of two (section 3); (H,). Else the slopes of the power of two
+    below it come first, and every second one of the next power fills up, as in the authors' code.
 
         >>> alibi_slopes(4)
         tensor([0.2500, 0.0625, 0.0156, 0.0039])

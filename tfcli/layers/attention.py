@@ -1,11 +1,6 @@
-"""Scaled dot-product attention, plain and fused; causal mask, padding mask, sliding window.
+"""Scaled dot-product attention: by its formula, which gives the weights, fused, which is fast, and by rows; its masks.
 
-The explicit path is the formula line by line and gives the weights; the fused path is PyTorch's kernel and is fast. By
-rows, each sequence goes after the other: its scores fit into the cache where those of a batch do not, and each of the
-matrix products runs at the speed of a plain one. A test holds all three equal.
-
-Shape legend: B batch, H heads, T target (query) length, S source (key) length, Dh size of a head, N rows of a table of
-positions.
+Shape legend: B batch, H heads, T target (query) length, S source (key) length, Dh head size, N rows of positions.
 """
 
 import functools
@@ -50,14 +45,9 @@ def attention_mask(
     device: torch.device,
 ) -> Tensor | None:
     """One mask out of the reasons not to attend: the key is padding, lies in the future, too far away, or in another
-    document. The future is seen within a prefix (Raffel et al. 2020, figure 4).
-
-    Shape:
-        padding_mask: (B, S), True at real tokens
-        document_starts: (B, S), the column where the document of each token begins; then T = S
-        prefix: (B,), the keys of each sequence that all queries see
-        returns: (B, 1, T, S), broadcast over the heads; None where every query may see every key
-    """
+    document. The future is seen within a prefix (Raffel et al. 2020, figure 4). Of `padding_mask` (B, S), True at real
+    tokens; `document_starts` (B, S), the column where each token's document begins, then T = S; `prefix` (B,), the keys
+    that all queries see: (B, 1, T, S), broadcast over the heads; None where every query may see every key."""
     masks = [] if padding_mask is None else [padding_mask[:, None, None, :]]
     if causal and target_length > 1:
         seen = causal_mask(target_length, source_length, device)[None, None]
@@ -97,14 +87,9 @@ class Span:
 def explicit_attention(
     scores: Tensor, value: Tensor, mask: Tensor | None = None, dropout: float = 0.0
 ) -> tuple[Tensor, Tensor]:
-    """Attention as the lectures write it. A query that may attend to nothing gets zeros, not NaN.
-
-    Shape:
-        scores: (B, H, T, S)
-        value: (B, H, S, Dh)
-        mask: broadcastable to (B, H, T, S), True = may attend
-        returns: output (B, H, T, Dh) and weights (B, H, T, S), before dropout
-    """
+    """Attention as the lectures write it: output (B, H, T, Dh) and weights before dropout (B, H, T, S) of scores (B, H,
+    T, S), values (B, H, S, Dh) and a mask that broadcasts to the scores, True = may attend. A query that may attend to
+    nothing gets zeros, not NaN."""
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf)
     weights = torch.softmax(scores, dim=-1)
@@ -124,17 +109,9 @@ def fused_attention(
     causal: bool = False,
     dropout: float = 0.0,
 ) -> Tensor:
-    """The same for the scores Q Kᵀ · scale + bias, on PyTorch's fused kernel.
-
-    `causal` stands for the triangular mask where T = S, which is faster.
-
-    Shape:
-        query: (B, H, T, Dh)
-        key, value: (B, H, S, Dh)
-        mask: broadcastable to (B, H, T, S), True = may attend
-        bias: broadcastable to (B, H, T, S), added to the scores
-        returns: (B, H, T, Dh)
-    """
+    """The same for the scores Q Kᵀ · scale + bias, on PyTorch's fused kernel: (B, H, T, Dh) of queries (B, H, T, Dh),
+    keys and values (B, H, S, Dh); mask (True = may attend) and bias broadcast to (B, H, T, S). `causal` stands for the
+    triangular mask where T = S, which is faster."""
     assert not (causal and (mask is not None or bias is not None)), "one mask, not two"
     both = mask if bias is None else bias if mask is None else masked(bias, mask)
     output = F.scaled_dot_product_attention(
@@ -221,8 +198,7 @@ def block_attention(query: Tensor, key: Tensor, value: Tensor, mask: BlockMask, 
     return run(query, key, value, block_mask=mask, scale=scale)
 
 
-CACHED_SCORES = 1 << 20
-"""Scores worked on at a time: two megabytes of bfloat16, what stays in reach of two cores."""
+CACHED_SCORES = 1 << 20  # scores worked on at a time: two megabytes of bfloat16, what stays in reach of two cores
 
 
 def row_attention(query: Tensor, key: Tensor, value: Tensor, bias: Tensor, *, scale: float, dropout: float) -> Tensor:

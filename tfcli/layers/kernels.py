@@ -1,8 +1,7 @@
 """Linear layers, packed and quantized (int8), and the kernels of torch that make them and attention fast.
 
-Fused linear layers and packed weights on oneDNN, int8 weights, the gradient of the softmax, the limit of torch.compile
-and fake tensors. No other module asks for torch's underscored functions, `torch.ops` or `torch._dynamo`. Each is looked
-for when this module is imported; one that is gone, or takes other arguments by now, gives way to what stands behind it.
+No other module asks for torch's underscored functions, `torch.ops` or `torch._dynamo`. Each is looked for when this
+module is imported; one that is gone, or takes other arguments by now, gives way to what stands behind it.
 """
 
 import functools
@@ -22,12 +21,9 @@ from tfcli.machine import cpu_flags
 _CHANGED = (AttributeError, NotImplementedError, RuntimeError, TypeError)
 """How a private function says that it takes other arguments than it did."""
 
-_BFLOAT16_FLAGS = {"avx512bw", "avx512dq", "avx512vl"}
-"""What oneDNN needs of an x86 processor for products in bfloat16."""
+_BFLOAT16_FLAGS = {"avx512bw", "avx512dq", "avx512vl"}  # what oneDNN needs of an x86 processor for products in bfloat16
 
-_TYPICAL_ROWS = 32
-"""Rows of x that a packed weight is laid out for; a layout for few rows is slower with many, and this one as fast with
-one."""
+_TYPICAL_ROWS = 32  # rows of x that a weight is packed for; for few it is slower with many, this one as fast with one
 
 
 def find(name: str) -> Any:
@@ -122,8 +118,7 @@ def allow_recompiles(most: int) -> None:
         pass
 
 
-Operation = tuple[str, tuple[Any, ...]]
-"""The name of an operation, as "aten::index", and its arguments."""
+Operation = tuple[str, tuple[Any, ...]]  # the name of an operation, as "aten::index", and its arguments
 
 
 @contextmanager
@@ -164,8 +159,7 @@ def for_products(x: Tensor) -> Tensor:
     return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
 
 
-_INT8_COLUMNS = 16
-"""The int8 kernel reads so many columns at a time, and past the end where they do not come out even."""
+_INT8_COLUMNS = 16  # the int8 kernel reads so many columns at a time, and past the end where they do not come out even
 
 
 class Linear(nn.Linear):

@@ -1,8 +1,4 @@
-"""The transformer layer: attention, residual connection, feed-forward network (gated: SwiGLU), gradient checkpointing.
-
-Attention mixes tokens, the feed-forward network works on each alone, and residual connections carry both.
-Gradient checkpointing and torch.compile go by layers.
-"""
+"""The transformer layer: attention, residual connections, feed-forward (gated: SwiGLU), gradient checkpointing."""
 
 import functools
 from collections.abc import Callable

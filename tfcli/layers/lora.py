@@ -1,7 +1,5 @@
 """LoRA, low-rank adaptation (Hu et al. 2021): an adapter B A beside each frozen matrix W, and W + α/r B A merged.
-
-Shape legend: r rank; A (r, in), B (out, r), W (out, in).
-"""
+Rank r; A (r, in), B (out, r), W (out, in)."""
 
 from collections.abc import Iterator, Mapping
 
@@ -12,8 +10,7 @@ from torch.nn import functional as F
 from tfcli.errors import UsageError
 from tfcli.layers.kernels import Linear, for_products
 
-FACTORS = (".lora_a", ".lora_b")
-"""How the names of A and B end."""
+FACTORS = (".lora_a", ".lora_b")  # how the names of A and B end
 
 
 class LoraLinear(Linear):

@@ -33,8 +33,7 @@ from tfcli.recipe.model import ModelSection
 KeysValues = tuple[Tensor, Tensor]
 AttentionPath = Literal["fused", "rows"]
 
-_MANY_TEXTS = 8
-"""Texts side by side from which on, for one query each, the plain formula is faster than the fused kernel of a CPU."""
+_MANY_TEXTS = 8  # from so many texts on, one query each, the plain formula is faster than a CPU's fused kernel
 
 
 class KeyValueCache(Protocol):
@@ -92,18 +91,9 @@ class MultiHeadAttention(nn.Module):
         cache: KeyValueCache | None = None,
         weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """Attend from every row of `x` to the rows of `memory` (of `x` itself, where there is none).
-
-        `weights`, where given, takes the explicit path and receives the attention weights.
-
-        Shape:
-            x: (B, T, D)
-            memory: (B, S, D)
-            padding_mask: (B, S), True at real keys
-            mask: what `mask_of_pass` gives for the pass; None: it is built here, where it is needed
-            weights: appended (B, H, T, S)
-            returns: (B, T, D)
-        """
+        """Attend from every row of `x`, (B, T, D), to those of `memory`, (B, S, D), else of `x` itself: (B, T, D).
+        `padding_mask`, (B, S), is True at real keys; `mask` is that of `mask_of_pass`, else built where it is needed.
+        `weights`, where given, takes the explicit path, and the weights, (B, H, T, S), are appended to it."""
         placed = x if positions.added is None else x + positions.added
         joined = None if self.joined is None else self.joined(x).split(self.widths, dim=-1)
 
@@ -153,14 +143,8 @@ class MultiHeadAttention(nn.Module):
         prefix: Tensor | None = None,
         device: torch.device,
     ) -> Tensor | BlockMask | None:
-        """The attention mask of a pass, the same for all layers of a stack; None where their path needs none. The path
-        is `explicit` where attention weights are wanted.
-
-        Shape:
-            padding_mask: (B, S), True at real keys; bias: (1, H, T, S); prefix: (B,), keys that all queries see
-            document_starts: (B, S), as in `attention_mask`
-            returns: (B, 1, T, S)
-        """
+        """The attention mask of a pass, (B, 1, T, S), the same for all layers of a stack; None where their path needs
+        none. It is `explicit` where attention weights are wanted; bias: (1, H, T, S), the rest as `attention_mask`."""
         if self._is_one_query(target_length, explicit=explicit):
             return None
         plain = padding_mask is None and bias is None and prefix is None

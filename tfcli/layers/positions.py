@@ -24,15 +24,12 @@ def sinusoidal_encoding(
     offset: int = 0,
     scaling: float = 1.0,
 ) -> Tensor:
-    """r_ni = sin(n / base^(i/D)) for even i, cos(n / base^((i−1)/D)) for odd i; n and i count from 0; (length, D).
-
-    Each even dimension and the odd one after it share a wavelength, from 2π to 2π·base. An odd D ends on a sine. The
-    layout "halves" holds the same numbers with all sines before all cosines, as Marian has it.
+    """r_ni = sin(n / base^(i/D)) for even i, cos(n / base^((i−1)/D)) for odd i, i from 0, n from `offset`, divided by
+    `scaling`; (length, D). An even dimension and the next share a wavelength, from 2π to 2π·base. An odd D ends on a
+    sine. The layout "halves" holds the same numbers with all sines before all cosines, as Marian has it.
 
         >>> sinusoidal_encoding(2, 4)[1]      # sin 1, cos 1, sin 0.01, cos 0.01
         tensor([0.8415, 0.5403, 0.0100, 0.9999])
-
-    The first row has the number n = `offset`; n is divided by `scaling`.
     """
     even = torch.arange(d_model) // 2 * 2  # i for even dimensions, i − 1 for odd ones
     numbers = (torch.arange(length).double() + offset) / scaling
@@ -54,8 +51,7 @@ class PositionSignal:
 
 NO_SIGNAL = PositionSignal()
 
-_FIRST_ROWS = 1 << 16
-"""Positions that a formula's table has at first; more, up to the context, are added when a text has them."""
+_FIRST_ROWS = 1 << 16  # positions that a formula's table begins with; it grows up to the context where a text has more
 
 
 class AttentionPositions(nn.Module):

@@ -1,8 +1,7 @@
 """Rotary position embedding, RoPE (Su et al. 2021): queries and keys meet at an angle that depends on their distance.
 
-Pairs of dimensions are turned: pair i by the angle position · base^(−2i/Dh). The paper pairs neighbours ("interleaved":
-2i with 2i + 1); Llama pairs dimensions half a head apart ("halves": i with i + Dh/2), which is the same up to the order
-of the rows of W^q and W^k.
+Pair i is turned by position · base^(−2i/Dh). The paper pairs neighbours ("interleaved": 2i with 2i + 1), Llama i with
+i + Dh/2 ("halves"), which is the same up to the order of the rows of W^q and W^k.
 """
 
 import math

@@ -12,8 +12,7 @@ from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.models.transformer import Decoder, Encoder, EncoderDecoder, Transformer
 from tfcli.recipe.model import Initialization, ModelSection
 
-Draw = Callable[[str, Tensor, ModelSection, torch.Generator], None]
-"""Fills a parameter of that name in place."""
+Draw = Callable[[str, Tensor, ModelSection, torch.Generator], None]  # fills a parameter of that name in place
 
 _TOKEN_EMBEDDINGS = ("embedding.weight", "target_embedding.weight")
 

@@ -35,8 +35,7 @@ def synchronize(device: torch.device) -> None:
         getattr(torch, device.type).synchronize()
 
 
-_MALLOPT = {-4: 0, -1: -1, -2: 64 << 20}
-"""Of glibc's manual page: M_MMAP_MAX: none; M_TRIM_THRESHOLD: never, the largest unsigned size; M_TOP_PAD, bytes."""
+_MALLOPT = {-4: 0, -1: -1, -2: 64 << 20}  # glibc's M_MMAP_MAX: none; M_TRIM_THRESHOLD: never; M_TOP_PAD, bytes
 
 
 def keep_freed_memory() -> None:
@@ -48,8 +47,7 @@ def keep_freed_memory() -> None:
             mallopt(parameter, value)
 
 
-_LARGE = 2**17
-"""A matrix of fewer numbers is left to PyTorch's usual product: a call of oneDNN takes a dozen microseconds more."""
+_LARGE = 2**17  # smaller matrices stay with PyTorch's usual product: a call of oneDNN takes a dozen microseconds more
 
 
 def prepare_for_inference(model: Transformer, precision: WeightPrecision = "float32") -> None:

@@ -40,23 +40,17 @@ def flops_by_part(
 
     A token costs two for every weight that multiplies it: 2 D Dh (2 H + 2 Hkv) in the projections of an attention,
     4 D F in a feed-forward (6 D F gated), 2 D Vocab in a linear head (2 D² more with a transform). A query and a key
-    that meet cost 4 H Dh: the score, and its share of the mixture. Where the mask hides a key nothing is counted,
-    so causal attention over T tokens has T (T + 1) / 2 meetings.
-
-    For N weights outside the embeddings, Kaplan et al. 2020 (section 2.1, table 1) approximate it by tokens · 2 N, and
-    6 N with the backward pass; they have 2 T D a layer for the scores, and leave the head out. Norms, activations and
-    softmaxes are left out in both.
+    that meet cost 4 H Dh: the score, and its share of the mixture. Causal attention over T tokens has T (T + 1) / 2
+    meetings: what the mask hides is not counted, but with `hidden_too`, for the explicit path computes it. Norms,
+    activations and softmaxes are left out, as by Kaplan et al. 2020 (section 2.1, table 1), who approximate it for N
+    weights outside the embeddings by tokens · 2 N, 6 N with the backward pass.
 
         >>> sizes = ModelSection(vocab_size=10, d_model=4, num_layers=1, num_heads=1, activation="relu")
         >>> flops_by_part(sizes, 1, 2).total
         976
 
-    That is 128 in the projections, 256 in the feed-forward and 80 in the head for each of 2 tokens, and 3 meetings of
-    16.
-
-    Of an encoder-decoder, `length` is the source's, and None for the target's the same. The head reads `labelled`
-    positions of the whole batch, or all. With `hidden_too`, what the mask hides counts as well: the explicit path
-    computes it, and throws it away.
+    That is 128 (projections), 256 (feed-forward) and 80 (head) for each of 2 tokens, and 3 meetings of 16. Of an
+    encoder-decoder, `length` is the source's. The head reads `labelled` positions of the whole batch, or all.
     """
     assert section.vocab_size is not None, "the tokenizer decides the vocabulary before anything is counted"
     target = length if target_length is None else target_length

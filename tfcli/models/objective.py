@@ -1,7 +1,5 @@
 """Cross-entropy of causal, masked and sequence-to-sequence (seq2seq) models: the logits at labelled positions.
 
-The logits of 8,192 tokens over 50,257 words take 1.6 GB in float32, and their softmax as much again.
-
 Shape legend: B batch, S source length, T target length, D model, N labelled positions of the batch.
 """
 
@@ -20,8 +18,7 @@ AT_A_TIME = {"cpu": 256}
 """Tokens whose logits are held at a time, by device: a CPU is fastest so, whatever the vocabulary (measured, by 10 to
 30 %), for the matrix is still read seldom and the logits soon again."""
 
-_AT_MOST = 2048
-"""The same for GPUs, which are slowed by many small products."""
+_AT_MOST = 2048  # the same for GPUs, which are slowed by many small products
 
 
 class Target(NamedTuple):

@@ -19,14 +19,12 @@ APART: dict[str, tuple[str, ...]] = {name: tuple(lines) for name, lines in _STOR
 """What trains otherwise than in the preset's paper, or is not in it: the setting, the paper's value, its section. All
 else that a preset says is the paper's."""
 
-PUBLISHED: dict[str, dict[str, Any]] = _STORED["published"]
-"""Of presets of a published model: its `vocab_size`, and what its authors count as `parameters`."""
+PUBLISHED: dict[str, dict[str, Any]] = _STORED["published"]  # `vocab_size`, and what the authors count as `parameters`
 
-_UNSAID = {
+_UNSAID = {  # what a preset says about its own size and the length of its training goes with the size
     "model": dict.fromkeys(("head_dim", "num_kv_heads", "d_ff", "num_decoder_layers")),
     "train": dict.fromkeys(("steps", "warmup_steps", "grad_accumulation")),
 }
-"""What a preset says about its own size and the length of its training goes with the size."""
 
 SIZES: dict[str, Settings] = {
     name: {section: {**_UNSAID[section], **values} for section, values in settings.items()}

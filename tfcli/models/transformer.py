@@ -16,8 +16,7 @@ from tfcli.layers.positions import AttentionPositions, attention_positions
 from tfcli.models.head import build_head
 from tfcli.recipe.model import ModelSection
 
-AttentionWeights = dict[str, list[Tensor]]
-"""Kind of attention ("encoder_self", "decoder_self", "cross") → a (B, H, T, S) a layer."""
+AttentionWeights = dict[str, list[Tensor]]  # kind ("encoder_self", "decoder_self", "cross") → a (B, H, T, S) a layer
 
 
 class Transformer(nn.Module):
@@ -114,16 +113,9 @@ class Stack(nn.Module):
         self_weights: list[Tensor] | None = None,
         cross_weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """Run the layers in order.
-
-        Shape:
-            x: (B, T, D), embedded tokens; with a cache, behind those it remembers
-            document_starts: (B, T), the column where the document of each token begins, which alone it sees
-            memory: (B, S, D), the encoder's output
-            prefix: (B,), keys that all queries see, with more than one token
-            self_weights, cross_weights: receive a (B, H, T, S) a layer
-            returns: (B, T, D)
-        """
+        """Run the layers in order on embedded tokens, (B, T, D), with a cache behind those it remembers: (B, T, D).
+        `memory`, (B, S, D): the encoder's output; `document_starts` and `prefix` as in `attention_mask`, the latter
+        with more than one token; `self_weights` and `cross_weights` receive a (B, H, T, S) a layer."""
         length = x.shape[1]
         positions = self.positions(span_of(length, cache, document_starts))
         remembered = 0 if cache is None else cache.length
@@ -167,15 +159,8 @@ class Decoder(Transformer):
         cache: StackCache | None = None,
         weights: AttentionWeights | None = None,
     ) -> Tensor:
-        """The last vectors, from which the head predicts the next tokens.
-
-        Shape:
-            input_ids: (B, T)
-            padding_mask: (B, S), True at real tokens; S = T, and what a cache remembers before it
-            document_starts: (B, T), the column where the document of each token begins, which alone it sees
-            prefix: (B,), the first tokens of each text that see each other both ways; None: none
-            returns: (B, T, D)
-        """
+        """The last vectors, (B, T, D), of ids (B, T), from which the head predicts the next tokens. `padding_mask`,
+        (B, S): True at real tokens, and at what a cache remembers before them; the rest as `attention_mask` has it."""
         x = self.embedding(input_ids, span_of(input_ids.shape[1], cache, document_starts))
         seen = {"padding_mask": padding_mask, "document_starts": document_starts, "prefix": prefix}
         return self.stack(x, **seen, cache=cache, self_weights=collector(weights, "decoder_self"))
@@ -199,15 +184,8 @@ class Encoder(Transformer):
         token_type_ids: Tensor | None = None,
         weights: AttentionWeights | None = None,
     ) -> Tensor:
-        """A representation of every token in the light of all others.
-
-        Shape:
-            input_ids: (B, S)
-            padding_mask: (B, S), True at real tokens
-            document_starts: (B, S), the column where the document of each token begins, which alone it sees
-            token_type_ids: (B, S), which segment a token belongs to; None: all to the first
-            returns: (B, S, D)
-        """
+        """A representation of every token in the light of all others, (B, S, D); all else (B, S), masks as
+        `attention_mask` has them, `token_type_ids` the segment of a token; None: all are of the first."""
         x = self.embedding(input_ids, span_of(input_ids.shape[1], None, document_starts), token_type_ids)
         seen = {"padding_mask": padding_mask, "document_starts": document_starts}
         return self.stack(x, **seen, self_weights=collector(weights, "encoder_self"))
@@ -262,15 +240,12 @@ class EncoderDecoder(Transformer):
 
 
 ParameterPart = Literal["embeddings", "attention", "cross_attention", "feed_forward", "norms", "head"]
-_PARTS: tuple[ParameterPart, ...] = ("cross_attention", "attention", "feed_forward", "head")
-"""Those that modules are named after."""
+_PARTS: tuple[ParameterPart, ...] = ("cross_attention", "attention", "feed_forward", "head")  # modules are so named
 
 
 def part_of_parameter(name: str) -> ParameterPart:
-    """The part of a model that a parameter belongs to.
-
-    A norm is one of the norms wherever it stands. Tables of positions are embeddings, also where queries and keys alone
-    get them; a bias of distances is part of the attention that adds it to its scores.
+    """The part of a model that a parameter belongs to: a norm is one of the norms wherever it stands, tables of
+    positions are embeddings also where queries and keys alone get them, a bias of distances is part of its attention.
 
         >>> part_of_parameter("stack.layers.0.attention.query.weight")
         'attention'

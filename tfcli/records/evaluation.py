@@ -86,8 +86,7 @@ class Scores:
     characters: int | None = None
     unknown: int = 0  # scored tokens that are the unknown one
     ids_without_token: int = 0  # of the model's vocabulary, which may be larger than the tokenizer's
-    share_without_token: float | None = None
-    """The probability that the model gives to them, on average over the scored tokens. None: there are none."""
+    share_without_token: float | None = None  # the mean probability of them, over scored tokens; None: there are none
     context: int | None = None  # tokens of a window
     precision: str = "float32"  # of the weights
     stride: int | None = None  # how far a window stands behind the last; None: none overlap
@@ -95,14 +94,12 @@ class Scores:
     text_start: tuple[str, ...] | None = None  # the tokens that stood before each text
     unscored: int = 0  # first tokens that nothing stood before: in no score
     beam: int | None = None
-    references_exact: bool | None = None
-    """Whether the references are the text itself; else they are as the tokenizer writes it (of pairs alone)."""
+    references_exact: bool | None = None  # whether references are the text, not as the tokenizer writes it (of pairs)
     pseudo_perplexity: float | None = None  # of `pseudo_tokens` tokens, each masked alone
     pseudo_tokens: int | None = None
     resampled: Unit | None = None
     pieces_per_word: float | None = None  # tokens that a word of the text is cut into; None: not counted
-    usual_pieces_per_word: float | None = None
-    """As `usual_bits_per_byte`: of the run's own validation part; None: not recorded, or that is what was scored."""
+    usual_pieces_per_word: float | None = None  # of the run's own validation part; None: unrecorded, or scored here
     usual_bits_per_byte: float | None = None
     units: int = 0  # documents, pairs or stretches that the resamples are made of
     intervals: Intervals = Intervals()

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Finish = Literal["end", "stop", "length", "context"]
-"""Why a text ended: the end token came, a stop text appeared, max_new_tokens was reached, or the context is full."""
+Finish = Literal["end", "stop", "length", "context"]  # the end token, a stop text, max_new_tokens, or a full context
 
 Fate = Literal["kept", "ended", "pruned"]
 

@@ -7,14 +7,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-Reason = Literal["done", "early", "interrupted"]
-"""Why a training ended: at its last step; because no evaluation was better for long; because it was asked to."""
+Reason = Literal["done", "early", "interrupted"]  # last step; nothing better for long; asked to
 
 Scored = Literal["weights", "moving_average", "checkpoints", "best"]
 """Whose loss was measured: the weights', their moving average's, the last checkpoints' mean's, or the best weights'."""
 
-Scope = Literal["whole", "sample"]
-"""What an evaluation scored: the whole validation part, or train.evaluate_tokens of it, evenly spread."""
+Scope = Literal["whole", "sample"]  # scored: the validation part, or train.evaluate_tokens of it, evenly spread
 
 
 class _Event:
@@ -82,8 +80,7 @@ class StepsDone(_Event):
     spike: bool = False  # whether the loss stands out far above the recent ones
     weight_norms: Mapping[str, float | None] = field(default_factory=dict)
     """‖w‖ behind the last step, of "all" parameters and by part, as `weight_groups` has it. None: not finite."""
-    update_ratios: Mapping[str, float | None] = field(default_factory=dict)
-    """‖Δw‖ / ‖w‖ of the last step, by the same names; 0 where the step was left out."""
+    update_ratios: Mapping[str, float | None] = field(default_factory=dict)  # ‖Δw‖ / ‖w‖ of the step; 0: left out
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from tfcli.recipe.model import ModelSection
 from tfcli.recipe.recipe import Recipe
 from tfcli.records.runs import TrainingFinished
 
-_USE = {
+_USE = {  # of an objective, else of an architecture
     "decoder": ('tfcli generate . "One day"', 'tfcli inspect attention . "One day"'),
     "encoder": ('tfcli generate . "One {mask} day"', 'tfcli inspect attention . "One {mask} day"'),
     "encoder-decoder": ('tfcli generate . "SENTENCE"', 'tfcli inspect attention . "SENTENCE" --kind cross'),
@@ -20,7 +20,6 @@ _USE = {
     **dict.fromkeys(("classify", "tag"), ('tfcli generate . "One day"', 'tfcli inspect attention . "One day"')),
     "span": ('tfcli generate . "One day" --question "When?"', 'tfcli inspect attention . "One day"'),
 }
-"""Of an objective, else of an architecture."""
 _ARTICLE = {"decoder": "A", "encoder": "An", "encoder-decoder": "An"}
 _END = {
     "done": "Trained to the end",

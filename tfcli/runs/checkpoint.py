@@ -1,8 +1,4 @@
-"""Training checkpoint: its ``state.json``, the counters of a training and what they belong to. The one way to open one.
-
-All of it is under a digest; it belongs to a run, its tokenizer and dataset, the ids of the special tokens, and the
-settings it was trained by. Checkpoints of before there was a digest are read without.
-"""
+"""Training checkpoint: its ``state.json``, the counters of a training and what they belong to, under a digest."""
 
 import math
 from collections.abc import Iterator

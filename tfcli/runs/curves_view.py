@@ -18,16 +18,14 @@ from tfcli.records.runs import EvaluationPoint, History, RunDetail, StepPoint, T
 
 By = Literal["step", "tokens", "time"]
 
-_COLORS = ("cyan", "yellow", "magenta", "green", "red", "blue", "bright_cyan", "bright_yellow")
-"""One a run, in order; from the beginning again where there are more runs."""
+_COLORS = ("cyan", "yellow", "magenta", "green", "red", "blue", "bright_cyan", "bright_yellow")  # one a run, in turns
 
-CURVES = {
+CURVES = {  # losses of a training: style and marker
     "training loss": ("cyan", ""),
     "validation loss": ("bold yellow", "●"),
     "whole part": ("bold green", "◆"),
     "spike": ("bold red", "▲"),
 }
-"""Losses of a training: style and marker."""
 
 _WATCHED = {"induction": "induction score", "previous": "previous-token score", "in_context": "gain in context, nats"}
 _GUTTER = 6

@@ -1,8 +1,5 @@
-"""Weights as safetensors: written atomically, read tensor by tensor, checked; FSDP's folders with a file a process.
-
-Sharded ones go by `torch.distributed.checkpoint` in its safetensors form; its usual one is pickled, and is not used.
-What it needs is imported where it is called, since most trainings have one process.
-"""
+"""Weights as safetensors: written atomically, read tensor by tensor, checked; FSDP's folders with a file a process, by
+`torch.distributed.checkpoint` in its safetensors form (its usual one is pickled), imported where it is called."""
 
 import math
 import os

@@ -14,9 +14,7 @@ _BYTE_TOKEN = re.compile("<0x([0-9A-F]{2})>")
 
 
 def byte_level_label(token: str) -> str:
-    r"""The label of a byte-level token, whose every character stands for one byte.
-
-    Bytes that are no whole character become ``⟨E2⟩``, for no text holds them alone.
+    r"""The label of a byte-level token, whose characters are bytes; those of no whole character become ``⟨E2⟩``.
 
     >>> byte_level_label("Ġbank"), byte_level_label("Ċ"), byte_level_label("ĠâĤ")
     (' bank', '\n', ' ⟨E2⟩⟨82⟩')
