@@ -137,8 +137,11 @@ class _Canvas:
             self._dot(round(x0 + (x1 - x0) * step / steps), round(y0 + (y1 - y0) * step / steps), style)
 
     def _dot(self, x: int, y: int, style: str) -> None:
-        self.bits[y // 4, x // 2] |= _DOTS[y % 4][x % 2]
-        self.styles[y // 4, x // 2] = style
+        cell = y // 4, x // 2
+        if self.styles.get(cell, style) != style:
+            self.bits[cell] = 0  # of the curve below: a cell has one colour
+        self.bits[cell] |= _DOTS[y % 4][x % 2]
+        self.styles[cell] = style
 
 
 def _written(signs: str, ascii_only: bool) -> str:

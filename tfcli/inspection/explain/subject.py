@@ -120,7 +120,11 @@ class Subject:
         for quantity, count, axis in (("query", heads, "head"), ("key", of_keys, "head"), ("value", of_keys, "value")):
             axes[f"joined_{quantity}"] = f"{count}·{bracketed(axes[axis])}"
         axes["joined"] = f"{heads}·{bracketed(axes['value'])}"
-        return replace(n, axes=axes, keys_of="memory" if self.is_cross else "input", has_heads=attention.num_heads > 1)
+        pre = "_pre" if self.section.norm_placement == "pre" else "_post"
+        names = n.names | {key.removesuffix(pre): name for key, name in n.names.items() if key.endswith(pre)}
+        return replace(
+            n, axes=axes, names=names, keys_of="memory" if self.is_cross else "input", has_heads=attention.num_heads > 1
+        )
 
 
 EXAMPLE = "Lucas will travel"  # INF721's own, with d_model = 9 and three heads
@@ -278,7 +282,7 @@ class Notation:
 
     name: NotationName
     axes: Mapping[str, str]
-    names: Mapping[str, str]
+    names: dict[str, str]
     formulas: Mapping[str, str]
     scores: Mapping[str, str]
     slips: Mapping[Literal["attention", "layer", "masking"], Sequence[str]]
@@ -294,6 +298,11 @@ class Notation:
         names = self.names.get(quantity, quantity).split("|")
         sub, sup = number.translate(_SUBSCRIPTS), f"⁽{number.translate(_SUPERSCRIPTS)}⁾" if number else ""
         return names[-1 if number else 0].format(sub=sub, sup=sup)
+
+    @property
+    def line(self) -> str:
+        """Where a token stands."""
+        return "column" if self.columns_are_tokens else "row"
 
     @property
     def root(self) -> str:

@@ -95,7 +95,10 @@ def _drawn(matrix: Matrix, brush: Brush, furthest: float, room: int, *, labelled
     heads, values = _short_labels([matrix.columns[i] for i in may_fit]), matrix.values[:, may_fit]
     write = (lambda _: HOLE) if matrix.holes else formatter(matrix.values, matrix.kind)
     texts = {row: [write(value) for value in values[row].tolist()] for row in down if row is not None}
-    widths = [max(cell_len(label), *map(len, cells)) + 1 for label, *cells in zip(heads, *texts.values(), strict=True)]
+    widths = [
+        max(cell_len(label), *map(len, cells), 4 * sums_below) + 1
+        for label, *cells in zip(heads, *texts.values(), strict=True)
+    ]
     if all(label.isdecimal() for label in heads):
         widths = [max(widths)] * len(widths)
     across = kept_columns(widths, room - gutter - _SUM * sums_right)
