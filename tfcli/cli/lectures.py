@@ -76,8 +76,7 @@ def run(terminal: Terminal, name: Annotated[str, _NAME], runs: Annotated[Path, _
     from tfcli.runs.directory import is_run
 
     found = lectures().named(shortened(name))
-    ideas, failed = [found] if isinstance(found, Idea) else found.ideas, list[str]()
-    missing = list[str]()
+    ideas, failed, missing = [found] if isinstance(found, Idea) else found.ideas, list[str](), list[str]()
     if runs.exists() and not runs.is_dir():
         raise UsageError(f"--runs {runs} is no folder", "name the one that holds the runs")
     for number, idea in enumerate(ideas):

@@ -60,16 +60,12 @@ def cosines(subject: Subject, n: Notation, head: int) -> Step:
     degrees = between.acos().rad2deg()
     if n.name == "udl":
         matrices += (n.matrix("θ in degrees", degrees, subject.query_tokens, subject.key_tokens, subject.pairs),)
-    for nearness, meaning in (
-        (between, "nearest to parallel (θ = 0°, cos θ = 1)"),
-        (-between.abs(), "nearest to orthogonal (θ = 90°, cos θ = 0)"),
-        (-between, "nearest to opposite (θ = 180°, cos θ = −1)"),
-    ):
+    note, *nearest = lectures()["notes"]["cosines"]
+    for nearness, meaning in zip((between, -between.abs(), -between), nearest, strict=True):
         query, key = (int(i) for i in torch.unravel_index(nearness.argmax(), between.shape))
         name = f"q of {subject.query_tokens[query]}, k of {subject.key_tokens[key]}"
         found.append(Measure(name, float(between[query, key]), f"θ = {degrees[query, key]:.0f}°: {meaning}"))
-    note, formula = lectures()["notes"]["cosines"], "q · k = |q| |k| cos θ"
-    return Step("Cosines beside dot products", formula, matrices, tuple(found), note)
+    return Step("Cosines beside dot products", "q · k = |q| |k| cos θ", matrices, tuple(found), note)
 
 
 def beside_scaled_dot(subject: Subject, n: Notation, head: int) -> Step:

@@ -27,9 +27,8 @@ def norm_step(n: Notation, norm: nn.Module, tokens: tuple[str, ...], before: _Va
     plain = (F.layer_norm if centred else F.rms_norm)(x, (norm.size,), eps=norm.eps)  # no gain, no bias
     result = _moments(plain, 0.0, centred=centred)[:, [0, 2] if centred else [1]]
     labels, word = (("mean", "variance", "√(σ²+ε)"), "std") if centred else (("square", "√(…+ε)"), "root")
-    moments, told = _moments(x, norm.eps, centred=centred), "up to ε"
-    if moments[:, -2].min() < norm.eps:
-        told = notes["alike"].format(root=norm.eps**0.5)
+    moments = _moments(x, norm.eps, centred=centred)
+    told = notes["alike"].format(root=norm.eps**0.5) if moments[:, -2].min() < norm.eps else "up to ε"
     measures = [Measure(f"largest distance of a {word} from 1", float((result[:, -1] - 1).abs().max()), told)]
     if centred:
         measures.insert(0, Measure("largest distance of a mean from 0", float(result[:, 0].abs().max()), "rounding"))
@@ -43,9 +42,8 @@ def norm_step(n: Notation, norm: nn.Module, tokens: tuple[str, ...], before: _Va
         statistics("behind the norm", result, ("mean", word) if centred else (word,)),
     )
     note = notes["layer_norm" if centred else "rms_norm"].format(size=norm.size, eps=norm.eps)
-    has_bias, kind = getattr(norm, "bias", None) is not None, "no_gain"
-    if norm.weight is not None:
-        kind = "plain_gain" if bool((norm.weight == 1).all()) else "gain"
+    has_bias, gain = getattr(norm, "bias", None) is not None, norm.weight
+    kind = "no_gain" if gain is None else "plain_gain" if bool((gain == 1).all()) else "gain"
     note += notes[kind].format(learned="gain" + " and bias" * has_bias, still="1" + " and 0" * has_bias)
     formula = n.formulas["norm" if centred else "rms"]
     return Step(f"{type(norm).__name__} of every token", formula, matrices, tuple(measures), note)

@@ -34,8 +34,7 @@ def worked(name: NotationName, n: int, i: int, size: int, base: float) -> str:
     angle = n / base ** (2 * pair / size)
     wave, value = ("cos", math.cos(angle)) if is_odd else ("sin", math.sin(angle))
     exponent = f"2·{pair}/{size}" if name == "inf721" else f"{2 * pair}/{size}"
-    cells = {"bishop": f"r_{n},{i}", "udl": f"π_{i},{n}", "cs224n": f"p_{n},{i}", "inf721": f"PE_({n},{i})"}
-    cell = cells.get(name, f"p_{i}^({n})")
+    cell = lectures()["cells"][name].format(n=n, i=i)
     return f"{cell} = {wave}({n} / {base:g}^({exponent})) = {wave} {angle:.4f} = {value:.4f}"
 
 

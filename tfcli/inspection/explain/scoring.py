@@ -135,12 +135,8 @@ def _scores(subject: Subject, n: Notation, head: int) -> list[Step]:
     words, notes = list[str](), _cap(subject)
     if score == "scaled_dot":
         size, total, model = passed.query.shape[2], subject.attention.num_heads, subject.section.d_model
-        of = (
-            f": the size of one head, not of the model (√{model} = {model**0.5:.4g})"
-            if total > 1 and size != model
-            else ""
-        )
-        words, notes = ["scaled"], [divided(n, size, of), *notes]
+        of_one = lectures()["notes"]["of_one_head"].format(model=model, root=model**0.5)
+        words, notes = ["scaled"], [divided(n, size, of_one * (total > 1 and size != model)), *notes]
     words += ["capped"] * (subject.section.attention_softcap is not None)
     if not words:
         return [first]

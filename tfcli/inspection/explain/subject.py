@@ -88,11 +88,7 @@ class Subject:
         """Refuse, by a `UsageError`, a layer whose sublayers read the same vectors, or have no residuals."""
         require_residuals(self.section)
         if self.section.parallel_residual:
-            problem = (
-                "With model.parallel_residual = true attention and feed-forward stand side by side, and this picture "
-            )
-            problem += "has them one after the other"
-            raise UsageError(problem, "see `tfcli explain attention`, or name another run")
+            raise UsageError(lectures()["notes"]["parallel"], "see `tfcli explain attention`, or name another run")
 
     @property
     def pairs(self) -> Axes:
@@ -130,18 +126,6 @@ class Subject:
 EXAMPLE = "Lucas will travel"  # INF721's own, with d_model = 9 and three heads
 MOST_WORDS = 64
 _SPREAD = 2.0  # of the weights, times √D: scores then differ enough for a softmax that prefers something
-TOY: Mapping[str, Any] = {
-    "architecture": "encoder",
-    "d_model": 9,
-    "num_layers": 1,
-    "positions": "sinusoidal",
-    "scale_embeddings": False,
-    "norm": "layernorm",
-    "norm_placement": "post",
-    "activation": "relu",
-    "initialization": "bert",
-}
-"""Its layer, as Vaswani et al. 2017 have it."""
 _KEYS = {"heads": "num_heads", "score": "attention_score", "bias": "attention_bias"}
 
 
@@ -151,7 +135,7 @@ def toy(
     """One layer as Vaswani et al. 2017 have it, or as `sizes`, keys of `[model]`, say, on the words of a text. With
     `integers` all weights are small whole numbers. A UsageError as of `toy_words`, and where the heads do not divide
     d_model and have no `head_dim`."""
-    words, sizes = toy_words(text), {**TOY, "positions": "learned" if integers else "sinusoidal", **sizes}
+    words, sizes = toy_words(text), {**lectures()["toy"], "positions": "learned" if integers else "sinusoidal", **sizes}
     model, heads = sizes["d_model"], sizes.setdefault("heads", 3)
     if not sizes.get("head_dim") and model % heads:
         raise UsageError(f"--d-model {model} is not divisible by --heads {heads}", "choose a multiple, or --head-dim")
