@@ -147,16 +147,13 @@ def _concatenated(n: Notation, tokens: Sequence[str], embedded: Tensor, base: fl
     apart, whole = embedded @ w[:size] + positions @ w[size:], joined @ w
     times = "{1} {0}".format if n.columns_are_tokens else "{0} {1}".format
     whole_name, apart_name = times(f"[{x} ; {p}]", "W"), f"{times(x, 'W_x')} + {times(p, 'W_p')}"
-    matrices = (
-        n.vectors(p, positions, tokens, ("tokens", own)),
-        n.vectors(f"[{x} ; {p}]", joined, tokens, ("tokens", f"({model} + {own})")),
-        *(n.vectors(name, values, tokens) for name, values in ((apart_name, apart), (whole_name, whole))),
-    )
-    names = {"model": model, "own": own, "part": part, "line": n.line, "p": p}
+    beside = n.vectors(p, positions, tokens, ("tokens", own))
+    both = n.vectors(f"[{x} ; {p}]", joined, tokens, ("tokens", f"({model} + {own})"))
+    behind = (n.vectors(name, values, tokens) for name, values in ((apart_name, apart), (whole_name, whole)))
     measure = Measure("W, or W_x and W_p", float((apart - whole).abs().max()), "largest deviation: rounding")
     formula = f"[{x} ; {p}]: {size} + {part} numbers a token   {whole_name} = {apart_name}"
-    note = lectures()["notes"]["concatenated"].format(**names)
-    return Step("Or concatenated", formula, matrices, (measure,), note)
+    note = lectures()["notes"]["concatenated"].format(model=model, own=own, part=part, line=n.line, p=p)
+    return Step("Or concatenated", formula, (beside, both, *behind), (measure,), note)
 
 
 def _into_queries_and_keys(n: Notation, tokens: Sequence[str], embedded: Tensor, added: Tensor) -> Step:
@@ -209,9 +206,7 @@ def entrance(subject: Subject, n: Notation) -> Step:
             n.vectors("positions", embedding.positions[: len(tokens)], tokens),
             n.vectors("input", subject.passed.last.embedded, tokens),
         )
-        holds = "a drawn vector for each" if subject.section.positions == "learned" else "sines and cosines of the"
-        note = f"A one-hot vector picks its word's vector from {n.symbol('table')}; "
-        note += f"{n.symbol('positions')} holds {holds} position."
+        note = lectures()["words"][subject.section.positions].format(e=n.symbol("table"), p=n.symbol("positions"))
         return Step("Words and positions", n.formulas["embed"], matrices, note=note)
     read, notes = [n.vectors("input", passed.x, tokens)], []
     if subject.is_cross:
