@@ -49,7 +49,7 @@ def test_biases_as_weights_and_curves() -> None:
     ]
     assert lines[9] == "Bias by distance, a curve a head"
     plot = [line.replace("│", "┤").partition("┤")[2] for line in lines[10:18]]
-    assert plot[2].split() == ["b", "b", "b"], "5 at every distance, a line of 1 each, with 4 two lines further down"
+    assert plot[0].split() == ["b", "b", "b"], "5 at every distance"
     assert [line.index("a") for line in plot if "a" in line] == sorted(line.index("a") for line in plot if "a" in line)
     assert sum(line.count("a") for line in plot) == 3, "falling: from left to right, from top to bottom"
     assert lines[-1].split() == ["0", "distance", "k", "·", "head", "a", "0", "b", "1", "2"]

@@ -139,9 +139,8 @@ class _Canvas:
 
     def _dot(self, x: int, y: int, style: str) -> None:
         cell = y // 4, x // 2
-        if self.styles.get(cell, style) != style:
-            self.bits[cell] = 0  # of the curve below: a cell has one colour
-        self.bits[cell] |= _DOTS[y % 4][x % 2]
+        own = self.styles.get(cell, style) == style  # a cell has one colour, and the dots of one curve
+        self.bits[cell] = self.bits[cell] * own | _DOTS[y % 4][x % 2]
         self.styles[cell] = style
 
 
@@ -166,13 +165,15 @@ def nice_ticks(low: float, high: float, most: int) -> list[float]:
 
 def _centred(low: float, high: float, height: int) -> tuple[float, float, list[float]]:
     """The range with room for ticks in the middle of their lines, whose outer dots are 3/8 of a line away from it."""
-    ticks = nice_ticks(low, high, height // 2)
-    for lines in range(height, 0, -1) if len(ticks) > 1 else ():  # from tick to tick
-        line = (ticks[1] - ticks[0]) / lines
-        bottom = ticks[0] - line * math.ceil((ticks[0] - low) / line - 0.376)
-        if high <= bottom + line * (height - 0.624):
-            return bottom - 0.375 * line, bottom + line * (height - 0.625), ticks
-    return low, high, ticks
+    best = (math.inf, low, high, nice_ticks(low, high, height // 2))
+    for most in range(height // 2, 1, -1):
+        ticks = nice_ticks(low, high, most)
+        for lines in range(height, 0, -1) if len(ticks) > 1 else ():  # from tick to tick
+            line = (ticks[1] - ticks[0]) / lines
+            bottom = ticks[0] - line * math.ceil((ticks[0] - low) / line - 0.376)
+            if line < best[0] * 0.999 and high <= bottom + line * (height - 0.624):
+                best = line, bottom - 0.375 * line, bottom + line * (height - 0.625), ticks
+    return best[1:]
 
 
 def _digits(ticks: list[float]) -> int:

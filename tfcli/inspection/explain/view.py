@@ -96,8 +96,8 @@ def _drawn(matrix: Matrix, brush: Brush, furthest: float, room: int, *, labelled
     write = (lambda _: HOLE) if matrix.holes else formatter(matrix.values, matrix.kind)
     texts = {row: [write(value) for value in values[row].tolist()] for row in down if row is not None}
     sums = ["0.00"] * (sums_below * len(heads))
-    cells = zip(heads, *texts.values(), *[sums] * sums_below, strict=True)
-    widths = [max(map(cell_len, column)) + 1 for column in cells]
+    below = zip(heads, *texts.values(), *[sums] * sums_below, strict=True)
+    widths = [max(map(cell_len, column)) + 1 for column in below]
     if all(label.isdecimal() for label in heads):
         widths = [max(widths)] * len(widths)
     across = kept_columns(widths, room - gutter - _SUM * sums_right)
