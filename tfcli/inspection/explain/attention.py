@@ -96,8 +96,7 @@ def superposition(subject: Subject, n: Notation, head: int) -> Step:
     axes = ("tokens", "model" if subject.is_plain else "value")
     matrices = [n.matrix(name, one, subject.query_tokens, size, axes) for name, one in (sums | twice).items()]
     linear, nonlinear = (float((one - both).abs().max()) for one, both in (sums.values(), twice.values()))
-    moved = notes["moved_alone" if len(value) == 1 else "moved"]
-    moved += notes["moved_bias"] * (subject.section.attention_bias and not subject.is_plain)
+    moved = notes["moved_alone" if len(value) == 1 else "moved"] + notes["moved_bias"] * subject.section.attention_bias
     formula = f"{whole} = {parts}, weights held fast   {' ≠ '.join(twice)}, weights computed anew"
     measures = (
         Measure(f"deviation in {v}, weights held", linear, "rounding alone: linear"),
