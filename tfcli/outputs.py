@@ -59,8 +59,11 @@ def require_output(path: Path, option: str) -> None:
     """Refuse, before any work, a path where no file can be written, or none should be: no plain file, a picture with
     the ending of another kind, the file of another option, or what a run, a prepared dataset or this command needs."""
     form, named = f".{option[2:]}", f"{option} {str(path)!r}"
-    if form in _PICTURES and path.suffix.lower() in _PICTURES - {form}:
-        problem = f"{option} {shortened(str(path))!r} would be {form[1:].upper()} under the name of another kind"
+    what, allowed = form[1:].upper(), {form}
+    if option == "--answers":
+        form, what, allowed = ".svg", "text", {".svg", ".html"}
+    if form in _PICTURES and path.suffix.lower() in _PICTURES - allowed:
+        problem = f"{option} {shortened(str(path))!r} would be {what} under the name of another kind"
         raise UsageError(problem, f"name it {path.with_suffix(form).name}, which a browser shows, and prints as PDF")
     try:
         if path.is_dir():

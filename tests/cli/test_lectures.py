@@ -72,9 +72,15 @@ def test_an_idea_prints_what_its_command_prints():
     assert tfcli("explain", "masking").stdout in printed
 
 
+def test_a_file_is_no_folder_of_runs(tmp_path: Path):
+    (path := tmp_path / "x").touch()
+    result = tfcli("lectures", "run", "U3", "--runs", path)
+    assert result.exit_code == 2 and f"--runs {path} is no folder" in result.stderr
+
+
 def test_what_needs_a_run_says_how_to_make_it_and_goes_on(tmp_path: Path):
     result = tfcli("lectures", "run", "C7", "--runs", tmp_path / "my runs")
-    assert result.exit_code == 0
+    assert result.exit_code == 1 and "None of C7 could be shown" in result.stderr
     assert f"It needs {tmp_path / 'my runs' / 'decoder'}, which is made in " in result.stdout
     assert f"tfcli run quickstart --out '{tmp_path}/my runs'/decoder" in result.stdout
 

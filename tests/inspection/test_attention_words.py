@@ -119,6 +119,7 @@ def test_a_decoder_s_pair_is_masked_one_way(trained: Trained) -> None:
     [record] = attention(load_run(trained("decoder")), FOX)
     there, back = named_pairs(record, "The quick").pairs
     assert (there.chance, there.weight, there.weights.any()) == (0.0, 0.0, False)
+    assert (there.rank, there.others, there.layer, there.head) == (None,) * 4
     quick = next(word.places for word in record.query_words if word.text == "quick")
     the = next(word.places for word in record.query_words if word.text == "The")
     assert back.chance == pytest.approx(np.mean([len(the) / (at + 1) for at in quick]))
@@ -144,7 +145,7 @@ def test_three_pairs_of_a_sentence_in_every_form(trained: Trained, tmp_path: Pat
 
 def test_cross_attention_has_a_pair_one_way(trained: Trained) -> None:
     record = attention(load_run(trained("encoder-decoder")), "O livro", "The book", kind="cross")[0]
-    [pair] = named_pairs(record, "The livro").pairs
+    [pair] = named_pairs(record, "book livro").pairs
     assert (pair.row_label, pair.key_token) == ("The → book", "livro")
     assert pair.chance == pytest.approx(1 / len(record.key_tokens))
 
@@ -154,6 +155,7 @@ def test_cross_attention_has_a_pair_one_way(trained: Trained) -> None:
     [
         ("fox", [], "--pairs 'fox' is not two words; write two words a pair and a comma between pairs"),
         ("fox jumps, fox wolf", [], "--pairs 'wolf' is no word of the text; choose one of"),
+        ("fox fox", [], "--pairs 'fox fox' is one word, and no pair; name two of the text"),
         ("fox jumps,", [], "--pairs '' is not two words"),
         ("fox jumps", ["--head", "0"], "--pairs is of whole words over all heads; leave --head or --pairs out"),
         ("fox jumps", ["--scores"], "leave --scores or --pairs out"),

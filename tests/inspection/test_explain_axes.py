@@ -138,7 +138,7 @@ def test_a_source_has_a_length_of_its_own(trained: Callable[[str], Path]):
     across = names[names.index("X_enc") :]
     expected = ["X_enc", "W⁽q⁾", "Q", "W⁽k⁾", "K", "W⁽v⁾", "V", "reshape Q", "transpose Q", "reshape K", "transpose K"]
     assert across[:11] == expected
-    assert across[13:20] == ["scores", "A", "H", "H", "W⁽o⁾", "Cross(Z)", "Z"]
+    assert across[13:20] == ["scores", "A", "H", "H", "W⁽o⁾", "Cross(LN(Z))", "Z"]
 
 
 def test_a_wrong_symbol_is_found():

@@ -54,8 +54,8 @@ def test_post_norm_step_by_step():
 
 def test_pre_norm_leaves_the_residual_stream_as_it_is():
     shown = matrices(explain_layer(toy(norm_placement="pre")))
-    assert close(shown["Z"], shown["X"] + shown["Y(X)"])
-    assert close(shown["X̃"], shown["Z"] + shown["MLP(Z)"])
+    assert close(shown["Z"], shown["X"] + shown["Y(LN(X))"])
+    assert close(shown["X̃"], shown["Z"] + shown["MLP(LN(Z))"])
     assert shown["LN(Z)"].mean(1) == pytest.approx(0, abs=1e-6)
     assert shown["LN(X)"].std(1) == pytest.approx(1, abs=1e-4)
 

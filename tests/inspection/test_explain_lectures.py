@@ -65,13 +65,13 @@ def test_b4b_the_output_is_linear_in_the_values_and_not_in_x(seed: int):
     subject = toy(seed=seed)
     shown, found = matrices(explain_attention(subject, head=1)), step(explain_attention(subject, head=1), "Linear in V")
     weights, value, x = shown["A₂"], shown["V₂"], shown["X"]
-    assert close(shown["f(V₁) + f(V₂)"], weights @ value + weights @ value[::-1])
-    assert close(shown["f(V₁ + V₂)"], weights @ (value + value[::-1]))
+    assert close(shown["f(V₂) + f(V₂′)"], weights @ value + weights @ value[::-1])
+    assert close(shown["f(V₂ + V₂′)"], weights @ (value + value[::-1]))
     q, k, v = (2 * x @ weight(subject, name)[:, 3:6] for name in ("query", "key", "value"))
-    assert close(shown["f(2X)"], softmax(q @ k.T / 3**0.5) @ v) and close(shown["2 f(X)"], 2 * shown["H₂"])
+    assert close(shown["f(2 X)"], softmax(q @ k.T / 3**0.5) @ v) and close(shown["2 f(X)"], 2 * shown["H₂"])
     linear, nonlinear = (measure.value for measure in found.measures)
-    assert linear == np.abs(shown["f(V₁ + V₂)"] - shown["f(V₁) + f(V₂)"]).max() < 1e-5
-    assert nonlinear == np.abs(shown["f(2X)"] - shown["2 f(X)"]).max() > 0.01
+    assert linear == np.abs(shown["f(V₂ + V₂′)"] - shown["f(V₂) + f(V₂′)"]).max() < 1e-5
+    assert nonlinear == np.abs(shown["f(2 X)"] - shown["2 f(X)"]).max() > 0.01
 
 
 def test_a_single_token_has_no_weights_that_could_move():
@@ -83,13 +83,13 @@ def test_b5_the_norm_stands_behind_the_sum_or_before_the_sublayer():
     post, pre = (matrices(explain_layer(toy(d_model=4, heads=2, norm_placement=where))) for where in ("post", "pre"))
     assert close(post["Z"], normed(post["Y(X)"] + post["X"]))
     assert close(post["X̃"], normed(post["MLP(Z)"] + post["Z"]))
-    assert close(pre["Z"], pre["Y(X)"] + pre["X"]) and close(pre["X̃"], pre["MLP(Z)"] + pre["Z"])
+    assert close(pre["Z"], pre["Y(LN(X))"] + pre["X"]) and close(pre["X̃"], pre["MLP(LN(Z))"] + pre["Z"])
     assert close(pre["LN(X)"], normed(pre["X"])) and close(pre["LN(Z)"], normed(pre["Z"]))
-    for shown, read in ((post, post["Z"]), (pre, pre["LN(Z)"])):
-        assert close(shown["MLP(Z)"], np.maximum(read @ shown["W₁"], 0) @ shown["W₂"])
+    for shown, read, mlp in ((post, post["Z"], "MLP(Z)"), (pre, pre["LN(Z)"], "MLP(LN(Z))")):
+        assert close(shown[mlp], np.maximum(read @ shown["W₁"], 0) @ shown["W₂"])
     attended = matrices(explain_attention(toy(d_model=4, heads=2, norm_placement="pre")))
-    assert close(attended["Y"], pre["Y(X)"])
-    assert not np.allclose(pre["Y(X)"], post["Y(X)"], atol=0.01)
+    assert close(attended["Y"], pre["Y(LN(X))"])
+    assert not np.allclose(pre["Y(LN(X))"], post["Y(X)"], atol=0.01)
 
 
 def test_u2_queries_keys_and_values_are_affine():
@@ -167,7 +167,7 @@ def test_c3_layer_norm_takes_the_statistics_of_each_token_alone():
     page = explain_layer(toy(d_model=5, heads=1), "cs224n")
     first = step(Explanation("", "", None, (page.steps[2],)), "LayerNorm of every token")
     before, after, behind = first.matrices
-    total = matrices(page)["f(h) + h"]
+    total = matrices(page)["f₁(h) + h"]
     mean = total.sum(1) / 5
     variance = ((total - mean[:, None]) ** 2).sum(1) / 5  # biased: over d, and not d − 1
     assert before.values == pytest.approx(np.stack((mean, variance, np.sqrt(variance + 1e-5)), 1), abs=1e-5)

@@ -82,12 +82,13 @@ def test_every_notation_has_the_same_numbers(size: int, notation: str, base: flo
 def test_concatenated_positions_have_a_symbol_and_a_width_of_their_own():
     """D = 8: two more dimensions, sin n and cos n, behind the words' own."""
     found = explained(8)
-    own, both = step(found, "Or concatenated").matrices
+    own, both, apart, whole = step(found, "Or concatenated").matrices
     assert (own.name, own.values.shape, own.axes) == ("R′", (3, 2), ("N", "D′"))
     np.testing.assert_allclose(own.values, [[math.sin(n), math.cos(n)] for n in range(3)], atol=1e-6)
     assert (both.name, both.values.shape, both.axes) == ("[O E ; R′]", (3, 10), ("N", "(D + D′)"))
     embedded = matrices(found, "Added")["O E"].values
     np.testing.assert_array_equal(both.values, np.concatenate((embedded, own.values), axis=1))
+    np.testing.assert_allclose(apart.values, whole.values, atol=1e-5)
 
 
 @pytest.mark.parametrize("notation", ["bishop", "udl", "cs224n", "inf721"])

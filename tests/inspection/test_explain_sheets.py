@@ -352,3 +352,12 @@ def test_the_page_has_a_step_a_section_and_the_diagrams_first() -> None:
     assert "https://" not in page and "src=" not in page
     shown = tfcli("explain", "attention", "--d-model", "4", "--heads", "2").stdout
     assert shown.index("1 How the numbers of a head flow") < shown.index("3 Words and positions")
+
+
+@pytest.mark.parametrize("notation", ["bishop", "udl", "cs224n", "inf721", "encoder"])
+def test_one_head_of_given_numbers_without_an_output_matrix_has_one_drawing(notation: str, tmp_path: Path) -> None:
+    (path := tmp_path / "x").write_text("1 2\n3 4\n")
+    given = [word for name in ("x", "wq", "wk", "wv") for word in (f"--{name}", path)]
+    shown = tfcli("explain", "attention", "a b", *given, "--notation", notation)
+    assert shown.exit_code == 0, shown.stderr
+    assert "How the numbers of a head flow" in shown.stdout and "those of all heads" not in shown.stdout

@@ -10,7 +10,7 @@ import typer
 
 from tfcli.console.options import Json, argument, command
 from tfcli.console.terminal import Terminal, is_terminal
-from tfcli.errors import TfcliError, shortened
+from tfcli.errors import TfcliError, UsageError, shortened
 
 lectures_app = typer.Typer()
 _NAME = argument(metavar="LECTURE|IDEA", help="A lecture's name, or an idea's id: bishop, B10.")
@@ -65,7 +65,7 @@ def run(terminal: Terminal, name: Annotated[str, _NAME], runs: Annotated[Path, _
 
     In a terminal each idea waits for Enter, and q ends; else all come at once.
     What needs a run that is not there says how to make it, and the next one
-    follows. The exit code is 1 where a command failed.
+    follows. The exit code is 1 where a command failed, or nothing was shown.
 
     Examples:
 
@@ -76,7 +76,9 @@ def run(terminal: Terminal, name: Annotated[str, _NAME], runs: Annotated[Path, _
     from tfcli.runs.directory import is_run
 
     found = lectures().named(shortened(name))
-    ideas, failed = [found] if isinstance(found, Idea) else found.ideas, list[str]()
+    ideas, failed, missing = [found] if isinstance(found, Idea) else found.ideas, list[str](), list[str]()
+    if runs.exists() and not runs.is_dir():
+        raise UsageError(f"--runs {runs} is no folder", "name the one that holds the runs")
     for number, idea in enumerate(ideas):
         if number and is_terminal() and is_terminal(sys.stdin):
             terminal.err.print(f"Enter: {idea.id}   q: end ", end="", style="dim", highlight=False)
@@ -86,8 +88,11 @@ def run(terminal: Terminal, name: Annotated[str, _NAME], runs: Annotated[Path, _
         if idea.run and not is_run(place := runs / idea.run):
             how = lectures().runs[idea.run]
             terminal.text(f"It needs {place}, which is made in {how['minutes']}:\n{_in(runs, how['command'])}\n")
+            missing += [idea.id]
         elif not all(_succeeds(terminal, _in(runs, line)) for line in idea.commands):
             failed.append(idea.id)
+    if len(missing) == len(ideas):
+        raise TfcliError(f"None of {', '.join(missing)} could be shown", "make the run named above")
     if failed:
         raise TfcliError(f"The commands of {', '.join(failed)} failed", "see what they say above")
 

@@ -52,7 +52,8 @@ class Plot:
         if not len(xs):
             return
         low, high = _padded(*(self.y_range or (float(ys.min()), float(ys.max()))))
-        ticks = {_line_of(tick, low, high, self.height): tick for tick in nice_ticks(low, high, self.height // 2)}
+        low, high, places = _centred(low, high, self.height)
+        ticks = {_line_of(tick, low, high, self.height): tick for tick in places}
         digits = _digits(list(ticks.values()))
         names = {line: f"{tick:.{digits}f}" for line, tick in ticks.items()}
         gutter = max([self.gutter, *map(len, names.values())])
@@ -136,8 +137,10 @@ class _Canvas:
             self._dot(round(x0 + (x1 - x0) * step / steps), round(y0 + (y1 - y0) * step / steps), style)
 
     def _dot(self, x: int, y: int, style: str) -> None:
-        self.bits[y // 4, x // 2] |= _DOTS[y % 4][x % 2]
-        self.styles[y // 4, x // 2] = style
+        cell = y // 4, x // 2
+        own = self.styles.get(cell, style) == style  # a cell has one colour, and the dots of one curve
+        self.bits[cell] = self.bits[cell] * own | _DOTS[y % 4][x % 2]
+        self.styles[cell] = style
 
 
 def _written(signs: str, ascii_only: bool) -> str:
@@ -157,6 +160,19 @@ def nice_ticks(low: float, high: float, most: int) -> list[float]:
         if last - first + 1 <= max(most, 2):
             return [round(n * step * factor, 12) for n in range(first, last + 1)]
     return []
+
+
+def _centred(low: float, high: float, height: int) -> tuple[float, float, list[float]]:
+    """The range with room for ticks in the middle of their lines, whose outer dots are 3/8 of a line away from it."""
+    best = (math.inf, low, high, nice_ticks(low, high, height // 2))
+    for most in range(height // 2, 1, -1):
+        ticks = nice_ticks(low, high, most)
+        for lines in range(height, 0, -1) if len(ticks) > 1 else ():  # from tick to tick
+            line = (ticks[1] - ticks[0]) / lines
+            bottom = ticks[0] - line * math.ceil((ticks[0] - low) / line - 0.376)
+            if line < best[0] * 0.999 and high <= bottom + line * (height - 0.624):
+                best = line, bottom - 0.375 * line, bottom + line * (height - 0.625), ticks
+    return best[1:]
 
 
 def _digits(ticks: list[float]) -> int:

@@ -166,19 +166,19 @@ class AttentionEdges:
 class AttentionPair(AttentionEdge):
     """A word looking at another over all layers and heads: `weights` (L, H), of which `weight` is the mean, `layer` and
     `head` the place of the largest. `chance` is what the word gives when it looks alike at all that it may look at; 0:
-    it may not look. `rank` is the mean's among the `others`: the words that it may look at, but for itself."""
+    it may not look. `rank` is the mean's among the `others`: the words that it may look at, but itself."""
 
     weights: NDArray[np.float32]
-    layer: int
-    head: int
     chance: float
-    rank: int
-    others: int
+    layer: int | None = None
+    head: int | None = None
+    rank: int | None = None
+    others: int | None = None
 
     @property
     def largest(self) -> float:
         """The largest of all weights."""
-        return float(self.weights[self.layer, self.head])
+        return float(self.weights.max())
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfcli.errors import UsageError, shortened
+from tfcli.files import packaged
 from tfcli.inspection.attention import AttentionKind, AttentionRecord
 from tfcli.inspection.words import attention_in_words
 from tfcli.records.arrays import frozen
@@ -160,21 +161,7 @@ def _combined(record: AttentionRecord, weights: NDArray[np.float64], names: list
 
 
 _COMPARISONS = ("against_head", "against_text", "against_run", "against_checkpoint")
-_ONE_HEAD = "shows one head's numbers"
-_REFUSED = (
-    ("rollout", ("average",), "takes the mean of each layer's heads already"),
-    ("rollout", ("head",), "takes all heads of a layer together"),
-    ("average", ("head",), "takes all heads together"),
-    ("scores", ("average", "rollout"), "is before the softmax, and those are after it"),
-    ("scores", ("words",), "is before the softmax, where the pieces of a word do not add up"),
-    ("query", ("rows", "scores", "top_k", *_COMPARISONS, "evolution"), "shows one row of weights"),
-    ("scores", ("top_k", *_COMPARISONS, "evolution"), _ONE_HEAD),
-    ("pairs", ("layer", "head", "average", "rollout", "rows", "columns", "query"), "is of whole words over all heads"),
-    ("pairs", ("scores", "top_k", *_COMPARISONS, "evolution"), "lists the mean and the largest weight"),
-    ("evolution", ("average", "rollout", "top_k", *_COMPARISONS), "shows one head at every checkpoint"),
-    ("evolution", ("rows", "columns", "first"), "shows the whole text, small"),
-    ("against_head", ("average", "rollout"), "is one head less another"),
-)
+_REFUSED = [(one["option"], one["others"], one["why"]) for one in packaged(__file__, "choice.toml")["refused"]]
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -167,12 +168,14 @@ def evolution(run: LoadedRun, inputs: Inputs, kind: AttentionKind, choice: Atten
 
 def named_pairs(record: AttentionRecord, names: str) -> AttentionPairs:
     """The weights of pairs of words, "fox jumps, brown fox": the first on the second and, in self-attention, the second
-    on the first. Each is named as `row_of` says; a UsageError where one is not, or a pair is not two words."""
+    on the first; in cross-attention the first is what is predicted. Each is named as `row_of` says; a UsageError where
+    one is not, or a pair is not two words."""
     seen = ~record.hidden(0, 0)
     alike = replace(record, weights=frozen((seen / np.maximum(seen.sum(axis=1, keepdims=True), 1))[None, None]))
     words, chance = attention_in_words(record), attention_in_words(alike).weights[0, 0]
-    turned = replace(words, query_tokens=words.key_tokens, query_words=words.key_words)
     means, found, across = words.weights.mean(axis=(0, 1), dtype=np.float64), [], words.kind == "cross"
+    turned = replace(words, query_tokens=words.key_tokens, query_words=words.key_words)
+    asked = replace(words, query_tokens=words.next_tokens, query_words=words.query_words[1:]) if across else words
     others = (chance > 0) & np.array([word.kind == "word" for word in words.key_words])
     if not across:
         np.fill_diagonal(others, val=False)
@@ -180,22 +183,17 @@ def named_pairs(record: AttentionRecord, names: str) -> AttentionPairs:
         if len(two := pair.split()) != 2:
             problem = f"--pairs {shortened(pair.strip())!r} is not two words"
             raise UsageError(problem, "write two words a pair and a comma between pairs: 'fox jumps, brown fox'")
-        row, column = (row_of(side, name, "--pairs") for side, name in zip((words, turned), two, strict=True))
+        row, column = (row_of(side, name, "--pairs") for side, name in zip((asked, turned), two, strict=True))
+        if row == column and not across:
+            raise UsageError(f"--pairs {shortened(pair.strip())!r} is one word, and no pair", "name two of the text")
         for at in [(row, column)] if across else [(row, column), (column, row)]:
             weights = words.weights[:, :, *at]
-            layer, head = np.unravel_index(int(weights.argmax()), weights.shape)
+            layer, head = map(int, np.unravel_index(int(weights.argmax()), weights.shape))
             named = words.query_tokens[at[0]], words.key_tokens[at[1]], words.asking[at[0]]
-            found.append(
-                AttentionPair(
-                    *(*at, *named, float(means[at])),
-                    weights=weights,
-                    layer=int(layer),
-                    head=int(head),
-                    chance=float(chance[at]),
-                    rank=1 + int((others[at[0]] & (means[at[0]] > means[at])).sum()),
-                    others=int(others[at[0]].sum()),
-                )
-            )
+            rank = 1 + int((others[at[0]] & (means[at[0]] > means[at])).sum())
+            told: dict[str, Any] = {"layer": layer, "head": head, "rank": rank, "others": int(others[at[0]].sum())}
+            told = {"weights": weights, "chance": float(chance[at]), **(told if chance[at] else {})}
+            found.append(AttentionPair(*at, *named, float(means[at]), **told))
     return AttentionPairs(record.kind, words.weights[..., 0, 0].size, tuple(found))
 
 

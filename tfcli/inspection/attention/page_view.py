@@ -43,7 +43,7 @@ def _words(title: str, note: str, y: int) -> tuple[list[str], int]:
     looks = [(title, "font-size='15' font-weight='bold'"), *((line, "fill='#555555'") for line in note.split("\n"))]
     there = [(line, look) for line, look in looks if line]
     parts = [f"<text x='16' y='{y + _LINE * n}' {look}>{escape(line)}</text>" for n, (line, look) in enumerate(there)]
-    return parts, _LETTER * max((len(line) for line, _ in there), default=0) + 32
+    return parts, max((len(line) * (9 if line == title else _LETTER) for line, _ in there), default=0) + 48
 
 
 def _panel(matrix: Matrix, y: int) -> tuple[list[str], int, int]:

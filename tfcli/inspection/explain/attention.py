@@ -60,16 +60,12 @@ def cosines(subject: Subject, n: Notation, head: int) -> Step:
     degrees = between.acos().rad2deg()
     if n.name == "udl":
         matrices += (n.matrix("θ in degrees", degrees, subject.query_tokens, subject.key_tokens, subject.pairs),)
-    for nearness, meaning in (
-        (between, "nearest to parallel (θ = 0°, cos θ = 1)"),
-        (-between.abs(), "nearest to orthogonal (θ = 90°, cos θ = 0)"),
-        (-between, "nearest to opposite (θ = 180°, cos θ = −1)"),
-    ):
+    note, *nearest = lectures()["notes"]["cosines"]
+    for nearness, meaning in zip((between, -between.abs(), -between), nearest, strict=True):
         query, key = (int(i) for i in torch.unravel_index(nearness.argmax(), between.shape))
         name = f"q of {subject.query_tokens[query]}, k of {subject.key_tokens[key]}"
         found.append(Measure(name, float(between[query, key]), f"θ = {degrees[query, key]:.0f}°: {meaning}"))
-    note, formula = lectures()["notes"]["cosines"], "q · k = |q| |k| cos θ"
-    return Step("Cosines beside dot products", formula, matrices, tuple(found), note)
+    return Step("Cosines beside dot products", "q · k = |q| |k| cos θ", matrices, tuple(found), note)
 
 
 def beside_scaled_dot(subject: Subject, n: Notation, head: int) -> Step:
@@ -87,24 +83,26 @@ def beside_scaled_dot(subject: Subject, n: Notation, head: int) -> Step:
 
 def superposition(subject: Subject, n: Notation, head: int) -> Step:
     """Weights held fast, a head is linear in its values; in X it is not, for the weights move with X."""
-    passed = subject.attention_pass
+    passed, notes, x_name = subject.attention_pass, lectures()["notes"], n.symbol("input")
     weights, value, other = passed.weights[head], passed.value[head], passed.value[head].flip(0)
     memory = 2.0 * passed.memory[None] if subject.is_cross else None
     x = passed.x if subject.signal.added is None else passed.value_source
     doubled = record_attention(subject.attention, 2.0 * x[None], memory, subject.signal).mixed[head]
-    sums = {"f(V₁ + V₂)": weights @ (value + other), "f(V₁) + f(V₂)": weights @ value + weights @ other}
-    twice = {"f(2X)": doubled, "2 f(X)": 2.0 * passed.mixed[head]}
+    v = x_name if subject.is_plain else n.symbol("value", head)
+    whole, parts = f"f({v} + {v}′)", f"f({v}) + f({v}′)"
+    sums = {whole: weights @ (value + other), parts: weights @ value + weights @ other}
+    twice = {f"f(2 {x_name})": doubled, f"2 f({x_name})": 2.0 * passed.mixed[head]}
     size = numbered(value.shape[1], head * value.shape[1])
     axes = ("tokens", "model" if subject.is_plain else "value")
     matrices = [n.matrix(name, one, subject.query_tokens, size, axes) for name, one in (sums | twice).items()]
     linear, nonlinear = (float((one - both).abs().max()) for one, both in (sums.values(), twice.values()))
-    moved = "one token has weight 1, whatever X is" if len(value) == 1 else "the weights change with X: not linear"
-    formula = "f(V₁ + V₂) = f(V₁) + f(V₂), weights held fast   f(2X) ≠ 2 f(X), weights computed anew"
+    moved = notes["moved_alone" if len(value) == 1 else "moved"] + notes["moved_bias"] * subject.section.attention_bias
+    formula = f"{whole} = {parts}, weights held fast   {' ≠ '.join(twice)}, weights computed anew"
     measures = (
-        Measure("in V, largest deviation", linear, "rounding alone: linear"),
-        Measure("in X, largest deviation", nonlinear, moved),
+        Measure(f"deviation in {v}, weights held", linear, "rounding alone: linear"),
+        Measure(f"deviation in {x_name}, weights anew", nonlinear, moved),
     )
-    note = f"f is what a head gives; V₂ has the rows of V₁ from last to first. {n.formulas['linear']}".strip()
+    note = f"{notes['superposition'].format(v=v, line=n.line)} {n.formulas['linear']}".strip()
     return Step("Linear in V, not in X", formula, tuple(matrices), measures, note)
 
 
@@ -163,15 +161,15 @@ def in_parallel(subject: Subject, n: Notation) -> list[Step]:
     diagonal = nexts.diagonal().clamp(min=1e-30)
     pairs = ", ".join(f"{one} → {after}" for one, after in pairwise(tokens[:4]))
     sides = "Columns are inputs, rows" if n.columns_are_tokens else "Rows are inputs, columns"
-    length = f"{n.axes['tokens']}−1"
+    length, notes = f"{n.axes['tokens']}−1", lectures()["notes"]
     matrix = n.matrix("P(next)", nexts, tokens[:-1], tokens[1:], (length, length), kind="weights")
     measures = (
         Measure("loss of this text", float(-diagonal.log().mean()), "in nats a token"),
         Measure("largest deviation", apart, "of a prediction from a pass over its prefix alone"),
     )
-    note = f"{sides} what follows: {pairs}{', …' if len(tokens) > 4 else ''}\n{lectures()['notes']['next']}"
-    formula = "row t predicts token t + 1; loss = mean of −ln P on the diagonal"
-    return [Step("All rows at once", formula, (matrix,), measures, note)]
+    note = f"{sides} what follows: {pairs}{', …' if len(tokens) > 4 else ''}\n{notes['next'].format(line=n.line)}"
+    formula = notes["all_at_once"].format(line=n.line)
+    return [Step(f"All {n.line}s at once", formula, (matrix,), measures, note)]
 
 
 def explain_scores(
@@ -188,7 +186,7 @@ def explain_scores(
     logits, raw = f"{n.score('scaled_dot')} + {n.symbol('mask')}", f"{n.score('dot')} + {n.symbol('mask')}"
     shares, measures = [matrix("weights", weights[0, 0], kind="weights", sums=True)], list[Measure]()
     notes, scaled_formula = lectures()["notes"], n.formulas["masked"].format(scores=f"({raw}) / {n.root}")
-    note = notes["row_by_row"]
+    note = notes["row_by_row"].format(line=n.line)
     if printed is not None:
         shares.append(matrix("printed", printed, kind="weights", sums=True))
         measures.append(Measure("printed first row, sum", float(printed[0].sum()), "a row of a softmax sums to 1"))

@@ -63,7 +63,7 @@ class Reading:
     ] = None
     bias: Annotated[bool | None, typer.Option("--bias", help="Draw biases for a toy's projections.")] = None
     integers: Annotated[
-        bool | None, typer.Option("--integers", help="A toy of small whole numbers, with one head.")
+        bool | None, typer.Option("--integers", help="A toy of small whole numbers; without --heads, of one.")
     ] = None
     norm_placement: Annotated[
         Literal["pre", "post"] | None, usual("post", "In a toy: norms before or behind each sublayer.")

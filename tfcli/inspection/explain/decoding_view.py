@@ -59,7 +59,8 @@ class _Step:
             return
         (first, count), *others = _filters(record, step.kept, "kept_").items()
         left = "".join(f", {name} {number}" for name, number in others)
-        yield Text(f"{first} leaves {count}{left}.", style="dim")
+        ties = " (those of equal logits stay together)" * (count > (record.top_k or count))
+        yield Text(f"{first} leaves {count}{ties}{left}.", style="dim")
         yield from _unit_line(step, options.max_width, has_colors(console))
         chosen = next(one for one in step.candidates if one.token_id == step.token_id)
         drawn = f"u = {step.uniform:.4f} lies in [{chosen.begin:.4f}, {chosen.end:.4f}): "

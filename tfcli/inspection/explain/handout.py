@@ -34,16 +34,18 @@ def flow(subject: Subject, explanation: Explanation, head: int) -> tuple[Step, .
     lines = [about.get("raw_sized", n.scores["additive"])]
     lines += [f"÷ {n.root}"] * (subject.section.attention_score == "scaled_dot")
     lines += [f"+ {about[one]}" for one in ("bias", "mask") if one in about]
-    lines += ["softmax of columns" if n.columns_are_tokens else "softmax of rows"]
-    one = ["cross" if subject.is_cross else "self", *["project"] * ("w_query" in about), "vectors", *lines, "mix"]
-    every = [f"heads{total}" if total < 4 else "heads", "join", *["recombine"] * ("w_output" in about)]
+    lines += [f"softmax of {n.line}s"]
+    into = ["project", *["shift"] * ("b_query" in about), "into"] * ("w_query" in about)
+    one, recombined = ["cross" if subject.is_cross else "self", *into, "vectors", *lines, "mix"], "w_output" in about
+    behind = ["recombine", *["moved"] * ("b_output" in about), "result"] * recombined
+    every = [f"heads{total}" if total < 4 else "heads", "join", *behind]
 
     def drawn(title: str, names: Sequence[str]) -> Step:
         texts = (flows.get(name, flows["line"]).format(line=name, **about) for name in names)
         return Step(title, "", lines="\n".join(line.rstrip() for line in "".join(texts).splitlines()))
 
     whole = drawn("How the numbers of a head flow", one)
-    return (whole,) if subject.is_plain else (whole, drawn("How those of all heads meet", every))
+    return (whole,) if total == 1 and not recombined else (whole, drawn("How those of all heads meet", every))
 
 
 def listing(subject: Subject, head: int | None = None) -> Step:
@@ -95,7 +97,7 @@ def with_holes(explanation: Explanation, names: Sequence[str]) -> Explanation:
         hidden |= found
     secret = _telling(one for one in shown if one.name in hidden)
     hidden |= {one.name for one in shown if np.isin(_telling([one]), secret).any()}
-    told = np.abs(_telling(one for one in shown if one.name in hidden))
+    told = np.abs(np.concatenate([one.values.ravel() for one in shown if one.name in hidden]))
 
     def cover(found: re.Match[str]) -> str:
         near = np.abs(told - float(found[0])) <= 0.501 * 10.0 ** -len(found[1])

@@ -62,8 +62,5 @@ def averaging(subject: Subject, n: Notation, head: int) -> list[Step]:
         off = (shares @ value - (value[a] + value[b]) / 2).norm(dim=-1).max() / (apart[a, b] / 2)
         matrices.append(n.matrix(name, shown, rows, columns, axes, kind="weights", sums=True))
         measures.append(Measure(f"{name}, furthest off the average", float(off), "0: on it; 1: at one value alone"))
-    formula = (
-        f"one head: q = {_SHARP:g} (k_a + k_b)   two heads: q⁽¹⁾ = {_SHARP:g} k_a, q⁽²⁾ = {_SHARP:g} k_b, averaged"
-    )
-    note = lectures()["notes"]["averaging"].format(draws=_DRAWS)
+    formula, note = (lectures()["notes"][key].format(draws=_DRAWS, sharp=_SHARP) for key in ("asked", "averaging"))
     return [Step("Two values to be averaged", formula, tuple(matrices), tuple(measures), note)]

@@ -27,7 +27,9 @@ def norm_step(n: Notation, norm: nn.Module, tokens: tuple[str, ...], before: _Va
     plain = (F.layer_norm if centred else F.rms_norm)(x, (norm.size,), eps=norm.eps)  # no gain, no bias
     result = _moments(plain, 0.0, centred=centred)[:, [0, 2] if centred else [1]]
     labels, word = (("mean", "variance", "√(σ²+ε)"), "std") if centred else (("square", "√(…+ε)"), "root")
-    measures = [Measure(f"largest distance of a {word} from 1", float((result[:, -1] - 1).abs().max()), "up to ε")]
+    moments = _moments(x, norm.eps, centred=centred)
+    told = notes["alike"].format(root=norm.eps**0.5) if moments[:, -2].min() < norm.eps else "up to ε"
+    measures = [Measure(f"largest distance of a {word} from 1", float((result[:, -1] - 1).abs().max()), told)]
     if centred:
         measures.insert(0, Measure("largest distance of a mean from 0", float(result[:, 0].abs().max()), "rounding"))
 
@@ -35,13 +37,14 @@ def norm_step(n: Notation, norm: nn.Module, tokens: tuple[str, ...], before: _Va
         return n.matrix(name, values, tokens, labels, ("tokens", str(len(labels))))
 
     matrices = (
-        statistics(f"of {n.symbol(quantity)}", _moments(x, norm.eps, centred=centred), labels),
+        statistics(f"of {n.symbol(quantity)}", moments, labels),
         n.vectors(*after, tokens),
         statistics("behind the norm", result, ("mean", word) if centred else (word,)),
     )
     note = notes["layer_norm" if centred else "rms_norm"].format(size=norm.size, eps=norm.eps)
-    if norm.weight is not None and not bool((norm.weight == 1).all()):
-        note += notes["gain"]
+    has_bias, gain = getattr(norm, "bias", None) is not None, norm.weight
+    kind = "no_gain" if gain is None else "plain_gain" if bool((gain == 1).all()) else "gain"
+    note += notes[kind].format(learned="gain" + " and bias" * has_bias, still="1" + " and 0" * has_bias)
     formula = n.formulas["norm" if centred else "rms"]
     return Step(f"{type(norm).__name__} of every token", formula, matrices, tuple(measures), note)
 
@@ -194,7 +197,8 @@ def _tensors(subject: Subject, n: Notation) -> Iterator[TensorShape]:
     yield _weight(n, "w_up", feed_forward.up, ("model", "inner"))
     yield _shape(n, "inner", "behind the activation", whole.inner, ("tokens", "inner"))
     yield _weight(n, "w_down", feed_forward.output, ("inner", "model"))
-    formula = n.formulas["mlp_gated" if subject.section.is_gated else "mlp"].format(act="f")
+    act = _NAMES.get(subject.section.activation, subject.section.activation)
+    formula = n.formulas["mlp_gated" if subject.section.is_gated else "mlp"].format(act=act)
     yield _shape(n, "mlp", formula, whole.feed_forward)
     yield _shape(n, "out", n.formulas[f"{placement}_mlp"], whole.after)
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tfcli.errors import UsageError, shortened
-from tfcli.inspection.explain.subject import EXAMPLE, MOST_WORDS, TOY, Subject, drawn, lectures
+from tfcli.inspection.explain.subject import EXAMPLE, MOST_WORDS, Subject, drawn, lectures
 from tfcli.inspection.passes import record_attention
 from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.layers.positions import NO_SIGNAL
@@ -85,9 +85,8 @@ def of_files(paths: Mapping[str, Path], heads: int = 1, words: tuple[str, ...] |
     if size > MOST_WORDS or size_k % heads or size_v % heads:
         problem = f"{size} rows of --x, {size_k} columns of --wq and {size_v} of --wv cannot be shown as {heads} heads"
         raise UsageError(problem, f"give {MOST_WORDS} rows at most, and a --heads that divides both")
-    section = ModelSection(
-        **{**TOY, "d_model": model, "positions": "none"}, vocab_size=2, num_heads=heads, head_dim=size_k // heads
-    )
+    sizes = {"d_model": model, "positions": "none", "vocab_size": 2, "num_heads": heads, "head_dim": size_k // heads}
+    section = ModelSection(**{**lectures()["toy"], **sizes})
     attention, names = MultiHeadAttention(section).eval(), {"query": "wq", "key": "wk", "value": "wv", "output": "wo"}
     for module, name in names.items():
         linear: nn.Module = nn.Identity()

@@ -34,8 +34,7 @@ def worked(name: NotationName, n: int, i: int, size: int, base: float) -> str:
     angle = n / base ** (2 * pair / size)
     wave, value = ("cos", math.cos(angle)) if is_odd else ("sin", math.sin(angle))
     exponent = f"2·{pair}/{size}" if name == "inf721" else f"{2 * pair}/{size}"
-    cells = {"bishop": f"r_{n},{i}", "udl": f"π_{i},{n}", "cs224n": f"p_{n},{i}", "inf721": f"PE_({n},{i})"}
-    cell = cells.get(name, f"p_{i}^({n})")
+    cell = lectures()["cells"][name].format(n=n, i=i)
     return f"{cell} = {wave}({n} / {base:g}^({exponent})) = {wave} {angle:.4f} = {value:.4f}"
 
 
@@ -99,7 +98,7 @@ def explain_positions(
         *_table(n, table, base, other),
         _joined(n, tokens, vectors, added, embedded.remark),
         _concatenated(n, tokens, vectors, base),
-        _into_queries_and_keys(n, vectors, added),
+        _into_queries_and_keys(n, tokens, vectors, added),
     )
     title = "Positions: one function, written in several ways"
     subtitle = f"{embedded.label}, base {base:g}, {rows} positions"
@@ -124,7 +123,8 @@ def _table(n: Notation, table: Tensor, base: float, other: str) -> tuple[Step, S
     lines = "\n".join(worked(n.name, row, i, size, base) for row, i in shown)
     axes, matrices = (str(rows) if other else "tokens", "model"), {"angles": angles, name: table}
     first, second = (n.vectors(one, values, numbered(rows), axes) for one, values in matrices.items())
-    formula, same = f"{name}: the sine or the cosine of each angle", "Both dimensions of a pair have the same angle."
+    formula = f"{name}: the sine or the cosine of each angle"
+    same = "Both dimensions of a pair have the same angle." if size > 1 else "Dimension 0 is alone in its pair."
     return (
         Step("Angles: position times speed", "n ω_j", (first,), note=same),
         Step("Sine in even dimensions, cosine in odd ones", formula, (second,), note=lines),
@@ -143,14 +143,20 @@ def _concatenated(n: Notation, tokens: Sequence[str], embedded: Tensor, base: fl
     size, model = embedded.shape[1], n.axes["model"]
     part, x, p, own = max(2, size // 4), n.symbol("embedded"), f"{n.symbol('positions')}′", f"{model}′"
     positions = sinusoidal_encoding(len(tokens), part, base).to(embedded)
-    both = n.vectors(f"[{x} ; {p}]", torch.cat((embedded, positions), dim=1), tokens, ("tokens", f"({model} + {own})"))
-    matrices = n.vectors(p, positions, tokens, ("tokens", own)), both
-    told = f"{p} is the same function for {own} = {part} dimensions of its own, beside {model} = {size}"
-    note = lectures()["notes"]["concatenated"].format(model=model, own=own)
-    return Step("Or concatenated", f"[{x} ; {p}]: {told}", matrices, note=note)
+    joined, w = torch.cat((embedded, positions), dim=1), _weights(size + part, size)
+    apart, whole = embedded @ w[:size] + positions @ w[size:], joined @ w
+    times = "{1} {0}".format if n.columns_are_tokens else "{0} {1}".format
+    whole_name, apart_name = times(f"[{x} ; {p}]", "W"), f"{times(x, 'W_x')} + {times(p, 'W_p')}"
+    beside = n.vectors(p, positions, tokens, ("tokens", own))
+    both = n.vectors(f"[{x} ; {p}]", joined, tokens, ("tokens", f"({model} + {own})"))
+    behind = (n.vectors(name, values, tokens) for name, values in ((apart_name, apart), (whole_name, whole)))
+    measure = Measure("W, or W_x and W_p", float((apart - whole).abs().max()), "largest deviation: rounding")
+    formula = f"[{x} ; {p}]: {size} + {part} numbers a token   {whole_name} = {apart_name}"
+    note = lectures()["notes"]["concatenated"].format(model=model, own=own, part=part, line=n.line, p=p)
+    return Step("Or concatenated", formula, (beside, both, *behind), (measure,), note)
 
 
-def _into_queries_and_keys(n: Notation, embedded: Tensor, added: Tensor) -> Step:
+def _into_queries_and_keys(n: Notation, tokens: Sequence[str], embedded: Tensor, added: Tensor) -> Step:
     """Q and K are projected from X + P, V from X (model.position_merge = "query_key")."""
     attention = MultiHeadAttention(ModelSection(d_model=embedded.shape[1], num_heads=1, positions="none"))
     for parameter in attention.parameters():
@@ -160,23 +166,18 @@ def _into_queries_and_keys(n: Notation, embedded: Tensor, added: Tensor) -> Step
         """V of an attention whose queries and keys are told positions: (T, D)."""
         return record_attention(attention.eval(), x[None], positions=PositionSignal(added=signal)).value[0]
 
-    x, p, query, key, values = (n.symbol(name) for name in ("embedded", "positions", "query", "key", "value"))
-    shape = " × ".join(str(size) for size in embedded.shape[:: -1 if n.columns_are_tokens else 1])
-    notes = lectures()["notes"]
-    moved, both = added.roll(1, dims=0), value(embedded + added)  # every token takes the place of the one before it
-    told = f"change of {values} when the positions of the tokens change"
-    apart = f"the same: {values} is projected from {x}, without {p}"
-    behind = f"difference in {values} of adding {p} there and before it"
-    differences = (
-        ("added to all", value(embedded + moved) - both, told),
-        ("queries and keys alone", value(embedded, moved) - value(embedded, added), apart),
-        ("after the projection", value(embedded) + added - both, behind),
-    )
-    measures = tuple(Measure(name, float(change.abs().max()), about) for name, change, about in differences)
-    note, is_one = notes["in_queries"], len(embedded) < 2
-    note += notes["one_token"].format(v=values) if is_one else ""
-    formula = f"{query} and {key} from {x} + {p}, {values} from {x}, in every layer; each {shape}"
-    return Step("Or into queries and keys alone", formula, measures=measures[2 * is_one :], note=note)
+    quantities = {"x": "embedded", "p": "positions", "q": "query", "k": "key", "v": "value"}
+    names = {letter: n.symbol(quantity) for letter, quantity in quantities.items()}
+    moved = added.roll(1, dims=0)  # every token takes the place of the one before it
+    there, elsewhere, without = value(embedded + added), value(embedded + moved), value(embedded, added)
+    changes = elsewhere - there, value(embedded, moved) - without, without + added - there
+    shown = {"{v} of {x} + {p}": there, "{v} of {x} + {p}′": elsewhere, "{v} of {x}": without}
+    matrices = tuple(n.vectors(name.format(**names), values, tokens) for name, values in shown.items())
+    about = [*zip(lectures()["joining"].items(), changes, strict=True)][2 * (is_one := len(embedded) < 2) :]
+    measures = (Measure(way, float(change.abs().max()), told.format(**names)) for (way, told), change in about)
+    formula, *notes = (lectures()["notes"][key].format(**names) for key in ("into", "in_queries", "one_token"))
+    note = "".join(notes[: 1 + is_one])
+    return Step("Or into queries and keys alone", formula, matrices, tuple(measures), note)
 
 
 def _weights(rows: int, columns: int) -> Tensor:
@@ -205,9 +206,7 @@ def entrance(subject: Subject, n: Notation) -> Step:
             n.vectors("positions", embedding.positions[: len(tokens)], tokens),
             n.vectors("input", subject.passed.last.embedded, tokens),
         )
-        holds = "a drawn vector for each" if subject.section.positions == "learned" else "sines and cosines of the"
-        note = f"A one-hot vector picks its word's vector from {n.symbol('table')}; "
-        note += f"{n.symbol('positions')} holds {holds} position."
+        note = lectures()["words"][subject.section.positions].format(e=n.symbol("table"), p=n.symbol("positions"))
         return Step("Words and positions", n.formulas["embed"], matrices, note=note)
     read, notes = [n.vectors("input", passed.x, tokens)], []
     if subject.is_cross:

@@ -97,8 +97,7 @@ def scoring(subject: Subject, n: Notation, head: int, heads: Sequence[int]) -> l
         steps.append(masking(n, passed.scores[head], passed.mask, tokens, formula=formula, head=head))
     weights = of_heads(subject, n, "weights", passed.weights, heads, kind="weights", sums=True)
     formula = n.formulas["weights_alone" if subject.is_plain else "weights"].format(scores=logits)
-    over = "column" if n.columns_are_tokens else "row"
-    note = f"Every weight is at least 0, and each {over} sums to 1: what its query takes of every key."
+    note = f"Every weight is at least 0, and each {n.line} sums to 1: what its query takes of every key."
     steps.append(Step("Weights", formula, weights, note=note))
     return steps
 
@@ -136,8 +135,8 @@ def _scores(subject: Subject, n: Notation, head: int) -> list[Step]:
     words, notes = list[str](), _cap(subject)
     if score == "scaled_dot":
         size, total, model = passed.query.shape[2], subject.attention.num_heads, subject.section.d_model
-        of = f": the size of one head, not of the model (√{model} = {model**0.5:.4g})" if total > 1 else ""
-        words, notes = ["scaled"], [divided(n, size, of), *notes]
+        of_one = lectures()["notes"]["of_one_head"].format(model=model, root=model**0.5)
+        words, notes = ["scaled"], [divided(n, size, of_one * (total > 1 and size != model)), *notes]
     words += ["capped"] * (subject.section.attention_softcap is not None)
     if not words:
         return [first]

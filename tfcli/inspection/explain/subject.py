@@ -92,11 +92,7 @@ class Subject:
             problem = "model.d_ff = 0 leaves attention alone, and this picture goes through a feed-forward network, too"
             raise UsageError(problem, "see `tfcli explain attention`, or name another run")
         if self.section.parallel_residual:
-            problem = (
-                "With model.parallel_residual = true attention and feed-forward stand side by side, and this picture "
-            )
-            problem += "has them one after the other"
-            raise UsageError(problem, "see `tfcli explain attention`, or name another run")
+            raise UsageError(lectures()["notes"]["parallel"], "see `tfcli explain attention`, or name another run")
 
     @property
     def pairs(self) -> Axes:
@@ -124,24 +120,16 @@ class Subject:
         for quantity, count, axis in (("query", heads, "head"), ("key", of_keys, "head"), ("value", of_keys, "value")):
             axes[f"joined_{quantity}"] = f"{count}·{bracketed(axes[axis])}"
         axes["joined"] = f"{heads}·{bracketed(axes['value'])}"
-        return replace(n, axes=axes, keys_of="memory" if self.is_cross else "input", has_heads=attention.num_heads > 1)
+        pre = "_pre" if self.section.norm_placement == "pre" else "_post"
+        names = n.names | {key.removesuffix(pre): name for key, name in n.names.items() if key.endswith(pre)}
+        return replace(
+            n, axes=axes, names=names, keys_of="memory" if self.is_cross else "input", has_heads=attention.num_heads > 1
+        )
 
 
 EXAMPLE = "Lucas will travel"  # INF721's own, with d_model = 9 and three heads
 MOST_WORDS = 64
 _SPREAD = 2.0  # of the weights, times √D: scores then differ enough for a softmax that prefers something
-TOY: Mapping[str, Any] = {
-    "architecture": "encoder",
-    "d_model": 9,
-    "num_layers": 1,
-    "positions": "sinusoidal",
-    "scale_embeddings": False,
-    "norm": "layernorm",
-    "norm_placement": "post",
-    "activation": "relu",
-    "initialization": "bert",
-}
-"""Its layer, as Vaswani et al. 2017 have it."""
 _KEYS = {"heads": "num_heads", "score": "attention_score", "bias": "attention_bias"}
 
 
@@ -151,7 +139,7 @@ def toy(
     """One layer as Vaswani et al. 2017 have it, or as `sizes`, keys of `[model]`, say, on the words of a text. With
     `integers` all weights are small whole numbers. A UsageError as of `toy_words`, and where the heads do not divide
     d_model and have no `head_dim`."""
-    words, sizes = toy_words(text), {**TOY, "positions": "learned" if integers else "sinusoidal", **sizes}
+    words, sizes = toy_words(text), {**lectures()["toy"], "positions": "learned" if integers else "sinusoidal", **sizes}
     model, heads = sizes["d_model"], sizes.setdefault("heads", 3)
     if not sizes.get("head_dim") and model % heads:
         raise UsageError(f"--d-model {model} is not divisible by --heads {heads}", "choose a multiple, or --head-dim")
@@ -282,7 +270,7 @@ class Notation:
 
     name: NotationName
     axes: Mapping[str, str]
-    names: Mapping[str, str]
+    names: dict[str, str]
     formulas: Mapping[str, str]
     scores: Mapping[str, str]
     slips: Mapping[Literal["attention", "layer", "masking"], Sequence[str]]
@@ -298,6 +286,11 @@ class Notation:
         names = self.names.get(quantity, quantity).split("|")
         sub, sup = number.translate(_SUBSCRIPTS), f"⁽{number.translate(_SUPERSCRIPTS)}⁾" if number else ""
         return names[-1 if number else 0].format(sub=sub, sup=sup)
+
+    @property
+    def line(self) -> str:
+        """Where a token stands."""
+        return "column" if self.columns_are_tokens else "row"
 
     @property
     def root(self) -> str:

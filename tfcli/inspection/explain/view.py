@@ -95,7 +95,9 @@ def _drawn(matrix: Matrix, brush: Brush, furthest: float, room: int, *, labelled
     heads, values = _short_labels([matrix.columns[i] for i in may_fit]), matrix.values[:, may_fit]
     write = (lambda _: HOLE) if matrix.holes else formatter(matrix.values, matrix.kind)
     texts = {row: [write(value) for value in values[row].tolist()] for row in down if row is not None}
-    widths = [max(cell_len(label), *map(len, cells)) + 1 for label, *cells in zip(heads, *texts.values(), strict=True)]
+    sums = ["0.00"] * (sums_below * len(heads))
+    below = zip(heads, *texts.values(), *[sums] * sums_below, strict=True)
+    widths = [max(map(cell_len, column)) + 1 for column in below]
     if all(label.isdecimal() for label in heads):
         widths = [max(widths)] * len(widths)
     across = kept_columns(widths, room - gutter - _SUM * sums_right)
@@ -198,13 +200,7 @@ def _is_map(matrix: Matrix, width: int) -> bool:
     return is_long and matrix.kind == "weights" and not matrix.holes
 
 
-NOTATIONS = {
-    "bishop": "Bishop and Bishop 2024: rows are tokens",
-    "udl": "Prince 2023 (UDL): columns are tokens",
-    "cs224n": "CS224n: rows are tokens",
-    "inf721": "INF721: rows are tokens",
-    "encoder": "the encoder notes: rows are tokens",
-}
+NOTATIONS: dict[str, str] = tomllib.loads((files(__package__) / "notations.toml").read_text("utf-8"))["whose"]
 
 
 def _heading(record: Explanation | ShapeTrace) -> Iterator[Text]:

@@ -6,6 +6,7 @@ import typer
 
 from tfcli.console.options import Outputs, Threads, argument, command, present, use_threads
 from tfcli.console.terminal import Terminal
+from tfcli.errors import UsageError
 
 _TEXT = argument(metavar="TEXT", help="A Portuguese sentence to translate; - for stdin.", show_default=True)
 _SETTINGS = {"learning_rate": 6e-3, "batch_size": 64, "label_smoothing": 0.0, "device": "cpu", "precision": "float32"}
@@ -37,10 +38,12 @@ def recurrent(
     from tfcli.pipeline.datasets import obtain_data
     from tfcli.recipe.loading import build_recipe, read_recipe
 
+    if not (text := read_text(text)).strip():
+        raise UsageError("The text is empty", "give a few words")
     use_threads(threads)
     train = {**_SETTINGS, "steps": steps, "warmup_steps": steps // 10, "seed": seed, "threads": threads}
     recipe = build_recipe(read_recipe("pt-en"), {"model": {"d_model": 64}, "train": train})
     with terminal.progress() as tell:
         tell("Preparing builtin:pt-en")
-        record = compared(recipe, *obtain_data(recipe, lambda event: None), read_text(text), tell)
+        record = compared(recipe, *obtain_data(recipe, lambda event: None), text, tell)
     present(terminal, outputs, RecurrentView(record), record, recurrent_table)
