@@ -92,8 +92,8 @@ class SideProcess(ExitStack):
     def _last_words(self) -> str:
         code = self._process.wait()
         self._complaints.seek(0)
-        lines = self._complaints.read().decode(errors="replace").split("\n")
-        said = [line.strip() for line in lines if line.strip()]
+        lines = map(str.strip, self._complaints.read().decode(errors="replace").split("\n"))
+        said = [line for line in lines if line]
         return said[-1] if said and code > 0 else f"exit code {code}"
 
 

@@ -106,9 +106,8 @@ class TransformersLoop(ModelSide):
         began = time.perf_counter()
         losses = []
         for _ in range(self.train.grad_accumulation):
-            inputs = _inputs(next(self.batches), self.device)
             with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
-                loss = self.model(**inputs).loss / self.train.grad_accumulation
+                loss = self.model(**_inputs(next(self.batches), self.device)).loss / self.train.grad_accumulation
             loss.backward()
             losses.append(loss.detach())
         if self.train.clip_norm:

@@ -217,8 +217,7 @@ class Int8Linear(nn.Module):
         self.fill = -weight.shape[1] % _INT8_COLUMNS
         # The kernel wants scales in bfloat16: rounded before they divide, they add no error of their own.
         self.scale = (weight.abs().amax(1) / 127).clamp(min=torch.finfo(torch.bfloat16).tiny).bfloat16()
-        quantized = (weight / self.scale[:, None]).round().clamp(-127, 127).to(torch.int8)
-        self.quantized = F.pad(quantized, (0, self.fill))
+        self.quantized = F.pad((weight / self.scale[:, None]).round().clamp(-127, 127).to(torch.int8), (0, self.fill))
         self.bias = None if bias is None else bias.detach()
 
     def forward(self, x: Tensor) -> Tensor:

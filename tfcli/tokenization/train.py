@@ -57,8 +57,7 @@ def learn_wordpiece(backend: Backend, text: Pieces, section: TokenizerSection, m
     specials = special_tokens(section)
     words = _distinct_words(backend, text)
     more = {one for one in more if one == "\n" or not one.isspace()} - (alphabet := set().union(*words))
-    of_words = {one for one in more if category(one)[0] in "LMN" or one == "_"}
-    inside = of_words.union(*(word[1:] for word in words))
+    inside = {one for one in more if category(one)[0] in "LMN" or one == "_"}.union(*(word[1:] for word in words))
     # The library's trainer numbers them in the order of a random hash, and ties between merges follow these numbers:
     # naming them beforehand in sorted order takes the chance out of it.
     continued = [CONTINUATION + character for character in sorted(inside)]
