@@ -119,9 +119,8 @@ def measure(
             side.step()
         tell(f"{unit} {number} of {warmup + rounds}")
     times = [[answer["seconds"] for answer in side.answers[warmup:]] for side in sides]
-    return [
-        Taken(side, taken, {**side.stop(), **ratios(times[0], taken)}) for side, taken in zip(sides, times, strict=True)
-    ]
+    pairs = zip(sides, times, strict=True)
+    return [Taken(side, taken, {**side.stop(), **ratios(times[0], taken)}) for side, taken in pairs]
 
 
 def spread(values: Sequence[float]) -> Spread:

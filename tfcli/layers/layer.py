@@ -23,8 +23,7 @@ ACTIVATIONS |= {"geglu": F.gelu, "geglu_tanh": _gelu_tanh, "swiglu": F.silu}  # 
 
 
 class FeedForward(nn.Module):
-    """f(x W₁) W₂ with f an activation (Vaswani et al. 2017, equation 2); gated, as in SwiGLU, (f(x W) ⊙ x V) W₂
-    (Shazeer 2020, equation 6)."""
+    """f(x W₁) W₂, f an activation (Vaswani et al. 2017, eq. 2); gated, (f(x W) ⊙ x V) W₂ (Shazeer 2020, eq. 6)."""
 
     def __init__(self, model: ModelSection) -> None:
         super().__init__()

@@ -1,8 +1,6 @@
 """Multi-head attention (Vaswani et al. 2017, 3.2.2), grouped-query attention (Ainslie et al. 2023) with fewer key-value
-heads than query heads, and multi-query attention (Shazeer 2019) with one.
-
-Shape legend: B batch, T queries, S keys, D model, H query heads, Hkv key-value heads, Dh size of a head.
-"""
+heads than query heads, and multi-query attention (Shazeer 2019) with one. Shape legend: B batch, T queries, S keys, D
+model, H query heads, Hkv key-value heads, Dh size of a head."""
 
 from collections.abc import Callable
 from typing import Any, Literal, Protocol

@@ -1,7 +1,5 @@
-"""Cross-entropy of causal, masked and sequence-to-sequence (seq2seq) models: the logits at labelled positions.
-
-Shape legend: B batch, S source length, T target length, D model, N labelled positions of the batch.
-"""
+"""Cross-entropy of causal, masked and sequence-to-sequence (seq2seq) models: the logits at labelled positions. Shape
+legend: B batch, S source length, T target length, D model, N labelled positions of the batch."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple

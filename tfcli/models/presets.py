@@ -1,7 +1,5 @@
 """Named starting points: a preset is a published shape, a size scales tfcli's own (`presets.toml`). Torch-free.
-
-Precedence: option or --set, recipe, size, preset, default. None takes back what a lower layer said.
-"""
+Precedence: option or --set, recipe, size, preset, default. None takes back what a lower layer said."""
 
 from collections.abc import Mapping
 from typing import Any

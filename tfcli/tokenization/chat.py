@@ -1,8 +1,6 @@
-"""Chat templates: a conversation as the text that a model was trained on.
-
-A template is a program (Jinja) that came with a checkpoint. It runs in a sandbox, in a child process with limits, as
-``python -m tfcli.tokenization.chat``: a conversation a line in, a text or what is wrong with it a line out, as JSON.
-"""
+"""Chat templates: a conversation as the text that a model was trained on. A template is a program (Jinja) that came
+with a checkpoint. It runs in a sandbox, in a child process with limits, as ``python -m tfcli.tokenization.chat``: a
+conversation a line in, a text or what is wrong with it a line out, as JSON."""
 
 import atexit
 import json
@@ -29,8 +27,7 @@ _renderers: dict[int, "Popen[str]"] = {}  # the child process, while there is on
 
 @dataclass(frozen=True)
 class ChatTemplates:
-    """The templates of a checkpoint by name, the usual one as "default", and what they read besides the conversation:
-    "bos_token" and the like."""
+    """A checkpoint's templates by name, the usual one as "default", and what else they read, as "bos_token"."""
 
     templates: dict[str, str]
     tokens: dict[str, str]

@@ -1,8 +1,6 @@
-"""Vocabulary extension: the old ids stay, and new pieces are learned behind them.
-
-BPE learns merges of old tokens, each a letter, which rank behind the old ones. WordPiece, words and characters take the
-most frequent pieces that they lack. The scores of unigram pieces are one distribution, learned together: it is refused.
-"""
+"""Vocabulary extension: the old ids stay, and new pieces are learned behind them. BPE learns merges of old tokens, each
+a letter, which rank behind the old ones. WordPiece, words and characters take the most frequent pieces that they lack.
+The scores of unigram pieces are one distribution, learned together: it is refused."""
 
 import json
 import sys

@@ -1,8 +1,6 @@
-"""Sandbox of a tokenizer: what its regular expressions and replacements do to texts, tried in a child process.
-
-Run as ``python -m tfcli.tokenization.sandbox``, which has limits of its own: a tokenizer and texts as JSON on standard
-input, and what is wrong, or nothing, on standard output.
-"""
+"""Sandbox of a tokenizer: what its regular expressions and replacements do to texts, tried in a child process. Run as
+``python -m tfcli.tokenization.sandbox``, which has limits of its own: a tokenizer and texts as JSON on standard input,
+and what is wrong, or nothing, on standard output."""
 
 import json
 import re

@@ -74,13 +74,10 @@ def escape_special_tokens(backend: Backend, special: Iterable[int]) -> None:
 
 
 class Tokenizer:
-    """A trained tokenizer with its special-token roles. Text never becomes a special token by its spelling. Its
-    `vocab_size` is one more than the largest id.
-
-    Of the library's `backend`, truncation and padding are switched off; `where` names it in errors. The `roles` say
-    which special token serves as what; None: found by their names. A UsageError where it has no tokens to begin, end
-    and pad texts with; a BrokenInputError where the roles name ids that it does not have.
-    """
+    """A trained tokenizer with its special-token `roles`; None: found by their names. Text never becomes a special
+    token by its spelling. Its `vocab_size` is one more than the largest id. Truncation and padding of the library's
+    `backend` are switched off; `where` names it in errors. A UsageError where it has no tokens to begin, end and pad
+    texts with; a BrokenInputError where the roles name ids that it does not have."""
 
     def __init__(
         self,
@@ -113,8 +110,7 @@ class Tokenizer:
         return Tokenizer(self._original, self._where, roles, self.chat)
 
     def of_model(self, rows: int) -> Tokenizer:
-        """The same tokenizer, whose roles say which ids of a model of so many rows (`vocab_size` or more) no token
-        has."""
+        """The same, whose roles say which ids of a model of so many rows (`vocab_size` or more) no token has."""
         named = set(self._backend.get_vocab().values())
         missing = tuple(token_id for token_id in range(self.vocab_size) if token_id not in named)
         roles = replace(self.roles, known=self.vocab_size if self.vocab_size < rows else None, missing=missing)
@@ -157,8 +153,7 @@ class Tokenizer:
 
     @property
     def is_lossless(self) -> bool:
-        """Whether every text decodes to itself: its letters are bytes, or what has none is spelled in bytes, and
-        nothing rewrites a text before."""
+        """Whether every text decodes to itself: all of it can be spelled in bytes, and nothing rewrites it before."""
         before = json.dumps(self._state["pre_tokenizer"])
         if len(self.fallback_bytes) == 256 and self._state["model"].get("byte_fallback"):
             return self._state["normalizer"] is None and not re.search("▁|Metaspace|Prepend|Strip", self._pipeline)
@@ -228,8 +223,7 @@ class Tokenizer:
 
     def labels(self, ids: Iterable[int]) -> list[str]:
         """One label an id for tables: the true text it stands for, with the space before it, nothing escaped. A part of
-        a character is named by its bytes (``⟨E2⟩``), a special token by its name; what continues a word keeps ``##``.
-        """
+        a character is named by its bytes (``⟨E2⟩``), a special token by its name; a word's rest keeps its ``##``."""
         label = labeller(self._pipeline)
         named = self._special if self.roles.unk is None else self._special | {self.roles.unk}
         tokens = [(token_id, self._backend.id_to_token(token_id) or "") for token_id in self._checked(ids)]
@@ -275,9 +269,8 @@ class Tokenizer:
 
     def extends(self, old: Tokenizer) -> bool:
         """Whether it has more ids than another one, and all of that one's tokens have theirs."""
-        return (
-            self.vocab_size > old.vocab_size and old._backend.get_vocab().items() <= self._backend.get_vocab().items()
-        )
+        theirs, own = old._backend.get_vocab(), self._backend.get_vocab()
+        return self.vocab_size > old.vocab_size and theirs.items() <= own.items()
 
     def never_made(self) -> list[int]:
         """The ids that no text is cut into: an entry whose own spelling is cut otherwise, or rewritten before. It then

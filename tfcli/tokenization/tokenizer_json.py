@@ -1,10 +1,8 @@
-"""tokenizer.json, the file of the `tokenizers` library: our own pipelines, and files validated and read.
-
-The library takes a file at its word, and ends the process where memory ends. Replacements that make a text longer, and
-regular expressions, some of which take exponential time, are tried unless of a known form or family. Our pipelines cut
-"<s>" at its brackets: a text that spells a special token is neither learned nor read as it. An unknown token decodes to
-U+FFFD, which no vocabulary but the byte-level one holds, so that it encodes to the unknown token again.
-"""
+"""tokenizer.json, the file of the `tokenizers` library: our own pipelines, and files validated and read. The library
+takes a file at its word, and ends the process where memory ends. Replacements that make a text longer, and regular
+expressions, some of which take exponential time, are tried unless of a known form or family. Our pipelines cut "<s>" at
+its brackets: a text that spells a special token is neither learned nor read as it. An unknown token decodes to U+FFFD,
+which no vocabulary but the byte-level one holds, so that it encodes to the unknown token again."""
 
 import base64
 import json
@@ -155,8 +153,7 @@ def require_ids(where: str, tokens: Iterable[tuple[Any, Any]], entries: int) -> 
 
 
 def suspicious_patterns(state: Mapping[str, Any]) -> list[str]:
-    """The expressions, patterns and replacements, in a sound tokenizer.json, of which only a trial tells what they do
-    to a text."""
+    """What, in a sound tokenizer.json, only a trial tells the effect of: expressions, patterns and replacements."""
     found: list[str] = []
     for part in _TRIED:
         given = list(components(state, part))
@@ -294,8 +291,7 @@ _silence = RLock()  # of two threads, the second would keep the silence of the f
 
 
 def read_backend(file: Path) -> Backend:
-    """Read a tokenizer.json. A UsageError where it is not there or another kind of file, a BrokenInputError where it is
-    damaged."""
+    """Read a tokenizer.json; a UsageError where there is none, or another file, a BrokenInputError of a damaged one."""
     if file.is_file():
         files.require_size(file, _LARGEST)
     state = files.read_json(file)

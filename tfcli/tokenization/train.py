@@ -1,9 +1,7 @@
-"""Training a tokenizer on text. The same text gives the same tokenizer.json, byte for byte.
-
-The library holds every different word, letter by letter. Text without spaces (Chinese, Japanese, encoded data) has only
-new ones: of its stretches no more are learned from than memory bears, drawn from all of the text, as is a sample of a
-text beyond `tokenizer.sample_bytes`. Training leaves marks on the library's backend: only its model is kept.
-"""
+"""Training a tokenizer on text. The same text gives the same tokenizer.json, byte for byte. The library holds every
+different word, letter by letter. Text without spaces (Chinese, Japanese, encoded data) has only new ones: of its
+stretches no more are learned from than memory bears, drawn from all of the text, as is a sample of a text beyond
+`tokenizer.sample_bytes`. Training leaves marks on the library's backend: only its model is kept."""
 
 import json
 import re
@@ -52,8 +50,7 @@ def learn_bpe(backend: Backend, text: Pieces, section: TokenizerSection, more: C
 
 
 def learn_wordpiece(backend: Backend, text: Pieces, section: TokenizerSection, more: Characters) -> models.Model:
-    """WordPiece (Schuster and Nakajima 2012): greedy longest match, ``##`` continues a word. A word of more than 100
-    characters is unknown."""
+    """WordPiece (Schuster and Nakajima 2012): longest match, ``##`` continues words; over 100 characters: unknown."""
     specials = special_tokens(section)
     words = _distinct_words(backend, text)
     more = {one for one in more if one == "\n" or not one.isspace()} - (alphabet := set().union(*words))
@@ -188,8 +185,7 @@ HELD = {"bpe": 115, "wordpiece": 130, "unigram": 400, "word": 30}  # memory a by
 def train_tokenizer(texts: Texts, section: TokenizerSection) -> tuple[Tokenizer, dataset.TokenizerReport]:
     """Learn a tokenizer and count what it makes of its own training text; UsageError where that is none, where free
     memory does not hold its words, or the vocabulary its alphabet. Few texts are read once and kept; many are opened
-    three times, for wordpiece and unigram four times, and once more for a sample: to see how many words there are, to
-    learn, and to count."""
+    three times (to count words, to learn, to report), for wordpiece and unigram four, and once more for a sample."""
     text = TrainingText(texts, section)
     model = LEARNERS[section.algorithm](pipeline(section), text.pieces, section, text.beyond)
     tokenizer = Tokenizer(pipeline(section, model))
@@ -350,11 +346,9 @@ def _share_of_stretches(text: Iterable[str], section: TokenizerSection) -> float
         needed = held * (words + min(stretches, most))
         if needed > free:
             why = f"for it has {words / 1e6:.3g} MB of different words, and {free / 1e9:.3g} GB of memory are free"
-            problem = (
-                f"Learning a {section.algorithm} tokenizer from this text takes {needed / 1e9:.3g} GB or more, {why}"
-            )
+            takes = f"Learning a {section.algorithm} tokenizer from this text takes {needed / 1e9:.3g} GB or more"
             remedy = "learn from a sample of it (--sample-bytes), or choose --algorithm char, which takes none"
-            raise UsageError(problem, remedy)
+            raise UsageError(f"{takes}, {why}", remedy)
     if blank:
         raise UsageError("There is no text to train a tokenizer on", "name a source that holds text")
     return 1.0 if stretches <= most else most / stretches
