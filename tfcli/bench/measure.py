@@ -39,9 +39,8 @@ class Side:
         raise NotImplementedError
 
 
+# Milliseconds that idle threads of Intel's OpenMP spin: its own default, 200, is longer than a short step.
 _QUIET_WHEN_IDLE = {"KMP_BLOCKTIME": "10"}
-"""Milliseconds that idle threads of Intel's OpenMP spin, before they leave the cores to the other side; its own
-default, 200, is longer than a short step. GNU's, which comes with PyTorch for Linux, gives up within a few."""
 
 
 class SideProcess(ExitStack):

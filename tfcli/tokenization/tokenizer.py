@@ -395,12 +395,11 @@ def _check(roles: TokenRoles, vocab_size: int, where: str) -> None:
 
 
 FILE_NAME = "tokenizer.json"
+# Where a fingerprint of the tokenizer is kept; how that one is called, and what to do when another one is there.
 RECORDS = {
     "config.json": ("this run was trained with", "restore the run's own tokenizer.json"),
     "manifest.json": ("that was made here", "restore the file, or remove its folder and make it again"),
 }
-"""Where a run, a prepared dataset and the cache keep the fingerprint of their tokenizer, and its roles; how that
-tokenizer is called, and what to do when another one is there."""
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
