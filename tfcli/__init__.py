@@ -27,8 +27,7 @@ def load_run(
     path: "Path | str", checkpoint: str = "best", device: str = "cpu", precision: "WeightPrecision | None" = None
 ) -> "LoadedRun":
     """A run's recipe, tokenizer and model, of its folder or what `tfcli runs list` calls it; a `TfcliError` where there
-    is none, or it is damaged. With a `precision` ("float32", "bfloat16", "int8") it only predicts, which is faster.
-    """
+    is none, or it is damaged. With a `precision` ("float32", "bfloat16", "int8") it only predicts, and faster."""
     from tfcli.runs.load import load_run as load
 
     return load(path, checkpoint, device, precision)

@@ -156,9 +156,8 @@ AnySide = TrainingSide | GenerationSide | DataSide
 
 @dataclass(frozen=True)
 class DataSpeed:
-    """`rounds` rounds of every side in turns, after `warmup` that do not count. `lines` are texts, or pieces of long
-    ones, `tokens` their ids without those that begin or end a text. `context`: tokens of the windows of `datasets.map`.
-    """
+    """`rounds` of every side in turns, after `warmup` that do not count. `lines` are texts, or pieces of long ones,
+    `tokens` their ids without those that begin or end a text. `context`: tokens of the windows of `datasets.map`."""
 
     sources: tuple[str, ...]
     lines: int

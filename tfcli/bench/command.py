@@ -15,6 +15,9 @@ _There = Literal["transformers"]
 _TRAIN_THERE = typer.Option(help="Train the same shape there too, in turns, and print the ratio.")
 _GENERATE_THERE = typer.Option(help="Generate with the same weights there too, in turns, and print the ratio.")
 _TOKENIZE_THERE = typer.Option(help="Tokenize with datasets.map and its tokenizer too, and print the ratio.")
+_SOURCE = "Files, globs, -, builtin:NAME or hf:owner/name\\[:config]\\[@split]."
+_TOKENIZER = "A tokenizer.json or a run."
+_WEIGHTS = "Of the weights, on both sides; int8: tfcli's alone."
 Rounds = Annotated[int, typer.Option(min=1, help="Rounds to measure, after one to warm up.")]
 
 
@@ -57,9 +60,7 @@ def bench_generate(
     max_new_tokens: Annotated[int | None, usual("the recipe's, 128", "New tokens of each.", min=1)] = None,
     beam: Annotated[int | None, usual("the recipe's, 1", "Beams; 1: greedy.", min=1)] = None,
     rounds: Rounds = 5,
-    precision: Annotated[
-        Literal["float32", "bfloat16", "int8"], typer.Option(help="Of the weights, on both sides; int8: tfcli's alone.")
-    ] = "float32",
+    precision: Annotated[Literal["float32", "bfloat16", "int8"], typer.Option(help=_WEIGHTS)] = "float32",
     against: Annotated[_There | None, _GENERATE_THERE] = None,
     json: Json = False,
 ) -> None:
@@ -94,16 +95,9 @@ def bench_generate(
 def bench_data(
     terminal: Terminal,
     sources: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="SOURCE",
-            help="Files, globs, -, builtin:NAME or hf:owner/name\\[:config]\\[@split].",
-            show_default="builtin:stories",
-        ),
+        list[str] | None, typer.Argument(metavar="SOURCE", help=_SOURCE, show_default="builtin:stories")
     ] = None,
-    tokenizer: Annotated[
-        Path | None, usual("trained on the text", "A tokenizer.json or a run.", metavar="FILE|RUN")
-    ] = None,
+    tokenizer: Annotated[Path | None, usual("trained on the text", _TOKENIZER, metavar="FILE|RUN")] = None,
     context: Annotated[int, typer.Option(min=1, help="Tokens of the windows that --against cuts the text into.")] = 256,
     rounds: Rounds = 5,
     against: Annotated[_There | None, _TOKENIZE_THERE] = None,

@@ -39,9 +39,8 @@ class Side:
         raise NotImplementedError
 
 
+# Milliseconds that idle threads of Intel's OpenMP spin: its own default, 200, is longer than a short step.
 _QUIET_WHEN_IDLE = {"KMP_BLOCKTIME": "10"}
-"""Milliseconds that idle threads of Intel's OpenMP spin, before they leave the cores to the other side; its own
-default, 200, is longer than a short step. GNU's, which comes with PyTorch for Linux, gives up within a few."""
 
 
 class SideProcess(ExitStack):
@@ -92,8 +91,8 @@ class SideProcess(ExitStack):
     def _last_words(self) -> str:
         code = self._process.wait()
         self._complaints.seek(0)
-        lines = self._complaints.read().decode(errors="replace").split("\n")
-        said = [line.strip() for line in lines if line.strip()]
+        lines = map(str.strip, self._complaints.read().decode(errors="replace").split("\n"))
+        said = [line for line in lines if line]
         return said[-1] if said and code > 0 else f"exit code {code}"
 
 
@@ -119,9 +118,8 @@ def measure(
             side.step()
         tell(f"{unit} {number} of {warmup + rounds}")
     times = [[answer["seconds"] for answer in side.answers[warmup:]] for side in sides]
-    return [
-        Taken(side, taken, {**side.stop(), **ratios(times[0], taken)}) for side, taken in zip(sides, times, strict=True)
-    ]
+    pairs = zip(sides, times, strict=True)
+    return [Taken(side, taken, {**side.stop(), **ratios(times[0], taken)}) for side, taken in pairs]
 
 
 def spread(values: Sequence[float]) -> Spread:

@@ -23,8 +23,8 @@ def bench_training(
     recipe: Recipe, steps: int, *, transformers: bool = False, tell: Callable[[str], None] = lambda _: None
 ) -> TrainingSpeed:
     """Measure the steps of a recipe (with a vocabulary) on random ids, every side in a process of its own; with
-    `transformers` the same shape there too, in float32 and under bfloat16 autocast. A UsageError where that cannot be
-    or does not fit; a TfcliError where a side fails."""
+    `transformers` there too, in float32 and under bfloat16 autocast. A UsageError where that cannot be, or does not
+    fit; a TfcliError where a side fails."""
     recipe = _decided(recipe, transformers)
     model, train, length, sequences = recipe.model, recipe.train, recipe.context, sequences_per_batch(recipe)
     batch = next(synthetic_batches(recipe))

@@ -106,9 +106,8 @@ class TransformersLoop(ModelSide):
         began = time.perf_counter()
         losses = []
         for _ in range(self.train.grad_accumulation):
-            inputs = _inputs(next(self.batches), self.device)
             with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
-                loss = self.model(**inputs).loss / self.train.grad_accumulation
+                loss = self.model(**_inputs(next(self.batches), self.device)).loss / self.train.grad_accumulation
             loss.backward()
             losses.append(loss.detach())
         if self.train.clip_norm:
@@ -163,16 +162,10 @@ class TransformersGeneration(GenerationBench):
     def generate(self, new_tokens: int) -> list[list[int]]:  # noqa: D102
         from transformers import GenerationConfig
 
-        settings = GenerationConfig(
-            max_new_tokens=new_tokens,
-            do_sample=False,
-            num_beams=self.work.beam,
-            use_cache=True,
-            eos_token_id=None,
-            pad_token_id=ROLES.pad,
-            bos_token_id=ROLES.bos,
-            decoder_start_token_id=None if self.is_decoder else ROLES.bos,
-        )
+        how = {"max_new_tokens": new_tokens, "do_sample": False, "num_beams": self.work.beam, "use_cache": True}
+        roles = {"eos_token_id": None, "pad_token_id": ROLES.pad, "bos_token_id": ROLES.bos}
+        begin = None if self.is_decoder else ROLES.bos
+        settings = GenerationConfig(**how, **roles, decoder_start_token_id=begin)
         # What a config leaves unsaid is taken from the model's own, and that has an end of its own.
         self.model.generation_config = settings
         ids: Tensor = self.model.generate(input_ids=self._ids, attention_mask=self._mask, generation_config=settings)

@@ -24,7 +24,6 @@ from tfcli.draw.safe import printable
 from tfcli.draw.tables import bar, columns, dim, heading
 
 BARS_FROM = 104  # columns of a terminal in which bars fit beside the figures
-
 LONGEST_BAR = 28
 
 

@@ -25,9 +25,8 @@ from tfcli.records.roles import TokenRoles
 from tfcli.runs.weights import model_tensors, save_tensors
 from tfcli.training.job import StepBenchmark
 
+# Models and configs want special tokens: the rows of these are zeros (`synthetic_model`), and never the likeliest.
 ROLES = TokenRoles(pad=0, bos=0, eos=1)
-"""Random ids have no special tokens; models and configs want some. The rows of these two are zeros
-(`synthetic_model`), so that neither is ever the likeliest token."""
 _FIRST = 2  # the first id that serves as nothing else
 
 

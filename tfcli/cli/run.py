@@ -16,9 +16,7 @@ from tfcli.machine import wait_asleep_if_busy
 if TYPE_CHECKING:
     from tfcli.recipe.recipe import Recipe
 
-Check = Annotated[
-    bool, typer.Option("--check", help="Fail (exit 1) unless the limits of the recipe's check section are met.")
-]
+_CHECK = "Fail (exit 1) unless the limits of the recipe's check section are met."
 
 
 @command
@@ -29,7 +27,7 @@ def run(
     out: Out = None,
     again: Annotated[bool, typer.Option("--again", help="Train anew, even if this recipe has a run already.")] = False,
     dry_run: DryRun = False,
-    check: Check = False,
+    check: Annotated[bool, typer.Option("--check", help=_CHECK)] = False,
     log: Log = None,
     json: Json = False,
 ) -> None:

@@ -23,11 +23,10 @@ _output = partial(typer.Option, rich_help_panel=OUTPUT)
 
 _RUNS = "runs/<recipe or arch>-<n>"
 Out = Annotated[Path | None, _output(metavar="RUN", help="Where to put the run.", show_default=_RUNS)]
+_RESUME = "Go on exactly where this run was interrupted."
 _FROM = "With --resume: begin a new run at --out from this checkpoint."
-Log = Annotated[
-    Literal["tensorboard", "wandb"] | None,
-    _output("--log", help="Also log the training to this service. The run stays the same."),
-]
+_LOG = "Also log the training to this service. The run stays the same."
+Log = Annotated[Literal["tensorboard", "wandb"] | None, _output("--log", help=_LOG)]
 _NPROC = "How many processes train on this machine, such as one for each GPU."
 DryRun = Annotated[bool, _output("--dry-run", help="Show the recipe and the model's shape, and train nothing.")]
 
@@ -37,9 +36,7 @@ def train(
     terminal: Terminal,
     asked: Annotated[Asked, ("sources", "data", "weights", "vocab_size", "task"), EVERY],
     init: Annotated[Path | None, _training(metavar="RUN", help="Begin with the weights of this run.")] = None,
-    resume: Annotated[
-        Path | None, _training(metavar="RUN", help="Go on exactly where this run was interrupted.")
-    ] = None,
+    resume: Annotated[Path | None, _training(metavar="RUN", help=_RESUME)] = None,
     checkpoint: Annotated[int | None, _training(metavar="STEP", min=0, help=_FROM)] = None,
     nproc: Annotated[int, _training(metavar="N", min=1, help=_NPROC)] = 1,
     out: Out = None,

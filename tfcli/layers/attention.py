@@ -1,7 +1,5 @@
 """Scaled dot-product attention: by its formula, which gives the weights, fused, which is fast, and by rows; its masks.
-
-Shape legend: B batch, H heads, T target (query) length, S source (key) length, Dh head size, N rows of positions.
-"""
+Shape legend: B batch, H heads, T target (query) length, S source (key) length, Dh head size, N rows of positions."""
 
 import functools
 import importlib.util
@@ -63,9 +61,8 @@ def attention_mask(
 
 @dataclass(frozen=True)
 class Span:
-    """The columns from `start` up to `end`. A text counts its positions from column `left` on, (B,), or (B, T) where
-    each column has a beginning of its own: before it stands padding, or, in a window of several documents, another one.
-    Without `left`, columns are positions."""
+    """The columns from `start` up to `end`. A text counts its positions from column `left`, (B,), or (B, T) where each
+    column has a beginning of its own: behind padding, or another document. Without `left`, columns are positions."""
 
     start: int
     end: int
@@ -88,8 +85,7 @@ def explicit_attention(
     scores: Tensor, value: Tensor, mask: Tensor | None = None, dropout: float = 0.0
 ) -> tuple[Tensor, Tensor]:
     """Attention as the lectures write it: output (B, H, T, Dh) and weights before dropout (B, H, T, S) of scores (B, H,
-    T, S), values (B, H, S, Dh) and a mask that broadcasts to the scores, True = may attend. A query that may attend to
-    nothing gets zeros, not NaN."""
+    T, S), values (B, H, S, Dh) and a mask that broadcasts, True = may attend; a query without any gets zeros."""
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf)
     weights = torch.softmax(scores, dim=-1)
@@ -114,9 +110,7 @@ def fused_attention(
     triangular mask where T = S, which is faster."""
     assert not (causal and (mask is not None or bias is not None)), "one mask, not two"
     both = mask if bias is None else bias if mask is None else masked(bias, mask)
-    output = F.scaled_dot_product_attention(
-        query, key, value, attn_mask=both, is_causal=causal, dropout_p=dropout, scale=scale
-    )
+    output = F.scaled_dot_product_attention(query, key, value, both, dropout, causal, scale=scale)
     return output if bias is None or mask is None else without_blind_rows(output, mask)
 
 
@@ -132,17 +126,10 @@ def without_blind_rows(output: Tensor, mask: Tensor) -> Tensor:
 
 
 class Score(nn.Module):
-    """One number for every query and key.
-
-    scaled_dot: q · k / √Dh (Vaswani et al. 2017, equation 1). dot: q · k (Luong et al. 2015, 3.1). additive:
-    v · tanh(q + k), with a learned v a head (Bahdanau et al. 2015, A.1.2; its W and U are the query and key
-    projections). A cap c makes it c · tanh(score / c) (Gemma Team 2024, section 2).
-
-    Shape:
-        query: (B, H, T, Dh)
-        key: (B, H, S, Dh)
-        returns: (B, H, T, S)
-    """
+    """One number for every query, (B, H, T, Dh), and key, (B, H, S, Dh): (B, H, T, S). scaled_dot: q · k / √Dh (Vaswani
+    et al. 2017, equation 1). dot: q · k (Luong et al. 2015, 3.1). additive: v · tanh(q + k), with a learned v a head
+    (Bahdanau et al. 2015, A.1.2; its W and U are the query and key projections). A cap c makes it c · tanh(score / c)
+    (Gemma Team 2024, section 2)."""
 
     def __init__(self, model: ModelSection) -> None:
         super().__init__()

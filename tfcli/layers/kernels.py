@@ -1,8 +1,6 @@
-"""Linear layers, packed and quantized (int8), and the kernels of torch that make them and attention fast.
-
-No other module asks for torch's underscored functions, `torch.ops` or `torch._dynamo`. Each is looked for when this
-module is imported; one that is gone, or takes other arguments by now, gives way to what stands behind it.
-"""
+"""Linear layers, packed and quantized (int8), and the kernels of torch that make them and attention fast. No other
+module asks for torch's underscored functions, `torch.ops` or `torch._dynamo`. Each is looked for when this module is
+imported; one that is gone, or takes other arguments by now, gives way to what stands behind it."""
 
 import functools
 import importlib
@@ -22,7 +20,6 @@ _CHANGED = (AttributeError, NotImplementedError, RuntimeError, TypeError)
 """How a private function says that it takes other arguments than it did."""
 
 _BFLOAT16_FLAGS = {"avx512bw", "avx512dq", "avx512vl"}  # what oneDNN needs of an x86 processor for products in bfloat16
-
 _TYPICAL_ROWS = 32  # rows of x that a weight is packed for; for few it is slower with many, this one as fast with one
 
 
@@ -217,8 +214,7 @@ class Int8Linear(nn.Module):
         self.fill = -weight.shape[1] % _INT8_COLUMNS
         # The kernel wants scales in bfloat16: rounded before they divide, they add no error of their own.
         self.scale = (weight.abs().amax(1) / 127).clamp(min=torch.finfo(torch.bfloat16).tiny).bfloat16()
-        quantized = (weight / self.scale[:, None]).round().clamp(-127, 127).to(torch.int8)
-        self.quantized = F.pad(quantized, (0, self.fill))
+        self.quantized = F.pad((weight / self.scale[:, None]).round().clamp(-127, 127).to(torch.int8), (0, self.fill))
         self.bias = None if bias is None else bias.detach()
 
     def forward(self, x: Tensor) -> Tensor:

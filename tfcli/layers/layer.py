@@ -37,8 +37,8 @@ class Empty(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """f(x W₁) W₂ with f an activation (Vaswani et al. 2017, equation 2); gated, as in SwiGLU, (f(x W) ⊙ x V) W₂
-    (Shazeer 2020, equation 6). Of inner size 0 it has no weights and adds 0."""
+    """f(x W₁) W₂, f an activation (Vaswani et al. 2017, eq. 2); gated, as in SwiGLU, (f(x W) ⊙ x V) W₂ (Shazeer 2020,
+    eq. 6). Of inner size 0 it has no weights and adds 0."""
 
     def __init__(self, model: ModelSection) -> None:
         super().__init__()

@@ -1,8 +1,6 @@
 """Multi-head attention (Vaswani et al. 2017, 3.2.2), grouped-query attention (Ainslie et al. 2023) with fewer key-value
-heads than query heads, and multi-query attention (Shazeer 2019) with one.
-
-Shape legend: B batch, T queries, S keys, D model, H query heads, Hkv key-value heads, Dh size of a head.
-"""
+heads than query heads, and multi-query attention (Shazeer 2019) with one. Shape legend: B batch, T queries, S keys, D
+model, H query heads, Hkv key-value heads, Dh size of a head."""
 
 from collections.abc import Callable
 from typing import Any, Literal, Protocol
@@ -147,8 +145,7 @@ class MultiHeadAttention(nn.Module):
         none. It is `explicit` where attention weights are wanted; bias: (1, H, T, S), the rest as `attention_mask`."""
         if self._is_one_query(target_length, explicit=explicit):
             return None
-        plain = padding_mask is None and bias is None and prefix is None
-        if plain and self._is_fused(bias, explicit=explicit):
+        if padding_mask is None and bias is None and prefix is None and self._is_fused(bias, explicit=explicit):
             if document_starts is not None:
                 if has_block_masks(device) and not (self.dropout and self.training):
                     return block_mask(document_starts, causal=self.causal, window=self.window)

@@ -32,8 +32,7 @@ class RMSNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Normalise each vector on its own; x: (…, size)."""
         # Under autocast, queries and keys are bfloat16 and the gain is not: mixed, PyTorch takes a slow path.
-        gain = None if self.weight is None else self.weight.to(x.dtype)
-        return F.rms_norm(x, (self.size,), gain, self.eps)
+        return F.rms_norm(x, (self.size,), None if self.weight is None else self.weight.to(x.dtype), self.eps)
 
 
 def build_norm(model: ModelSection, size: int | None = None) -> nn.Module:

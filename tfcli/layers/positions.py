@@ -1,7 +1,5 @@
-"""Positions: sinusoidal and learned ones added to embeddings, others that attention asks for.
-
-Shape legend: H heads, T queries, S keys, D model, Dh size of a head, N positions of the context.
-"""
+"""Positions: sinusoidal and learned ones added to embeddings, others that attention asks for. Shape legend: H heads, T
+queries, S keys, D model, Dh size of a head, N positions of the context."""
 
 from dataclasses import dataclass
 

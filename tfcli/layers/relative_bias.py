@@ -1,5 +1,4 @@
-"""T5's relative position bias: a learned number a head for every bucket of distances, added to the scores (Raffel et
-al. 2020, section 2.1)."""
+"""T5's relative position bias: a learned number a head and bucket of distances (Raffel et al. 2020, section 2.1)."""
 
 import math
 

@@ -1,8 +1,6 @@
 """Rotary position embedding, RoPE (Su et al. 2021): queries and keys meet at an angle that depends on their distance.
-
-Pair i is turned by position · base^(−2i/Dh). The paper pairs neighbours ("interleaved": 2i with 2i + 1), Llama i with
-i + Dh/2 ("halves"), which is the same up to the order of the rows of W^q and W^k.
-"""
+Pair i is turned by position · base^(−2i/Dh). The paper pairs neighbours ("interleaved": 2i with 2i + 1), Llama i with i
++ Dh/2 ("halves"), which is the same up to the order of the rows of W^q and W^k."""
 
 import math
 from dataclasses import dataclass
@@ -16,8 +14,7 @@ from tfcli.recipe.model import ModelSection, PositionLayout
 
 @dataclass(frozen=True)
 class Rotation:
-    """Cosines and sines for every dimension of a head that is turned, the first R of its Dh: (T, R), or (B, 1, T, R)
-    where every text has positions of its own."""
+    """Cosines and sines for the first R of a head's Dh dimensions: (T, R), or (B, 1, T, R) by each text's positions."""
 
     cosines: Tensor
     sines: Tensor

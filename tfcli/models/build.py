@@ -38,8 +38,7 @@ def _gpt2(name: str, parameter: Tensor, section: ModelSection, generator: torch.
     """N(0, init_std²); what adds to the residual stream gets init_std / √(2L), so that its variance does not grow with
     depth (Radford et al. 2019, section 2.3). Embeddings that are scaled by √D start with a standard deviation of 1/√D:
     a token then weighs as much as its position, and more than what the first layers add to it. With "copying", T5's
-    biases begin as large as scores become, or they would take hundreds of steps to grow from nothing
-    (docs/decisions/0019)."""
+    biases begin as large as scores become, or they would take hundreds of steps to grow (docs/decisions/0019)."""
     std = section.init_std
     if section.initialization == "copying" and name.endswith("relative_bias.weight"):
         std = 2.0
@@ -66,8 +65,7 @@ def _vaswani2017(name: str, parameter: Tensor, section: ModelSection, generator:
 
 
 def _t5(name: str, parameter: Tensor, section: ModelSection, generator: torch.Generator) -> None:
-    """N(0, 1/fan-in); queries a further 1/√Dh smaller, for their scores are not scaled; embeddings N(0, 1) (Raffel et
-    al. 2020, their code)."""
+    """N(0, 1/fan-in); queries 1/√Dh smaller, as scores are unscaled; embeddings N(0, 1) (Raffel et al. 2020, code)."""
     if name in _TOKEN_EMBEDDINGS or (name == "head.weight" and not section.labels):
         std = 1.0
     elif name.endswith("query.weight"):

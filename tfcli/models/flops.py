@@ -1,8 +1,5 @@
 """FLOPs of a model, the floating-point operations of its matrix products: model FLOPs utilization is these a second.
-
-Shape legend: B sequences, T target (query) length, S source (key) length, D model, H heads, Hkv key-value heads,
-Dh size of a head, F feed-forward.
-"""
+Shape legend: T query length, S key length, D model, H heads, Hkv key-value heads, Dh size of a head, F feed-forward."""
 
 from dataclasses import dataclass, fields
 

@@ -28,8 +28,7 @@ def require_head(model: ModelSection) -> None:
 
 
 class Head(nn.Module):
-    """h Wᵀ + b, with W the embedding matrix itself where `tie_embeddings` is on (Press and Wolf 2017), or a row for
-    each of `labels`."""
+    """h Wᵀ + b; W is the embedding matrix with `tie_embeddings` (Press and Wolf 2017), or has a row a label."""
 
     def __init__(self, model: ModelSection, embedding: nn.Parameter) -> None:
         super().__init__()
@@ -40,8 +39,7 @@ class Head(nn.Module):
         self.product: nn.Module | None = None
 
     def lay_out(self, how: Callable[[Tensor, Tensor | None], nn.Module], *, keeps_weight: bool) -> None:
-        """Let another layer multiply with W and add b, in a model that only predicts from now on. W itself is kept
-        where the embedding needs it as well."""
+        """Let another layer multiply with W and add b, for prediction alone; W is kept where the embedding needs it."""
         self.product = how(self.weight, self.bias)
         if not keeps_weight:
             del self.weight

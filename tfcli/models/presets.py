@@ -1,7 +1,5 @@
 """Named starting points: a preset is a published shape, a size scales tfcli's own (`presets.toml`). Torch-free.
-
-Precedence: option or --set, recipe, size, preset, default. None takes back what a lower layer said.
-"""
+Precedence: option or --set, recipe, size, preset, default. None takes back what a lower layer said."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,13 +10,9 @@ from tfcli.files import packaged
 Settings = dict[str, dict[str, Any]]
 
 _STORED: dict[str, dict[str, Any]] = packaged(__file__, "presets.toml")
-
 PRESETS: dict[str, Settings] = _STORED["presets"]
-
+# What trains otherwise than in the preset's paper, or is not in it: the setting, the paper's value, its section.
 APART: dict[str, tuple[str, ...]] = {name: tuple(lines) for name, lines in _STORED["apart"].items()}
-"""What trains otherwise than in the preset's paper, or is not in it: the setting, the paper's value, its section. All
-else that a preset says is the paper's."""
-
 PUBLISHED: dict[str, dict[str, Any]] = _STORED["published"]  # `vocab_size`, and what the authors count as `parameters`
 
 _UNSAID = {  # what a preset says about its own size and the length of its training goes with the size

@@ -95,9 +95,8 @@ class Stack(nn.Module):
     def __init__(self, model: ModelSection, num_layers: int, *, causal: bool, cross_attention: bool = False) -> None:
         super().__init__()
         self.positions = attention_positions(model, bidirectional=not causal)
-        self.layers = nn.ModuleList(
-            TransformerLayer(model, causal=causal, cross_attention=cross_attention) for _ in range(num_layers)
-        )
+        kind = {"causal": causal, "cross_attention": cross_attention}
+        self.layers = nn.ModuleList(TransformerLayer(model, **kind) for _ in range(num_layers))
         self.final_norm = build_norm(model) if model.norm_placement == "pre" else nn.Identity()
 
     def forward(

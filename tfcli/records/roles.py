@@ -22,13 +22,10 @@ class TokenRoles:
     suppressed: tuple[int, ...] = ()  # ids that an imported checkpoint itself rules out in generation
     source_start: tuple[int, ...] = ()  # of a pair: nothing here, ``<s>`` in BART; it always ends with eos
     target_start: tuple[int, ...] | None = None  # ``</s> <s>`` in BART, the pad token in T5 and Marian; None: bos
+    # Of a decoder's or an encoder's text; where it is eos, the end of a document begins the next one. None: bos.
     text_start: tuple[int, ...] | None = None
-    """What a decoder's or an encoder's text begins with: nothing in GPT-2, ``<s>`` in Llama. Where that is eos itself,
-    the end of a document begins the next one. None: bos, each document with its own."""
     more_ends: tuple[int, ...] = ()  # further tokens that end a text, beside eos: ``<|eot_id|>`` in Llama 3
-    endless: bool = False
-    """Whether no token ends a text, as in a vocabulary without special tokens. The ids of pad, bos and eos then fill up
-    batches, masked; one that is an ordinary token stays that."""
+    endless: bool = False  # whether no token ends a text; pad, bos and eos then fill up batches, masked
 
     def ids(self) -> list[int]:
         """The ids of all the roles that there are, and of what else begins or ends a text."""

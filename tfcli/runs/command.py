@@ -16,10 +16,8 @@ if TYPE_CHECKING:
 runs_app = typer.Typer()
 
 Folder = Annotated[Path | None, typer.Argument(metavar="FOLDER", help="Where your runs are.", show_default="runs")]
-Sort = Annotated[
-    Literal["age", "name", "loss", "parameters", "steps", "time"],
-    typer.Option("--sort", help="What to sort by; the newest, best, smallest or shortest come first."),
-]
+_SORT = "What to sort by; the newest, best, smallest or shortest come first."
+Sort = Annotated[Literal["age", "name", "loss", "parameters", "steps", "time"], typer.Option("--sort", help=_SORT)]
 Runs = Annotated[list[Path], typer.Argument(metavar="RUN", help="Two run directories or more.", show_default=False)]
 By = Annotated[Literal["step", "tokens", "time"], typer.Option("--by", help="What the curves are drawn over.")]
 Csv = Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Also write every point of the curves.")]

@@ -78,11 +78,9 @@ def write_run_data(path: Path, record: DatasetRecord) -> None:
 
 def read_run_data(path: Path) -> RunData:
     """Read `data.json`. Raises what `read_config` raises."""
-    values = read_versioned(path, RUN_DATA_VERSION, remedy=_RESTORE)[1]
-    data: RunData = validated(RunData, values, path, _RESTORE)
+    data: RunData = validated(RunData, read_versioned(path, RUN_DATA_VERSION, remedy=_RESTORE)[1], path, _RESTORE)
     if not re.fullmatch("[0-9a-z]{1,64}", data.fingerprint):  # it names a folder of the cache
-        given = shortened(repr(data.fingerprint))
-        raise BrokenInputError(f"{path} is damaged: {given} is no fingerprint", _RESTORE)
+        raise BrokenInputError(f"{path} is damaged: {shortened(repr(data.fingerprint))} is no fingerprint", _RESTORE)
     return data
 
 

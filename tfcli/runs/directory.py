@@ -160,8 +160,7 @@ def name_of(run: RunDirectory) -> str:
     """The shortest that `existing_run` takes for this run: below `runs/` what follows it, else its path."""
     place, runs = os.path.abspath(run.path), os.path.abspath(RUNS)  # noqa: PTH100 (resolve would follow links)
     name = os.path.relpath(place, runs)
-    inside = place.startswith(runs + os.sep)
-    return name if inside and name != LAST and not os.path.lexists(name) else str(run.path)
+    return name if place.startswith(runs + os.sep) and name != LAST and not os.path.lexists(name) else str(run.path)
 
 
 def run_names() -> list[str]:

@@ -217,8 +217,8 @@ def _bits_per_byte(run: LoadedRun, texts: Sequence[str]) -> list[float]:
     hidden, found = run.model.hidden(tokens), list[float]()
     for vectors, own, ids, size in zip(hidden, tokens, read, sizes, strict=True):  # the logits of one text at a time
         logits = run.model.head(vectors[: len(ids) - 1]).float()
-        nats = F.cross_entropy(logits, own[1 : len(ids)], reduction="sum")
-        found.append(float(nats) / math.log(2) / max(1, size))
+        nats = float(F.cross_entropy(logits, own[1 : len(ids)], reduction="sum"))
+        found.append(nats / math.log(2) / max(1, size))
     return found
 
 
@@ -238,6 +238,5 @@ def _of_tokens(run: LoadedRun, text: str, known: Usual) -> Iterator[str]:
     words = len(text.split())
     if known.pieces is None or words < FEWEST_WORDS:
         return
-    beyond = max(_TIMES * known.pieces, _SPREADS * known.spread) / math.sqrt(words)
-    if len(ids) / words > known.pieces + beyond:
+    if len(ids) / words > known.pieces + max(_TIMES * known.pieces, _SPREADS * known.spread) / math.sqrt(words):
         yield f"{len(ids) / words:.1f} pieces a word, {known.pieces:.1f} in its validation part"

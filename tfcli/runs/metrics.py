@@ -100,6 +100,7 @@ def truncate_metrics(path: Path, step: int, *, unevaluated: bool = False) -> tup
 
 
 Line = Mapping[str, Any]
+_Points = tuple[runs.EvaluationPoint, ...]
 
 
 def read_history(path: Path) -> runs.History:
@@ -139,9 +140,7 @@ def _step(line: Line) -> runs.StepPoint:
     )
 
 
-def _evaluations(
-    lines: Sequence[Line], training: Sequence[runs.StepPoint]
-) -> tuple[tuple[runs.EvaluationPoint, ...], tuple[runs.EvaluationPoint, ...]]:
+def _evaluations(lines: Sequence[Line], training: Sequence[runs.StepPoint]) -> tuple[_Points, _Points]:
     """Each with the tokens and seconds of the report before it; beside samples, those of the whole at the end apart."""
     samples = any(line.get("part") == "sample" for line in lines)
     points, whole, number = [], list[runs.EvaluationPoint](), 0

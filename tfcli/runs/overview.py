@@ -86,9 +86,8 @@ def _age(run: RunDirectory) -> float:
 
 
 _TEXT = ("sources", "split", "train_documents", "validation_documents", "fingerprint")
-
+# What a run records of settings that its recipe left open, whatever the machine.
 _AS_DECIDED = {"train.batch_size": BATCH_SIZE, "train.batch_tokens": None, "train.evaluate_tokens": EVALUATE_TOKENS}
-"""What a run records of settings that its recipe left open, whatever the machine."""
 
 
 def read_detail(path: Path) -> records.RunDetail:

@@ -47,14 +47,13 @@ def _cells(run: records.RunSummary) -> tuple[str, ...]:
     steps = "-" if run.step is None else str(run.step)
     if run.step is not None and run.step != run.total_steps:
         steps += f"/{run.total_steps}"
-    best = "-" if run.best_loss is None else f"{run.best_loss:.4f} @{run.best_step}"
     return (
         printable(run.name),
         run.state,
         (run.architecture or "-").replace("encoder-decoder", "enc-dec"),
         "-" if run.parameters is None else short(run.parameters),
         steps,
-        best,
+        "-" if run.best_loss is None else f"{run.best_loss:.4f} @{run.best_step}",
         "-" if run.seconds is None else _brief(run.seconds),
         _brief(max(1.0, run.age_seconds)),
     )
@@ -77,8 +76,7 @@ def _damaged_line(run: records.RunSummary, name: str, widths: Sequence[int], gap
     begin = aligned(((name, widths[0], "bold"), (run.state, widths[1], "red"), ("", 0, "")), gap, left=2)
     # What is wrong names the file by its whole path, which the line says already.
     problem = printable(run.problem or "").replace(f"{printable(run.path)}/", "")
-    room = max(0, width - begin.cell_len)
-    return begin.append(fit(problem, min(room, len(problem))), "dim")
+    return begin.append(fit(problem, min(max(0, width - begin.cell_len), len(problem))), "dim")
 
 
 _MOST_SPIKES = 6

@@ -27,8 +27,7 @@ _renderers: dict[int, "Popen[str]"] = {}  # the child process, while there is on
 
 @dataclass(frozen=True)
 class ChatTemplates:
-    """The templates of a checkpoint by name, the usual one as "default", and what they read besides the conversation:
-    "bos_token" and the like."""
+    """A checkpoint's templates by name, the usual one as "default", and what else they read, as "bos_token"."""
 
     templates: dict[str, str]
     tokens: dict[str, str]
@@ -108,8 +107,7 @@ def _compiled(template: str) -> Any:
 
         def parse(self, parser: Any) -> Any:
             line = next(parser.stream).lineno
-            body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
-            return nodes.Scope(body).set_lineno(line)
+            return nodes.Scope(parser.parse_statements(("name:endgeneration",), drop_needle=True)).set_lineno(line)
 
     extensions = [Generation, ext.loopcontrols]
     environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=extensions)

@@ -104,8 +104,7 @@ def count_whole(words: Spans, tokens: Spans, unknown: Sequence[bool]) -> int:
     starts, ends = np.maximum.accumulate(np.asarray(tokens), axis=0).T
     begins, stops = np.asarray(words).T
     first = ends.searchsorted(begins, "right")  # the first token that reaches into the word
-    behind = starts.searchsorted(stops, "left")  # the first one that begins after it
-    one = behind - first == 1
+    one = starts.searchsorted(stops, "left") - first == 1  # up to the first that begins after it
     return int((one & ~np.asarray(unknown)[np.minimum(first, len(tokens) - 1)]).sum())
 
 
