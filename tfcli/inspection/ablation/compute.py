@@ -90,7 +90,8 @@ def ablate(
     moved = effects.sum(0) / (known.sum() or 1.0, 1.0, 1.0)  # of one text, only the reading that is asked has all three
     intervals = _intervals(effects[:, :, 0], known) if text is None else [None] * len(parts)
     there = (known.sum() > 0, about is not None, about is not None and about.true is not None)
-    figures = np.where(there, np.where(np.abs(moved) <= floor, 0.0, moved), None).tolist()
+    moved[np.abs(moved) <= floor] = 0.0
+    figures = ([one if ok else None for one, ok in zip(row, there, strict=True)] for row in moved.tolist())
     if about is not None:
         difference, log = base[:, 1:].sum(0).tolist()
         about = replace(about, difference=difference, log_probability=None if about.true is None else log)
