@@ -72,11 +72,9 @@ def labelled_row(
     faint: Collection[str] = (),
     gaps: Mapping[int, str] = {},
 ) -> Line:
-    """One row of a matrix as text in cells: its label, then each text on its level's colour, NO_VALUE on none.
-
-    `before` and `behind` are blanks of a cell, of its width, that keep the terminal's own colour; `faint` texts stand
-    for no number; `gaps` stand before their columns.
-    """
+    """One row of a matrix as text in cells: its label, then each text on its level's colour, NO_VALUE on none. `before`
+    and `behind` are blanks of a cell, of its width, that keep the terminal's own colour; `faint` texts stand for no
+    number; `gaps` stand before their columns."""
     line = [Segment(label)] if label else []
     for column, (text, level, width) in enumerate(zip(texts, levels, widths, strict=True)):
         if column in gaps:
@@ -84,9 +82,8 @@ def labelled_row(
         if level == NO_VALUE or text in faint:
             line.append(Segment(fit(text, width, align), _DIM if text in faint else None))
             continue
-        style = brush.readable(level) if brush.in_color else None
-        blanks = (Segment(" " * before), Segment(" " * behind))
-        line += [blanks[0], Segment(fit(text, width - before - behind, align), style), blanks[1]]
+        own = Segment(fit(text, width - before - behind, align), brush.readable(level) if brush.in_color else None)
+        line += [Segment(" " * before), own, Segment(" " * behind)]
     return line
 
 
@@ -129,8 +126,7 @@ def scale_bar(low: str, high: str, brush: Brush) -> Line:
         middle = [Segment(" ", brush.style(NO_VALUE, round(i / 15 * top))) for i in range(16)]
     else:
         last = len(brush.glyphs) - 1
-        steps = [round(i / last * top) for i in range(last + 1)]
-        [drawn] = _glyph_lines([steps], brush, 2)
+        [drawn] = _glyph_lines([[round(i / last * top) for i in range(last + 1)]], brush, 2)
         middle = [Segment("["), *drawn, Segment("]")]
     return [Segment(f"{low} "), *middle, Segment(f" {high}")]
 
@@ -145,13 +141,11 @@ def _pool(values: NDArray[np.float32], size: int, axis: int) -> NDArray[np.float
     if size == 1:
         return values
     starts = np.arange(0, values.shape[axis], size)
-    highest = np.fmax.reduceat(values, starts, axis=axis)
-    lowest = np.fmin.reduceat(values, starts, axis=axis)
+    highest, lowest = (end.reduceat(values, starts, axis=axis) for end in (np.fmax, np.fmin))
     return np.where(-lowest > highest, lowest, highest)
 
 
-TALLEST = 12
-"""Lines a downward header may take; longer labels are cut."""
+TALLEST = 12  # lines that a downward header may take; longer labels are cut
 
 
 def vertical(labels: tuple[str, ...], cell_width: int) -> list[str]:
@@ -179,9 +173,7 @@ def _letters(label: str, cell_width: int) -> list[str]:
             letters[-1] += character
         else:
             letters.append(character if cell_len(character) <= cell_width else "▯")
-    if len(letters) > TALLEST:
-        letters = [*letters[: TALLEST - 1], "⋮"]
-    return letters
+    return letters if len(letters) <= TALLEST else [*letters[: TALLEST - 1], "⋮"]
 
 
 def ruler(numbers: tuple[int, ...], cell_width: int) -> str:
@@ -190,8 +182,7 @@ def ruler(numbers: tuple[int, ...], cell_width: int) -> str:
     >>> ruler(tuple(range(24)), 1)
     '0         10        20'
     """
-    longest = len(str(max(numbers, default=0)))
-    line = ""
+    longest, line = len(str(max(numbers, default=0))), ""
     # The least of 1, 2, 10, 20, 100 … that leaves room: even, so that pairs of columns stay in step.
     steps = (digit * 10**power for power in count() for digit in (1, 2))
     for column in range(0, len(numbers), next(step for step in steps if step * cell_width >= longest + 2)):
@@ -251,9 +242,8 @@ class HeatMap:
         low, high = self._scale()
         apart = levels(max_pool(self.values[:, : self.kept], layout.row_factor, 1), low, high)
         grid = levels(max_pool(self.values[:, self.kept :], layout.row_factor, layout.column_factor), low, high)
-        yield from self._legend(
-            brush, low, high, layout, (len(grid), apart.shape[1] + grid.shape[1]), options.max_width
-        )
+        drawn = len(grid), apart.shape[1] + grid.shape[1]
+        yield from self._legend(brush, low, high, layout, drawn, options.max_width)
         for header in self._header(layout):
             yield Text(" " * layout.gutter + header, no_wrap=True, overflow="crop")
         first_lines, lines = (
@@ -293,10 +283,8 @@ class HeatMap:
         if np.isnan(self.values).all():
             return 0.0, 0.0
         low, high = float(np.nanmin(self.values)), float(np.nanmax(self.values))
-        if self.signed:
-            furthest = max(-low, high)
-            return -furthest, furthest
-        return min(0.0, low), high
+        furthest = max(-low, high)
+        return (-furthest, furthest) if self.signed else (min(0.0, low), high)
 
     def _header(self, layout: Layout) -> list[str]:
         numbers = self.column_numbers or tuple(range(self.values.shape[1]))
@@ -318,13 +306,10 @@ class HeatMap:
         bar = scale_bar(f"{low:.3g}", f"{high:.3g}", brush)
         yield from legend(bar, words, layout.gutter, width)
         if layout.row_factor * layout.column_factor > 1:
-            rows, columns = self.values.shape
+            drawing = "{} × {} drawn as {} × {}".format(*self.values.shape, *drawn)
             chosen = "the furthest from 0" if self.signed else "the largest"
             apart = f"; the first {self.kept} apart" if self.kept else ""
-            note = (
-                f"{rows} × {columns} drawn as {drawn[0]} × {drawn[1]}: "
-                f"a cell is {chosen} of {layout.row_factor} × {layout.column_factor}{apart}"
-            )
+            note = f"{drawing}: a cell is {chosen} of {layout.row_factor} × {layout.column_factor}{apart}"
             fits = layout.gutter + max(len(note), sum(part.cell_length for part in bar) + cell_len(words) + 2) <= width
             yield Text(" " * layout.gutter * fits + note, style="dim")
 
@@ -367,11 +352,10 @@ class NumberMap:
             return
         begin = 0
         for name, columns in self.groups:
-            some = slice(begin, begin := begin + columns)
-            yield Text(f"{name}, {self.meaning}" if begin == columns else name, style="dim")
-            yield replace(
-                self, values=self.values[:, some], column_labels=self.column_labels[some], groups=(), scale=furthest
-            )
+            yield Text(name if begin else f"{name}, {self.meaning}", style="dim")
+            values, labels = self.values[:, begin : begin + columns], self.column_labels[begin : begin + columns]
+            yield replace(self, values=values, column_labels=labels, groups=(), scale=furthest)
+            begin += columns
 
 
 def signed(value: float) -> str:
