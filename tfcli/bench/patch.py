@@ -14,7 +14,7 @@ from tfcli.bench.machine import describe_machine, describe_model, require_sides
 from tfcli.bench.measure import ratios, spread
 from tfcli.bench.work import synthetic_model
 from tfcli.inspection.interventions import Part, hook, stack_of, texts_at_a_time
-from tfcli.inspection.passes import record_model
+from tfcli.inspection.passes import ModelPass, record_model
 from tfcli.inspection.patching.compute import every_grid, replacements
 from tfcli.models.build import meta_model
 from tfcli.models.device import choose_device, prepare_for_inference
@@ -41,19 +41,22 @@ def bench_patching(
     sides = 2 if isinstance(model, EncoderDecoder) else 1
     drawn = np.random.default_rng(recipe.train.seed).integers(2, section.vocab_size, (2, sides, 1, length))
     texts = [list(text) for text in torch.from_numpy(drawn).to(model.device)]
-    rows = texts_at_a_time(record_model(model, texts[0]))
+
+    def passes() -> tuple[ModelPass, ModelPass]:
+        return record_model(model, texts[0]), record_model(model, texts[1])
+
+    rows = texts_at_a_time(passes()[0])
 
     def measure(hidden: Tensor) -> Tensor:
         logits: Tensor = model.head(hidden[:, -1])
         return (logits[:, 2] - logits[:, 3]).cpu()
 
     def grids() -> Tensor:
-        base, source = (record_model(model, text) for text in texts)
-        return torch.cat([torch.tensor(one.effects).flatten() for one in every_grid(model, base, source, measure)])
+        return torch.cat([torch.tensor(one.effects).flatten() for one in every_grid(model, *passes(), measure)])
 
     def one_by_one() -> Tensor:
         found = []
-        for (*_, part), values in replacements(*[record_model(model, text) for text in texts]):
+        for (*_, part), values in replacements(*passes()):
             for value in values.split(1):
                 with hook(stack_of(model, part.side).layers[part.layer], part.place, value):
                     found.append(measure(model.hidden(*texts[0])))
@@ -62,29 +65,28 @@ def bench_patching(
     def in_batches() -> Tensor:
         return measure(model.hidden(*(ids.expand(rows, -1) for ids in texts[0])))
 
-    ways, taken = (grids, one_by_one, in_batches), np.zeros((1 + rounds, 3))
+    taken = []
     for number in range(1 + rounds):
-        results = []
-        for way, work in enumerate(ways):
-            began = time.perf_counter()
+        results, clock = [], [time.perf_counter()]
+        for work in (grids, one_by_one, in_batches):
             results.append(work())
-            taken[number, way] = time.perf_counter() - began
+            clock.append(time.perf_counter())
+        taken.append(np.diff(clock))
         tell(f"round {1 + number} of {1 + rounds}")
-    parts = [(part, len(values)) for (*_, part), values in replacements(*[record_model(model, one) for one in texts])]
-    shapes = meta_model(section)
-    weights = sum(patches * _behind(shapes, part) for part, patches in parts)
-    passes = weights / _behind(shapes, parts[0][0])  # behind the stream that enters the first layer: all of them
-    seconds, naive, batch = taken[1:].T.tolist()
+    parts, shapes = [(part, len(values)) for (*_, part), values in replacements(*passes())], meta_model(section)
+    weights = sum(number * _behind(shapes, part) for part, number in parts)
+    whole = weights / _behind(shapes, parts[0][0])  # behind the stream that enters the first layer: all of them
+    seconds, naive, batch = np.transpose(taken[1:]).tolist()
     return PatchingSpeed(
         **describe_model(recipe),
         length=length,
-        patches=sum(patches for _, patches in parts),
+        patches=sum(number for _, number in parts),
         rounds=rounds,
         machine=describe_machine(recipe.train.device, recipe.train.threads),
         seconds=spread(seconds),
         naive=spread(naive),
         **ratios(seconds, naive),  # type: ignore[arg-type]
-        most=median(naive) / (passes * median(batch) / rows),
+        most=median(naive) / (whole * median(batch) / rows),
         apart=float((results[0] - results[1]).abs().max()),
     )
 

@@ -52,8 +52,8 @@ class Plot:
         if not len(xs):
             return
         low, high = _padded(*(self.y_range or (float(ys.min()), float(ys.max()))))
-        low, high, places = _centred(low, high, self.height)
-        ticks = {_line_of(tick, low, high, self.height): tick for tick in places}
+        low, high, marks = _centred(low, high, self.height)
+        ticks = {_line_of(tick, low, high, self.height): tick for tick in marks}
         digits = _digits(list(ticks.values()))
         names = {line: f"{tick:.{digits}f}" for line, tick in ticks.items()}
         gutter = max([self.gutter, *map(len, names.values())])

@@ -66,10 +66,9 @@ def labelled_row(
     faint: Collection[str] = (),
     gaps: Mapping[int, str] = {},
 ) -> Line:
-    """One row of a matrix as text in cells: its label, then each text on its level's colour, NO_VALUE on none.
-
-    `before` and `behind` are blanks of a cell, of its width, that keep the terminal's own colour; `faint` texts stand
-    for no number; `gaps` stand before their columns."""
+    """One row of a matrix as text in cells: its label, then each text on its level's colour, NO_VALUE on none. `before`
+    and `behind` are blanks of a cell, of its width, that keep the terminal's own colour; `faint` texts stand for no
+    number; `gaps` stand before their columns."""
     line = [Segment(label)] if label else []
     for column, (text, level, width) in enumerate(zip(texts, levels, widths, strict=True)):
         if column in gaps:
@@ -77,9 +76,8 @@ def labelled_row(
         if level == NO_VALUE or text in faint:
             line.append(Segment(fit(text, width, align), _DIM if text in faint else None))
             continue
-        style = brush.readable(level) if brush.in_color else None
-        blanks = (Segment(" " * before), Segment(" " * behind))
-        line += [blanks[0], Segment(fit(text, width - before - behind, align), style), blanks[1]]
+        own = Segment(fit(text, width - before - behind, align), brush.readable(level) if brush.in_color else None)
+        line += [Segment(" " * before), own, Segment(" " * behind)]
     return line
 
 
@@ -121,8 +119,7 @@ def scale_bar(low: str, high: str, brush: Brush) -> Line:
         middle = [Segment(" ", brush.style(NO_VALUE, round(i / 15 * top))) for i in range(16)]
     else:
         last = len(brush.glyphs) - 1
-        steps = [round(i / last * top) for i in range(last + 1)]
-        [drawn] = _glyph_lines([steps], brush, 2)
+        [drawn] = _glyph_lines([[round(i / last * top) for i in range(last + 1)]], brush, 2)
         middle = [Segment("["), *drawn, Segment("]")]
     return [Segment(f"{low} "), *middle, Segment(f" {high}")]
 
@@ -137,8 +134,7 @@ def _pool(values: NDArray[np.float32], size: int, axis: int) -> NDArray[np.float
     if size == 1:
         return values
     starts = np.arange(0, values.shape[axis], size)
-    highest = np.fmax.reduceat(values, starts, axis=axis)
-    lowest = np.fmin.reduceat(values, starts, axis=axis)
+    highest, lowest = (end.reduceat(values, starts, axis=axis) for end in (np.fmax, np.fmin))
     return np.where(-lowest > highest, lowest, highest)
 
 
@@ -179,8 +175,7 @@ def ruler(numbers: tuple[int, ...], cell_width: int) -> str:
     >>> ruler(tuple(range(24)), 1)
     '0         10        20'
     """
-    longest = len(str(max(numbers, default=0)))
-    line = ""
+    longest, line = len(str(max(numbers, default=0))), ""
     # The least of 1, 2, 10, 20, 100 … that leaves room: even, so that pairs of columns stay in step.
     steps = (digit * 10**power for power in count() for digit in (1, 2))
     for column in range(0, len(numbers), next(step for step in steps if step * cell_width >= longest + 2)):
@@ -239,7 +234,7 @@ class HeatMap:
         low, high = self._scale()
         apart = levels(max_pool(self.values[:, : self.kept], layout.row_factor, 1), low, high)
         grid = levels(max_pool(self.values[:, self.kept :], layout.row_factor, layout.column_factor), low, high)
-        drawn = f"{len(grid)} × {apart.shape[1] + grid.shape[1]}"
+        drawn = len(grid), apart.shape[1] + grid.shape[1]
         yield from self._legend(brush, low, high, layout, drawn, options.max_width)
         for header in self._header(layout):
             yield Text(" " * layout.gutter + header, no_wrap=True, overflow="crop")
@@ -293,18 +288,19 @@ class HeatMap:
         rest = of(slice(self.kept, None), layout.column_factor)
         return beside(of(slice(self.kept), 1), rest, self.kept * layout.cell_width, len(_GAP)) if self.kept else rest
 
-    def _legend(self, brush: Brush, low: float, high: float, layout: Layout, drawn: str, width: int) -> RenderResult:
+    def _legend(
+        self, brush: Brush, low: float, high: float, layout: Layout, drawn: tuple[int, ...], width: int
+    ) -> RenderResult:
         words = self.meaning
         if self.empty and np.isnan(self.values).any():
             words += f"  {'empty' if brush.in_color else '·'}: {self.empty}"
         bar = scale_bar(f"{low:.3g}", f"{high:.3g}", brush)
         yield from legend(bar, words, layout.gutter, width)
         if layout.row_factor * layout.column_factor > 1:
-            rows, columns = self.values.shape
+            drawing = "{} × {} drawn as {} × {}".format(*self.values.shape, *drawn)
             chosen = "the furthest from 0" if self.signed else "the largest"
             apart = f"; the first {self.kept} apart" if self.kept else ""
-            cell = f"a cell is {chosen} of {layout.row_factor} × {layout.column_factor}{apart}"
-            note = f"{rows} × {columns} drawn as {drawn}: {cell}"
+            note = f"{drawing}: a cell is {chosen} of {layout.row_factor} × {layout.column_factor}{apart}"
             fits = layout.gutter + max(len(note), sum(part.cell_length for part in bar) + cell_len(words) + 2) <= width
             yield Text(" " * layout.gutter * fits + note, style="dim")
 
@@ -347,10 +343,10 @@ class NumberMap:
             return
         begin = 0
         for name, columns in self.groups:
-            some = slice(begin, begin := begin + columns)
-            yield Text(f"{name}, {self.meaning}" if begin == columns else name, style="dim")
-            values, labels = self.values[:, some], self.column_labels[some]
+            yield Text(name if begin else f"{name}, {self.meaning}", style="dim")
+            values, labels = self.values[:, begin : begin + columns], self.column_labels[begin : begin + columns]
             yield replace(self, values=values, column_labels=labels, groups=(), scale=furthest)
+            begin += columns
 
 
 def signed(value: float) -> str:

@@ -34,7 +34,7 @@ from tfcli.inspection.heads import Head, HeadStatistics
 from tfcli.inspection.heads.find import Material
 from tfcli.inspection.heads.roles import heads_on
 from tfcli.inspection.heads.statistics import Copies, copies
-from tfcli.inspection.interventions import Part, Side, by_head, rerun, sides
+from tfcli.inspection.interventions import by_head, heads_of, rerun, sides
 from tfcli.inspection.passes import KINDS, ModelPass, read_text, record_model
 from tfcli.inspection.predictions.compute import named
 from tfcli.inspection.words import attention_in_words
@@ -137,12 +137,10 @@ def _without(run: LoadedRun, passed: ModelPass, kind: AttentionKind, head: tuple
     model predicts no tokens; positions are those of the side that the head looks from, and the last where it is not the
     one that predicts."""
     require_head(run.config.model)
-    side: Side = "encoder" if kind == "encoder_self" else "decoder"
-    attention = passed.attentions(kind)[head[0]]
-    values = by_head(attention.mixed, torch.zeros_like(attention.mixed))[head[1]]
-    part = Part(side, head[0], "cross_heads" if kind == "cross" else "heads")
+    mixed, part = passed.attentions(kind)[head[0]].mixed, heads_of(kind, head[0])
+    values = by_head(mixed, torch.zeros_like(mixed))[head[1]]
     hidden = passed.last.hidden, rerun(run.model, passed, part, values[None])[0]
-    at = position if len(sides(passed)) == 1 or side == "decoder" else -1
+    at = position if len(sides(passed)) == 1 or part.side == "decoder" else -1
     before, after = (named(run, run.model.head(one[at]).softmax(-1)) for one in hidden)
     best, then = run.tokenizer.labels([int(before.argmax()), int(after.argmax())])
     share = f"p({token_label(best)}) {before.max():.3f} → {after[before.argmax()]:.3f}"

@@ -6,26 +6,24 @@ Wᵒ: its pattern and its values can then be those of two different texts.
 Shape legend: B replacements, T tokens of the side that is replaced, S of the other, D model, H heads, Dh head size.
 """
 
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
 
+from tfcli.inspection.attention import AttentionKind
 from tfcli.inspection.passes import AttentionPass, LayerPass, ModelPass, StackPass
 from tfcli.layers.attention import Span
 from tfcli.models.transformer import EncoderDecoder, Stack, Transformer
 
 Side = Literal["encoder", "decoder"]
+# What writes into the residual stream; "residual": the stream itself, as it enters the layer.
 Sublayer = Literal["residual", "attention", "cross_attention", "feed_forward"]
-"""What writes into the residual stream; "residual" is the stream itself, as it enters the layer."""
-Place = Literal["residual", "attention", "cross_attention", "feed_forward", "heads", "cross_heads"]
-"""A sublayer's output, or what all heads of one have mixed, side by side."""
-
+Place = Literal[Sublayer, "heads", "cross_heads"]  # its output, or what all heads of one have mixed, side by side
 _ATTENTIONS: tuple[tuple[Place, Place], ...] = (("attention", "heads"), ("cross_attention", "cross_heads"))
-TOKENS_AT_A_TIME = 4096
-"""Tokens of both sides that are computed at once, whatever the text: the bound of memory."""
+TOKENS_AT_A_TIME = 4096  # of both sides, computed at once whatever the text: the bound of memory
 
 
 def sides(passed: ModelPass) -> dict[Side, StackPass]:
@@ -34,9 +32,11 @@ def sides(passed: ModelPass) -> dict[Side, StackPass]:
     return {side: stack for side, stack in found.items() if stack is not None}
 
 
-def mixed(one: AttentionPass) -> Tensor:
-    """What all heads have mixed, as Wᵒ reads it: (T, H · Dh)."""
-    return one.mixed.transpose(0, 1).flatten(1)
+def attention_of(layer: LayerPass, place: str) -> AttentionPass:
+    """The attention that a place of a layer, not the feed-forward, is in."""
+    one = layer.cross if place.startswith("cross") else layer.attention
+    assert one is not None
+    return one
 
 
 def given(layer: LayerPass, place: Place) -> Tensor:
@@ -45,9 +45,8 @@ def given(layer: LayerPass, place: Place) -> Tensor:
         return layer.before
     if place == "feed_forward":
         return layer.feed_forward
-    one = layer.cross if place.startswith("cross") else layer.attention
-    assert one is not None
-    return mixed(one) if place.endswith("heads") else one.output
+    one = attention_of(layer, place)
+    return one.mixed.transpose(0, 1).flatten(1) if place.endswith("heads") else one.output
 
 
 class Part(NamedTuple):
@@ -56,6 +55,13 @@ class Part(NamedTuple):
     side: Side
     layer: int
     place: Place
+
+
+def heads_of(kind: AttentionKind, layer: int) -> Part:
+    """The heads of an attention of a kind."""
+    return Part(
+        "encoder" if kind == "encoder_self" else "decoder", layer, "cross_heads" if kind == "cross" else "heads"
+    )
 
 
 def texts_at_a_time(passed: ModelPass) -> int:
@@ -67,18 +73,14 @@ def rerun(model: Transformer, passed: ModelPass, part: Part, values: Tensor) -> 
     """The last vectors, (B, T, D) of the side that the head reads, where a part has `values`, (B, T, D) or (B, T, H ·
     Dh) of its side, and everything before it is as in `passed`, one text. The residual stream that the layer behind the
     last one would read is what leaves the last."""
-    found: list[Tensor] = []
+    stack, found = stack_of(model, part.side), list[Tensor]()
     memory = passed.encoder.hidden[None] if passed.encoder is not None and part.side == "decoder" else None
-    is_input, layers = part.place == "residual", sides(passed)[part.side].layers
     for some in values.split(texts_at_a_time(passed)):
-        replaced = None if is_input else (part.place, some)
-        x = _from_layer(
-            stack_of(model, part.side),
-            some if is_input else layers[part.layer].before[None],
-            part.layer,
-            memory,
-            replaced,
-        )
+        if part.place == "residual":
+            x = _from_layer(stack, some, part.layer, memory)
+        else:
+            with hook(stack.layers[part.layer], part.place, some):
+                x = _from_layer(stack, sides(passed)[part.side].layers[part.layer].before[None], part.layer, memory)
         if part.side == "encoder" and isinstance(model, EncoderDecoder):
             assert passed.decoder is not None
             x = _from_layer(model.decoder, passed.decoder.embedded.expand(len(x), -1, -1), 0, x)
@@ -105,15 +107,14 @@ def frozen_pass(
 
     with ExitStack() as hooks:
         for side, stack in sides(passed).items():
-            modules: list[Any] = list(stack_of(model, side).layers)
-            for number, (layer, one) in enumerate(zip(modules, stack.layers, strict=True)):
+            for number, one in enumerate(stack.layers):
+                layer: Any = stack_of(model, side).layers[number]
                 for sublayer, heads in _ATTENTIONS[: 1 + (one.cross is not None)]:
                     part, output = Part(side, number, heads), getattr(layer, sublayer).output
-                    if part == sender:
-                        hooks.enter_context(output.register_forward_pre_hook(send))
-                        continue
-                    hooks.enter_context(output.register_forward_pre_hook(partial(tell, part)))
-                    hooks.enter_context(hook(layer, sublayer, given(one, sublayer)[None]))
+                    own = send if part == sender else partial(tell, part)
+                    hooks.enter_context(output.register_forward_pre_hook(own))
+                    if part != sender:
+                        hooks.enter_context(hook(layer, sublayer, given(one, sublayer)[None]))
                 part = Part(side, number, "feed_forward")
                 hooks.enter_context(layer.feed_forward.register_forward_hook(partial(tell, part)))
                 hooks.enter_context(hook(layer, "feed_forward", given(one, "feed_forward")[None]))
@@ -131,28 +132,25 @@ def stack_of(model: Transformer, side: Side) -> Stack:
     return stack
 
 
-def _from_layer(
-    stack: Stack, x: Tensor, first: int, memory: Tensor | None, replaced: tuple[Place, Tensor] | None = None
-) -> Tensor:
-    """The stack from a layer on; the text becomes a batch where its place is `replaced`."""
+def _from_layer(stack: Stack, x: Tensor, first: int, memory: Tensor | None) -> Tensor:
+    """The stack from a layer on."""
     positions = stack.positions(Span(0, x.shape[1]))
-    for number, layer in enumerate(stack.layers[first:]):
-        with nullcontext() if replaced is None or number else hook(layer, *replaced):
-            x = layer(x, memory=memory, positions=positions)
+    for layer in stack.layers[first:]:
+        x = layer(x, memory=memory, positions=positions)
     return stack.final_norm(x)
 
 
 def hook(layer: Any, place: Place, values: Tensor) -> Any:
     """Give `values` instead of what a place of the layer gives; to be removed by leaving its context."""
-    if place.endswith("heads"):
-        attention = layer.attention if place == "heads" else layer.cross_attention
-        return attention.output.register_forward_pre_hook(lambda module, inputs: (values,))
-    if place == "residual":
-        return layer.register_forward_pre_hook(lambda module, inputs: (values,))
+    read = {"residual": "", "heads": "attention.output", "cross_heads": "cross_attention.output"}
+    if place in read:
+        return layer.get_submodule(read[place]).register_forward_pre_hook(lambda module, inputs: (values,))
     return layer.get_submodule(place).register_forward_hook(lambda module, inputs, output: values)
 
 
 def by_head(own: Tensor, new: Tensor) -> Tensor:
-    """One head after the other replaced, as Wᵒ reads them: own, new (H, T, Dh) → (H, T, H · Dh)."""
+    """One head after the other replaced, as Wᵒ reads them: own (H, T, Dh), new as own or as Wᵒ reads it, (T, H · Dh) →
+    (H, T, H · Dh)."""
+    new = new.unflatten(-1, (len(own), -1)).transpose(0, 1) if new.dim() == 2 else new
     at = torch.eye(len(own), dtype=torch.bool, device=own.device)[..., None, None]
     return torch.where(at, new, own).transpose(1, 2).flatten(2)

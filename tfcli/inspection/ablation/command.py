@@ -1,6 +1,6 @@
 """``tfcli inspect ablate``: what a model loses without each head, MLP and layer."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -9,6 +9,10 @@ from tfcli.console.settings import usual
 from tfcli.console.stdin import read_text
 from tfcli.console.terminal import Terminal
 from tfcli.errors import UsageError
+from tfcli.inspection.ablation import Replacement
+
+_TEXT, _ON = "The text; - for stdin.", "Texts to measure on, and to take values from."
+_WITH = "What takes the place of a part: 0, its mean, or its value on other texts."
 
 if TYPE_CHECKING:
     from tfcli.inspection.ablation import Ablation
@@ -20,22 +24,14 @@ def ablate(
     terminal: Terminal,
     outputs: Outputs,
     run: Run,
-    text: Annotated[
-        str | None, typer.Argument(metavar="[TEXT]", help="The text; - for stdin.", show_default="many, see --on")
-    ] = None,
+    text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help=_TEXT, show_default="many, see --on")] = None,
     *,
     target: Target = None,
     position: Position = None,
     token: Annotated[str | None, usual("the likeliest", "The token whose logit counts.", metavar="TOKEN")] = None,
     against: Annotated[str | None, usual("the second", "Less the logit of this one.", metavar="TOKEN")] = None,
-    replaced: Annotated[
-        Literal["zero", "mean", "resample"],
-        typer.Option("--with", help="What takes the place of a part: 0, its mean, or its value on other texts."),
-    ] = "zero",
-    on: Annotated[
-        list[str] | None,
-        usual("the run's own validation text", "Texts to measure on, and to take values from.", metavar="SOURCE"),
-    ] = None,
+    replaced: Annotated[Replacement, typer.Option("--with", help=_WITH)] = "zero",
+    on: Annotated[list[str] | None, usual("the run's own validation text", _ON, metavar="SOURCE")] = None,
     evolution: Evolution = False,
     weights: Weights,
 ) -> None:

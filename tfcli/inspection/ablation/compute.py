@@ -21,7 +21,7 @@ from tfcli.inspection.ablation import AblatedPart, AblatedText, Ablation, Replac
 from tfcli.inspection.attention import AttentionKind
 from tfcli.inspection.attribution.compute import chosen_token
 from tfcli.inspection.heads.find import Material
-from tfcli.inspection.interventions import Part, Place, Side, by_head, given, rerun, sides
+from tfcli.inspection.interventions import Part, Place, Side, attention_of, by_head, given, rerun, sides
 from tfcli.inspection.passes import Inputs, ModelPass, record_model, require_residuals
 from tfcli.inspection.predictions.compute import Asked, ask, named
 from tfcli.models.head import require_head
@@ -74,9 +74,7 @@ def ablate(
         means = _means(run, texts) if replaced == "mean" else {}
         about = None
         if text is None:
-            readings = [
-                _masked(run, one, n) if run.architecture == "encoder" else _next(one) for n, one in enumerate(texts)
-            ]
+            readings = [_read(run, one, n) for n, one in enumerate(texts)]
         else:
             readings, about = _asked(run, ask(run, text, target, position), token, against)
         found = []
@@ -88,19 +86,11 @@ def ablate(
     sums, floor = np.stack([one for one, _ in found]), max(one for _, one in found)
     known = np.array([sum(answer is not None for answer in one.answers) for one in readings], np.float64)
     base, effects = sums[:, 0], sums[:, 1:] - sums[:, :1]  # (U, 3) and (U, P, 3): nats, difference, log-probability
-    losses = effects[:, :, 0].sum(0) / known.sum() if known.sum() else None
+    moved = effects.sum(0) / (known.sum() or 1.0, 1.0, 1.0)  # of one text, only the reading that is asked has all three
     intervals = _intervals(effects[:, :, 0], known) if text is None else [None] * len(parts)
-    own = effects.sum(0)  # of one text, only the reading that is asked has more than nats
-    measured = [
-        replace(
-            part,
-            loss=None if losses is None else _above(losses[n], floor),
-            interval=intervals[n],
-            difference=None if about is None else _above(own[n, 1], floor),
-            log_probability=None if about is None or about.true is None else _above(own[n, 2], floor),
-        )
-        for n, part in enumerate(parts)
-    ]
+    there = (known.sum() > 0, about is not None, about is not None and about.true is not None)
+    moved[np.abs(moved) <= floor] = 0.0
+    figures = ([one if ok else None for one, ok in zip(row, there, strict=True)] for row in moved.tolist())
     if about is not None:
         difference, log = base[:, 1:].sum(0).tolist()
         about = replace(about, difference=difference, log_probability=None if about.true is None else log)
@@ -111,13 +101,12 @@ def ablate(
         documents=len(readings) if text is None else 1,
         loss=float(base[:, 0].sum() / known.sum()) if known.sum() else None,
         text=about,
-        parts=tuple(measured),
+        parts=tuple(
+            replace(part, loss=loss, interval=between, difference=difference, log_probability=log)
+            for part, between, (loss, difference, log) in zip(parts, intervals, figures, strict=True)
+        ),
         rounding=floor,
     )
-
-
-def _above(value: float, floor: float) -> float:
-    return 0.0 if abs(value) <= floor else float(value)
 
 
 def _intervals(nats: NDArray[np.float64], known: NDArray[np.float64]) -> list[Interval | None]:
@@ -128,19 +117,14 @@ def _intervals(nats: NDArray[np.float64], known: NDArray[np.float64]) -> list[In
     return [interval(one) for one in (sums[:, :-1] / sums[:, -1:]).T]
 
 
-def _next(inputs: Inputs) -> _Reading:
-    """Each next token of a document, or of a target."""
+def _read(run: LoadedRun, inputs: Inputs, number: int) -> _Reading:
+    """Next tokens of a document, or of a target; of an encoder's masked ones, always the same, and one at least."""
     read = inputs.sides[-1]
-    return _Reading(inputs, tuple(range(len(read) - 1)), read[1:])
-
-
-def _masked(run: LoadedRun, inputs: Inputs, number: int) -> _Reading:
-    """A document with some tokens masked, always the same ones, and one at least."""
-    assert inputs.encoder is not None and run.config.roles.mask is not None
-    free = [place for place, token in enumerate(inputs.encoder) if token not in run.config.roles.ids()]
-    draw = np.random.default_rng((_SEED, number))
-    hidden = sorted(draw.permutation(free)[: max(1, round(_MASKED * len(free)))].tolist())
-    return _hidden(run, inputs.encoder, hidden)
+    if run.architecture != "encoder":
+        return _Reading(inputs, tuple(range(len(read) - 1)), read[1:])
+    free = [place for place, token in enumerate(read) if token not in run.config.roles.ids()]
+    draw = np.random.default_rng((_SEED, number)).permutation(free)
+    return _hidden(run, read, sorted(draw[: max(1, round(_MASKED * len(free)))].tolist()))
 
 
 def _hidden(run: LoadedRun, ids: Sequence[int], places: Sequence[int]) -> _Reading:
@@ -152,17 +136,15 @@ def _asked(run: LoadedRun, asked: Asked, token: str | None, against: str | None)
     """What is asked of one text. An encoder has each token masked alone, as it predicts; where the text has masks of
     its own, that of the position counts."""
     place, true = asked.places[asked.position], asked.answers[asked.position]
+    free = [n for n, answer in enumerate(asked.answers) if answer not in run.config.roles.ids()]
     if asked.kind == "next":
         readings = [_Reading(asked.inputs, asked.places, asked.answers)]
+    elif None in asked.answers:
+        readings = [_Reading(asked.inputs, (place,), (true,))]
+    elif place not in free:
+        raise UsageError(f"Position {place} has no known word, which could be masked", "choose one that has")
     else:
-        special = run.config.roles.ids()
-        free = [n for n, answer in enumerate(asked.answers) if answer is not None and answer not in special]
-        if None in asked.answers:
-            readings = [_Reading(asked.inputs, (place,), (true,))]
-        elif place not in free:
-            raise UsageError(f"Position {place} has no known word, which could be masked", "choose one that has")
-        else:
-            readings = [_hidden(run, asked.read, [n]) for n in free]
+        readings = [_hidden(run, asked.read, [n]) for n in free]
     here = next(n for n, one in enumerate(readings) if place in one.places)
     hidden = run.model.hidden(*readings[here].inputs.tensors(run.device))
     best = named(run, run.model.head(hidden[0, place])).topk(2).indices.tolist()
@@ -171,16 +153,9 @@ def _asked(run: LoadedRun, asked: Asked, token: str | None, against: str | None)
     if wanted == other:
         raise UsageError(f"--token and --against are both {run.tokenizer.labels([wanted])[0]!r}", "name two tokens")
     readings[here] = readings[here]._replace(asked=(readings[here].places.index(place), wanted, other))
-    names = run.tokenizer.labels([wanted, other, wanted if true is None else true])
-    return readings, AblatedText(
-        tokens=tuple(run.tokenizer.labels(asked.read)),
-        position=place,
-        token=names[0],
-        against=names[1],
-        true=None if true is None else names[2],
-        difference=0.0,
-        log_probability=None,
-    )
+    read, names = (run.tokenizer.labels(ids) for ids in (asked.read, [wanted, other, true or 0]))
+    answer = None if true is None else names[2]
+    return readings, AblatedText(tuple(read), place, names[0], names[1], answer, difference=0.0, log_probability=None)
 
 
 _Key = tuple[Side, int, Value]
@@ -191,9 +166,9 @@ def _values(passed: ModelPass) -> dict[_Key, Tensor]:
     found: dict[_Key, Tensor] = {}
     for side, stack in sides(passed).items():
         for number, layer in enumerate(stack.layers):
-            crosses: tuple[Value, ...] = () if layer.cross is None else ("cross_heads",)
-            mlps: tuple[Value, ...] = ("feed_forward",) if layer.has_feed_forward else ()
-            places: tuple[Value, ...] = ("heads", *crosses, *mlps)
+            crossed: list[Value] = ["cross_heads"] * (layer.cross is not None)
+            mlp: list[Value] = ["feed_forward"] * layer.has_feed_forward
+            places: list[Value] = ["heads", *crossed, *mlp]
             found |= {(side, number, place): given(layer, cast(Place, place)) for place in places}
             found[side, number, "layer"] = layer.after - layer.before
     return found
@@ -243,17 +218,14 @@ def _effects(
             if other is None:
                 new = means.get((side, layer, value), own.new_zeros(())).expand_as(own)
             else:  # from the beginning again where the other text is shorter
-                given_there = theirs[side, layer, value]
-                new = given_there[torch.arange(len(own), device=own.device) % len(given_there)]
-            one, part = sides(passed)[side].layers[layer], Part(side, layer, "feed_forward")
+                there = theirs[side, layer, value]
+                new = there[torch.arange(len(own), device=own.device) % len(there)]
+            one = sides(passed)[side].layers[layer]
             if value == "layer":
                 part, new = Part(side, layer + 1, "residual"), (one.before + new)[None]
-            elif value == "feed_forward":
-                new = new[None]
             else:
-                part, attention = Part(side, layer, value), one.cross if value == "cross_heads" else one.attention
-                assert attention is not None
-                new = by_head(attention.mixed, new.unflatten(-1, (len(attention.mixed), -1)).transpose(0, 1))
+                part = Part(side, layer, value)
+                new = new[None] if value == "feed_forward" else by_head(attention_of(one, value).mixed, new)
             rows.append(_measured(run, rerun(run.model, passed, part, new), reading))
         draws.append(np.concatenate(rows))
     floor = 10 * max(float(np.abs(one - base).max()) for one in again)
@@ -262,13 +234,11 @@ def _effects(
 
 def _measured(run: LoadedRun, hidden: Tensor, reading: _Reading) -> NDArray[np.float64]:
     """Nats of all answers, difference of two logits, log-probability of the answer there: (B, T, D) → (B, 3)."""
-    places, found = list(reading.places), []
-    vocabulary = run.config.model.vocab_size or 1
+    places, found, vocabulary = list(reading.places), [], run.config.model.vocab_size or 1
     known = [n for n, answer in enumerate(reading.answers) if answer is not None]
     right = torch.tensor([reading.answers[n] for n in known], dtype=torch.long, device=hidden.device)
     for some in hidden.split(max(1, _LOGITS_AT_A_TIME // (vocabulary * len(places)))):
-        logits = run.model.head(some[:, places]).double()
-        logs = logits.log_softmax(-1)
+        logs = (logits := run.model.head(some[:, places]).double()).log_softmax(-1)
         nats = -logs[:, known].gather(-1, right.expand(len(some), -1)[..., None]).sum((1, 2))
         difference = log_probability = torch.zeros_like(nats)
         if reading.asked is not None:

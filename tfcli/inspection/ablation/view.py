@@ -1,7 +1,8 @@
 """Ablation as a map of layers × heads, MLPs and whole layers, and the parts that cost most."""
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator
 
 import numpy as np
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -15,11 +16,7 @@ from tfcli.draw.tables import CsvTable, columns, dim, heading
 from tfcli.inspection.ablation import AblatedPart, Ablation, part_name
 
 _RANKED = 8
-_WITH = {
-    "zero": "zero",
-    "mean": "its mean over {}",
-    "resample": "its value on other texts of {}",
-}
+_WITH = {"zero": "zero", "mean": "its mean over {}", "resample": "its value on other texts of {}"}
 
 
 class AblationView(View[Ablation]):
@@ -31,16 +28,14 @@ class AblationView(View[Ablation]):
         what = "loss, nats a token" if r.text is None else "difference of the two logits"
         for side in dict.fromkeys(part.side for part in r.parts):
             own = [part for part in r.parts if part.side == side]
-            names = list(dict.fromkeys(_column(part) for part in own))
-            names.sort(key=lambda name: ("head", "cross", "MLP", "layer").index(name[0]))
+            order = ("head", "cross", "MLP", "layer")
+            names = sorted(dict.fromkeys(map(_column, own)), key=lambda name: order.index(name[0]))
             grid = np.full((1 + max(part.layer for part in own), len(names)), np.nan, np.float32)
             for part in own:
                 value = part.difference if r.text else part.loss if _differs(part) else None
                 grid[part.layer, names.index(_column(part))] = np.nan if value is None else value
             yield from heading(f"\n{side}, change of the {what}")
-            groups = tuple(
-                (kind, sum(name[0] == kind for name in names)) for kind in dict.fromkeys(n[0] for n in names)
-            )
+            groups = tuple(Counter(kind for kind, _ in names).items())
             labels = tuple("" if head is None else str(head) for _, head in names)
             rows = tuple(f"layer {layer}" for layer in range(len(grid)))
             yield NumberMap(grid, f"change of the {what}", rows, labels, groups)
@@ -48,16 +43,15 @@ class AblationView(View[Ablation]):
         yield from dim(*_notes(r))
 
 
-def _about(r: Ablation) -> Sequence[str]:
-    found = [] if r.loss is None else [f"loss with all parts {r.loss:.3f} nats a token, on {r.measured_on}"]
+def _about(r: Ablation) -> Iterator[str]:
     if (text := r.text) is not None:
-        token, against = token_label(text.token), token_label(text.against)
-        read = token_label(text.tokens[text.position])
+        token, against, read = map(token_label, (text.token, text.against, text.tokens[text.position]))
         where = f"position {text.position}, {read}: logit of {token} less that of {against} {text.difference:+.2f}"
         if text.true is not None and text.log_probability is not None:
             where += f"; p({token_label(text.true)}), the true token, {math.exp(text.log_probability):.3f}"
-        found.insert(0, where)
-    return found
+        yield where
+    if r.loss is not None:
+        yield f"loss with all parts {r.loss:.3f} nats a token, on {r.measured_on}"
 
 
 def _column(part: AblatedPart) -> tuple[str, int | None]:
@@ -92,20 +86,16 @@ def _figure(value: float | None) -> str:
     return "–" if value is None else "0" if not value else f"{value:+.3f}"
 
 
-def _notes(r: Ablation) -> Sequence[str]:
-    notes = [f"a head: what it mixes; a layer: all that it adds · below {r.rounding:.1g} is rounding, and reads 0"]
-    if r.text is None:
-        alike = sum(not _differs(part) for part in r.parts)
-        if r.parts[0].interval is None:
-            notes.append(f"{plural(r.documents, 'document')}: too few for an interval")
-        else:
-            notes.append(
-                f"empty: {alike} of {len(r.parts)} parts, whose interval (bootstrap over {r.documents} documents) "
-                "holds 0; by chance 1 in 20 would leave it out"
-            )
+def _notes(r: Ablation) -> Iterator[str]:
+    yield f"a head: what it mixes; a layer: all that it adds · below {r.rounding:.1g} is rounding, and reads 0"
+    if r.text is not None:
+        yield "one text: what holds for many, --on SOURCE without a TEXT measures"
+    elif r.parts[0].interval is None:
+        yield f"{plural(r.documents, 'document')}: too few for an interval"
     else:
-        notes.append("one text: what holds for many, --on SOURCE without a TEXT measures")
-    return notes
+        alike = f"{sum(not _differs(part) for part in r.parts)} of {len(r.parts)} parts"
+        interval = f"interval (bootstrap over {r.documents} documents)"
+        yield f"empty: {alike}, whose {interval} holds 0; by chance 1 in 20 would leave it out"
 
 
 def ablation_table(record: Ablation) -> CsvTable:

@@ -33,17 +33,15 @@ class AttributionView(View[Attribution]):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record, brush = self.record, brush_for(console, SIGNED)
-        about = (_where(record), _FORMULA, *([_GATED] if record.gated else []))
         token, against = token_label(record.token), record.against
         what = f"the logit of {token}" if against is None else f"{token} against {token_label(against)}"
-        yield from heading(f"Direct logit attribution · {what}", *about)
+        yield from heading(f"Direct logit attribution · {what}", _where(record), _FORMULA, *[_GATED] * record.gated)
         grid, columns = _grid(record)
-        values = [one.value for one in record.parts]
-        highest = max(map(abs, values))
+        highest, total = max(abs(one.value) for one in record.parts), sum(one.value for one in record.parts)
         yield from heading("\noutside the layers")
-        for one in (one for one in record.parts if one.part.layer is None):
-            level = levels(np.array([one.value], np.float32), -highest, highest).tolist()
-            yield from labelled_row(f"{part_name(one.part):<16}", [_signed(one.value)], level, [8], brush, before=1)
+        for part, value in ((one.part, one.value) for one in record.parts if one.part.layer is None):
+            level = levels(np.array([value], np.float32), -highest, highest).tolist()
+            yield from labelled_row(f"{part_name(part):<16}", [_signed(value)], level, [8], brush, before=1)
             yield Segment.line()
         yield Text("")
         labels = tuple("" if head is None else str(head) for _, head in columns)
@@ -55,12 +53,11 @@ class AttributionView(View[Attribution]):
         yield from _ranked(record, options)
         yield Text(_extremes(record))
         own = f"{'logit' if against is None else 'difference of the logits'} {record.logit:+.4f}"
-        yield Text(f"Sum of all {len(values)} parts {sum(values):+.4f}; the model's own {own}")
+        yield Text(f"Sum of all {len(record.parts)} parts {total:+.4f}; the model's own {own}")
 
 
 def _where(record: Attribution) -> str:
-    token = token_label(record.token)
-    read = token_label(record.tokens[record.position])
+    token, read = token_label(record.token), token_label(record.tokens[record.position])
     found = f"Position {record.position}, {read}: p({token}) = {percent(record.probability)}, rank {record.rank}"
     others = [token_label(token) for token in record.best if token != record.token and record.against is None]
     return f"{found}; likeliest beside it: {others[0]} (--against compares the two)" if others else found

@@ -21,18 +21,10 @@ def patch(
     corrupt: Annotated[str, typer.Option(metavar="TEXT", help="The same with other words that decide.")],
     target: Target = None,
     position: Position = None,
-    token: Annotated[
-        str | None, usual("the likeliest of --clean", "The answer on the clean text.", metavar="TOKEN")
-    ] = None,
-    against: Annotated[
-        str | None, usual("the likeliest of --corrupt", "The answer on the corrupt one.", metavar="TOKEN")
-    ] = None,
-    noising: Annotated[
-        bool, typer.Option("--noising", help="Patch the clean text with the corrupt one's values, not the other way.")
-    ] = False,
-    path: Annotated[
-        str | None, usual("every part by itself", "Where the change of this head goes, part by part.", metavar="L.H")
-    ] = None,
+    token: Annotated[str | None, usual("the likeliest of --clean", "The answer on that text.", metavar="TOKEN")] = None,
+    against: Annotated[str | None, usual("the likeliest of --corrupt", "The answer on that.", metavar="TOKEN")] = None,
+    noising: Annotated[bool, typer.Option("--noising", help="Patch the clean text with the corrupt one.")] = False,
+    path: Annotated[str | None, usual("every part by itself", "Where this head's change goes.", metavar="L.H")] = None,
     kind: Annotated[Kind | None, usual("the decoder's", "The attention of --path.", metavar="KIND")] = None,
     weights: Weights,
 ) -> None:

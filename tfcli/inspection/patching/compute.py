@@ -8,27 +8,17 @@ Shape legend: B patches, T tokens, D model, H heads, Dh size of a head, L layers
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 
 import torch
 from torch import Tensor
 
 from tfcli.errors import UsageError
+from tfcli.inspection import interventions
 from tfcli.inspection.attention import AttentionKind
 from tfcli.inspection.attribution.compute import chosen_token
-from tfcli.inspection.interventions import (
-    Part,
-    Place,
-    Side,
-    Sublayer,
-    by_head,
-    frozen_pass,
-    given,
-    rerun,
-    sides,
-    texts_at_a_time,
-)
+from tfcli.inspection.interventions import Part, Side, attention_of, by_head, given, heads_of, rerun, sides
 from tfcli.inspection.passes import KINDS, AttentionPass, Inputs, ModelPass, StackPass, chosen_kinds, record_model
 from tfcli.inspection.patching import PatchedSide, PatchGrid, Patching, PatchPart
 from tfcli.inspection.predictions.compute import Asked, ask, named
@@ -36,8 +26,7 @@ from tfcli.models.transformer import Transformer
 from tfcli.records.arrays import frozen
 from tfcli.runs.load import LoadedRun
 
-Measure = Callable[[Tensor], Tensor]
-"""From last vectors, (B, T, D), to a logit difference each, (B,)."""
+Measure = Callable[[Tensor], Tensor]  # from last vectors, (B, T, D), to a logit difference each, (B,)
 _ROUNDINGS = 10.0  # what is this many times the rounding of a pass is an effect
 
 
@@ -83,23 +72,23 @@ def patch(
         low, high = (float(difference(one.last.hidden[None])) for one in (base, source))
         floor = _rounding(run.model, base, difference)
         if abs(high - low) <= 100 * floor:
-            problem = (
-                f"Both texts give {labels[0]!r} and {labels[1]!r} logits that are {low:+.3g} and {high:+.3g} apart"
-            )
-            raise UsageError(
-                problem, "give texts that are answered otherwise, or name two tokens that they decide between"
-            )
-        measure = _Effect(difference, low, high, floor)
+            what = f"{labels[0]!r} and {labels[1]!r} logits that are {low:+.3g} and {high:+.3g} apart"
+            remedy = "give texts that are answered otherwise, or name two tokens that they decide between"
+            raise UsageError(f"Both texts give {what}", remedy)
+
+        def effect(hidden: Tensor) -> Tensor:
+            moved = difference(hidden) - low
+            return torch.where(moved.abs() <= floor, 0.0, moved / (high - low)).cpu()
+
         direct, sender = None, None
         if path is None or kind is None:
-            grids = list(every_grid(run.model, base, source, measure))
+            grids = list(every_grid(run.model, base, source, effect))
         else:
-            side: Side = "encoder" if kind == "encoder_self" else "decoder"
-            part = Part(side, path[0], "cross_heads" if kind == "cross" else "heads")
-            grids, direct = _paths(run.model, base, source, part, head=path[1], measure=measure)
+            grids, direct = _paths(run.model, base, source, heads_of(kind, path[0]), head=path[1], measure=effect)
             sender = f"{kind.removesuffix('_self')} head {path[0]}.{path[1]}"
+    read = {name: [tuple(run.tokenizer.labels(getattr(one, name))) for one in inputs] for name in sides(base)}
     return Patching(
-        sides=tuple(_side(run, name, [getattr(one, name) for one in inputs]) for name in sides(base)),
+        sides=tuple(PatchedSide(name, *texts) for name, texts in read.items()),
         position=place,
         token=labels[0],
         against=labels[1],
@@ -111,20 +100,6 @@ def patch(
         sender=sender,
         direct=direct,
     )
-
-
-@dataclass(frozen=True)
-class _Effect:
-    """The share of the way from `low` to `high` of the logit difference; 0 where that is rounding."""
-
-    difference: Measure
-    low: float
-    high: float
-    floor: float
-
-    def __call__(self, hidden: Tensor) -> Tensor:
-        moved = self.difference(hidden) - self.low
-        return torch.where(moved.abs() <= self.floor, 0.0, moved / (self.high - self.low)).cpu()
 
 
 def _rounding(model: Transformer, base: ModelPass, difference: Measure) -> float:
@@ -163,11 +138,9 @@ def _aligned(
         if len(clean) != len(corrupt):
             here = _parted(clean, corrupt)
             parts = [run.tokenizer.decode(list(ids[here : here + 4])).strip() for ids in (clean, corrupt)]
-            raise UsageError(
-                f"The clean text and the corrupt one have {len(clean)} and {len(corrupt)} tokens: positions do not "
-                f"correspond from {here} on, {parts[0]!r} against {parts[1]!r}",
-                "exchange words for words of as many tokens (`tfcli inspect tokens` shows them)",
-            )
+            where = f"positions do not correspond from {here} on, {parts[0]!r} against {parts[1]!r}"
+            problem = f"The clean text and the corrupt one have {len(clean)} and {len(corrupt)} tokens: {where}"
+            raise UsageError(problem, "exchange words for words of as many tokens (`tfcli inspect tokens` shows them)")
     if inputs[0] == inputs[1]:
         raise UsageError("The clean and the corrupt text are the same", "change the words that decide")
     return inputs, place
@@ -176,11 +149,6 @@ def _aligned(
 def _parted(one: Sequence[int], other: Sequence[int]) -> int:
     """Tokens that two texts begin with together."""
     return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-
-
-def _side(run: LoadedRun, name: Side, read: Sequence[tuple[int, ...]]) -> PatchedSide:
-    clean, corrupt = (tuple(run.tokenizer.labels(ids)) for ids in read)
-    return PatchedSide(name, clean, corrupt)
 
 
 Replaced = tuple[PatchPart, AttentionKind | None, Part]
@@ -195,22 +163,23 @@ def replacements(base: ModelPass, source: ModelPass) -> Iterator[tuple[Replaced,
     """Everything but paths that is patched: a part, and what is put there, (B, T, ·) for its heads, or for some of its
     positions and then for the next: those of a long text fill the memory."""
     for side, ours in sides(base).items():
-        theirs, kinds = sides(source)[side], _kinds(side, ours)
-        sublayers: tuple[Sublayer, ...] = ("residual", "attention", "cross_attention", "feed_forward")
-        lacking = ["cross_attention"] * (len(kinds) < 2) + ["feed_forward"] * (not ours.layers[0].has_feed_forward)
+        kinds = _kinds(side, ours)
+        layers = list(zip(ours.layers, sides(source)[side].layers, strict=True))
+        crossed: list[interventions.Sublayer] = ["cross_attention"] * (len(kinds) > 1)
+        mlp: list[interventions.Sublayer] = ["feed_forward"] * ours.layers[0].has_feed_forward
+        sublayers: list[interventions.Sublayer] = ["residual", "attention", *crossed, *mlp]
         for sublayer in sublayers:
-            for number, layers in enumerate(zip(ours.layers, theirs.layers, strict=True)):
-                if sublayer not in lacking:
-                    values, new = (given(layer, sublayer) for layer in layers)
-                    positions = torch.arange(len(values), device=values.device)
-                    for some in positions.split(texts_at_a_time(base)):
-                        at = (some[:, None] == positions)[..., None]
-                        yield (sublayer, None, Part(side, number, sublayer)), torch.where(at, new, values)
-        for place, kind in kinds:
+            for number, both in enumerate(layers):
+                values, new = (given(layer, sublayer) for layer in both)
+                positions = torch.arange(len(values), device=values.device)
+                for some in positions.split(interventions.texts_at_a_time(base)):
+                    at = (some[:, None] == positions)[..., None]
+                    yield (sublayer, None, Part(side, number, sublayer)), torch.where(at, new, values)
+        for kind in kinds:
             for name, of_heads in _OF_HEADS.items():
-                for number in range(len(ours.layers)):
-                    part = Part(side, number, place)
-                    one, two = (_attention(passed, part) for passed in (base, source))
+                for number, both in enumerate(layers):
+                    part = heads_of(kind, number)
+                    one, two = (attention_of(layer, part.place) for layer in both)
                     yield (name, kind, part), by_head(one.mixed, of_heads(one, two))
 
 
@@ -222,37 +191,35 @@ def every_grid(model: Transformer, base: ModelPass, source: ModelPass, measure: 
 
 
 def _paths(
-    model: Transformer, base: ModelPass, source: ModelPass, sender: Part, head: int, measure: "_Effect"
+    model: Transformer, base: ModelPass, source: ModelPass, sender: Part, head: int, measure: Measure
 ) -> tuple[list[PatchGrid], float]:
     """From one head to each later part, which alone reads what is new of it, and to the logits by no part at all."""
     own, other = (_attention(one, sender).mixed for one in (base, source))
-    told, hidden = frozen_pass(model, base, sender, by_head(own, other)[head])
+    told, hidden = interventions.frozen_pass(model, base, sender, by_head(own, other)[head])
     effects: dict[Part, Tensor] = {}
     for part, values in told.items():
-        if part.place != "feed_forward":
-            mine = _attention(base, part).mixed
-            values = by_head(mine, values.unflatten(-1, (len(mine), -1)).transpose(0, 1))
-        effects[part] = measure(rerun(model, base, part, values.view(-1, *values.shape[-2:])))
+        values = values[None] if part.place == "feed_forward" else by_head(_attention(base, part).mixed, values)
+        effects[part] = measure(rerun(model, base, part, values))
     grids = []
     for side, stack in sides(base).items():
-        for place, kind in _kinds(side, stack):
-            heads, rows = len(_attention(base, Part(side, 0, place)).mixed), []
+        for kind in _kinds(side, stack):
+            rows = []
             for layer in range(len(stack.layers)):
-                behind: tuple[tuple[Place, int], ...] = ((place, heads), ("feed_forward", 1))
-                row = [effects.get(Part(side, layer, one), torch.full((size,), torch.nan)) for one, size in behind]
-                rows.append(torch.cat(row[: 1 if kind == "cross" else 2]))
+                heads = heads_of(kind, layer)
+                nowhere = torch.full((len(_attention(base, heads).mixed),), torch.nan)
+                row = [effects.get(heads, nowhere)]
+                if kind != "cross":
+                    row.append(effects.get(Part(side, layer, "feed_forward"), nowhere[:1]))
+                rows.append(torch.cat(row))
             grids.append(PatchGrid("paths", side, kind, frozen(torch.stack(rows).numpy())))
     return grids, float(measure(hidden))
 
 
 def _attention(passed: ModelPass, part: Part) -> AttentionPass:
-    layer = sides(passed)[part.side].layers[part.layer]
-    one = layer.cross if part.place == "cross_heads" else layer.attention
-    assert one is not None
-    return one
+    return attention_of(sides(passed)[part.side].layers[part.layer], part.place)
 
 
-def _kinds(side: Side, stack: StackPass) -> list[tuple[Place, AttentionKind]]:
-    """The heads that a stack has, and the kind of their attention."""
-    own: list[tuple[Place, AttentionKind]] = [("heads", "encoder_self" if side == "encoder" else "decoder_self")]
-    return own if stack.layers[0].cross is None else [*own, ("cross_heads", "cross")]
+def _kinds(side: Side, stack: StackPass) -> list[AttentionKind]:
+    """The kinds of attention that a stack has."""
+    own: AttentionKind = "encoder_self" if side == "encoder" else "decoder_self"
+    return [own] if stack.layers[0].cross is None else [own, "cross"]

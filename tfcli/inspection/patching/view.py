@@ -12,18 +12,13 @@ from tfcli.draw.heatmap import NumberMap, signed
 from tfcli.draw.numbers import plural
 from tfcli.draw.safe import token_label
 from tfcli.draw.tables import CsvTable, dim, heading
-from tfcli.inspection.attention import AttentionKind
-from tfcli.inspection.patching import PatchedSide, PatchGrid, Patching
+from tfcli.inspection.patching import PatchedSide, Patching
 
 _RANKED = 4
 _LEAST = 0.005  # what two digits show
 _SUBLAYERS = {"residual": "residual", "attention": "attention", "cross_attention": "cross", "feed_forward": "MLP"}
 _HEADS = {"heads": "output", "patterns": "pattern", "values": "values"}
-_KINDS: dict[AttentionKind, str] = {
-    "encoder_self": "encoder head",
-    "decoder_self": "decoder head",
-    "cross": "cross-attention head",
-}
+_KINDS = {"encoder_self": "encoder head", "decoder_self": "decoder head", "cross": "cross-attention head"}
 _MEANING = "share of the way to the other text's answer"
 
 
@@ -45,17 +40,10 @@ class PatchingView(View[Patching]):
         for side in r.sides:
             yield Text("")
             yield from (_paths if r.sender else _side)(r, side)
-        yield Text(f"\n{_directly(r) if r.sender else _deciding(r)}")
-        parts = ("paths",) if r.sender else ("heads", "patterns", "values")
-        if found := _largest(r, parts[0])[:_RANKED]:
-            each = (
-                " ".join(signed(_like(r, one, part)[layer, head]) for part in parts) for _, one, layer, head in found
-            )
-            words = "ways on" if r.sender else "heads (output pattern values)"
-            yield Text(
-                f"Largest {words}: "
-                + ", ".join(f"{name} {figures}" for (name, *_), figures in zip(found, each, strict=True))
-            )
+        directly = f"To the logits by no later part: {signed(r.direct or 0.0)}."
+        yield Text(f"\n{directly if r.sender else _deciding(r)}")
+        if largest := ", ".join(_largest(r)[:_RANKED]):
+            yield Text(f"Largest {'ways on' if r.sender else 'heads (output pattern values)'}: {largest}")
         yield from dim(f"below {r.rounding:.1g} logits is rounding, and reads 0 · one pair of texts, no mean")
 
 
@@ -68,17 +56,11 @@ def _side(r: Patching, side: PatchedSide) -> Iterator[Text | NumberMap]:
     seen = (np.abs(values) >= _LEAST).any(1)
     seen[side.differing] = True
     moved = np.flatnonzero(seen)
-    yield from heading(
-        f"{name}position by layer",
-        f"below {_LEAST} in every layer: {len(values) - len(moved)} of {plural(len(values), 'position')}"
-        if len(moved) < len(values)
-        else "",
-    )
-    labels = tuple(
-        f"{place:>3} {token_label(side.clean[place])}"
-        + (f" → {token_label(side.corrupt[place])}" if place in side.differing else "")
-        for place in moved.tolist()
-    )
+    small = f"below {_LEAST} in every layer: {len(values) - len(moved)} of {plural(len(values), 'position')}"
+    yield from heading(f"{name}position by layer", small if len(moved) < len(values) else "")
+    clean, corrupt = ([token_label(token) for token in text] for text in (side.clean, side.corrupt))
+    exchanged = {place: f" → {corrupt[place]}" for place in side.differing}
+    labels = tuple(f"{place:>3} {clean[place]}{exchanged.get(place, '')}" for place in moved.tolist())
     layers = tuple(str(layer) for one in parts for layer in range(len(one.effects)))
     groups = tuple((_SUBLAYERS[one.part], len(one.effects)) for one in parts)
     if len(moved):
@@ -87,11 +69,8 @@ def _side(r: Patching, side: PatchedSide) -> Iterator[Text | NumberMap]:
         of_kind = [one for one in own if one.kind == kind]
         yield from heading(f"\n{_KINDS[kind] if name else 'head'} by layer, all positions at once")
         groups = tuple((_HEADS[one.part], one.effects.shape[1]) for one in of_kind)
-        yield _by_layer(
-            np.concatenate([one.effects for one in of_kind], 1),
-            tuple(str(n) for _, heads in groups for n in range(heads)),
-            groups,
-        )
+        heads = tuple(str(head) for _, heads in groups for head in range(heads))
+        yield _by_layer(np.concatenate([one.effects for one in of_kind], 1), heads, groups)
 
 
 def _paths(r: Patching, side: PatchedSide) -> Iterator[Text | NumberMap]:
@@ -111,27 +90,24 @@ def _by_layer(
     return NumberMap(effects, _MEANING, rows, columns, groups, scale=1.0)
 
 
-def _like(r: Patching, like: PatchGrid, part: str) -> NDArray[np.float32]:
-    """The effects of a part on the same heads."""
-    return next(one.effects for one in r.grids if (one.part, one.kind) == (part, like.kind))
-
-
-def _named(r: Patching, one: PatchGrid, layer: int, head: int) -> str:
-    if one.part == "paths" and one.kind != "cross" and head == one.effects.shape[1] - 1:
-        return f"{one.side} MLP {layer}" if len(r.sides) > 1 else f"MLP {layer}"
-    assert one.kind is not None
-    return f"{_KINDS[one.kind] if len(r.sides) > 1 else 'head'} {layer}.{head}"
-
-
-def _largest(r: Patching, part: str) -> list[tuple[str, PatchGrid, int, int]]:
-    """Heads (or receivers) with an effect, the largest first."""
+def _largest(r: Patching) -> list[str]:
+    """Heads (or receivers) with an effect, the largest first, in words and figures."""
+    parts = ("paths",) if r.sender else tuple(_HEADS)
     cells = [
         (-abs(float(one.effects[layer, head])), number, layer, head)
         for number, one in enumerate(r.grids)
-        if one.part == part
+        if one.part == parts[0]
         for layer, head in np.argwhere(np.abs(np.nan_to_num(one.effects)) >= _LEAST).tolist()
     ]
-    return [(_named(r, r.grids[n], layer, head), r.grids[n], layer, head) for _, n, layer, head in sorted(cells)]
+    found, several = [], len(r.sides) > 1
+    for _, number, layer, head in sorted(cells):
+        one = r.grids[number]
+        name = f"{_KINDS[str(one.kind)] if several else 'head'} {layer}.{head}"
+        if r.sender and one.kind != "cross" and head == one.effects.shape[1] - 1:
+            name = f"{one.side} MLP {layer}" if several else f"MLP {layer}"
+        alike = {like.part: like.effects[layer, head] for like in r.grids if like.kind == one.kind}
+        found.append(" ".join((name, *(signed(alike[part]) for part in parts))))  # type: ignore[index]
+    return found
 
 
 def _deciding(r: Patching) -> str:
@@ -147,10 +123,6 @@ def _deciding(r: Patching) -> str:
     exchanged = f"{token_label(side.clean[place])} → {token_label(side.corrupt[place])} at {place}"
     first = "The texts differ at one position" if len(inputs) == 1 else f"Of {len(inputs)} positions that differ"
     return f"{first}: {exchanged} decides{' most' * (len(inputs) > 1)}, {signed(effect)} by itself."
-
-
-def _directly(r: Patching) -> str:
-    return f"To the logits by no later part: {signed(r.direct or 0.0)}."
 
 
 def patching_table(record: Patching) -> CsvTable:
