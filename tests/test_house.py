@@ -19,6 +19,7 @@ SMALL = {
     "inspection/attribution/command.py": "a picture's command, as every picture has one",
     "inspection/gradients/command.py": "a picture's command, as every picture has one",
     "inspection/model/command.py": "a picture's command, as every picture has one",
+    "inspection/patching/command.py": "a picture's command, as every picture has one",
     "inspection/recurrent/command.py": "a picture's command, as every picture has one",
     "inspection/recurrent/view.py": "what a picture is drawn by, as every picture has it",
     "inspection/scaling/command.py": "a picture's command, as every picture has one",
