@@ -149,4 +149,6 @@ def finished_event(run: RunDirectory, progress: Progress, reason: Reason) -> Tra
     """What the last event of a training says."""
     p = progress
     best = p.best_loss if p.whole_loss is None else p.whole_loss
-    return TrainingFinished(reason, p.step, p.tokens, p.seconds, best, p.best_step, str(run.path))
+    return TrainingFinished(
+        reason, p.step, p.tokens, p.seconds, best_loss=best, best_step=p.best_step, run=str(run.path)
+    )
