@@ -18,6 +18,7 @@ from torch import Tensor
 from tfcli.draw.safe import token_label
 from tfcli.errors import UsageError
 from tfcli.evaluation.bootstrap import FEWEST_UNITS, interval, resampled
+from tfcli.inspection import interventions
 from tfcli.inspection.ablation import AblatedPart, AblatedText, Ablation, Replacement
 from tfcli.inspection.attention import AttentionKind
 from tfcli.inspection.attribution.compute import chosen_token
@@ -206,10 +207,7 @@ def _effects(
     Values are the means, those of each of the others in turn, or, without either, zero."""
     passed = record_model(run.model, reading.inputs.tensors(run.device))
     base = _measured(run, passed.last.hidden[None], reading)
-    again = [
-        _measured(run, rerun(run.model, passed, Part(side, 0, "residual"), stack.embedded.repeat(3, 1, 1)), reading)
-        for side, stack in sides(passed).items()
-    ]
+    again = [_measured(run, hidden, reading) for hidden in interventions.unchanged(run.model, passed)]
     draws = []
     for other in others:
         theirs = {} if other is None else _values(record_model(run.model, other.tensors(run.device)))
