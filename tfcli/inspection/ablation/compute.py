@@ -120,7 +120,7 @@ def _intervals(nats: NDArray[np.float64], known: NDArray[np.float64]) -> list[In
 
 
 def _read(run: LoadedRun, inputs: Inputs, number: int) -> _Reading:
-    """Each next token of a document, or of a target; an encoder's has some masked, always the same, and one at least."""
+    """Each next token of a document, or of a target; an encoder's has some masked, always the same, one at least."""
     read = inputs.sides[-1]
     if run.architecture != "encoder":
         return _Reading(inputs, tuple(range(len(read) - 1)), read[1:])
