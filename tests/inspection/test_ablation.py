@@ -14,6 +14,7 @@ from tests.cli.commands import tfcli
 from tests.support.consoles import printed
 from tests.support.runs import ARCHITECTURES
 from tfcli.errors import UsageError
+from tfcli.inspection import interventions
 from tfcli.inspection.ablation import AblatedPart, Ablation, compute
 from tfcli.inspection.ablation.compute import ablate
 from tfcli.inspection.ablation.view import AblationView
@@ -180,7 +181,8 @@ def test_what_rounding_does_alone_reads_0(trained: Callable[[str], Path], monkey
         hidden = rerun(*given)  # type: ignore[arg-type]
         return hidden + 1e-3 * torch.randn(hidden.shape, generator=noise)
 
-    monkeypatch.setattr(compute, "rerun", shaken)
+    for module in (compute, interventions):
+        monkeypatch.setattr(module, "rerun", shaken)
     found = ablate(run, "Tom swam", position=1)
     assert found.rounding > 1e-3
     [silent] = parts_of(found, part="head", layer=1, head=0)

@@ -200,33 +200,21 @@ class Layout(NamedTuple):
 
 @dataclass(frozen=True)
 class HeatMap:
-    """`values` (R, C) from the smallest (or 0) to the largest; NaN stays empty.
-
-    Cells are two columns wide with a row a line while that fits, else half blocks (two rows a line); without
-    colour they are shades. What is still too wide keeps the largest value of each block, and says so.
-
-    Args:
-        meaning, empty: what a value is, and what a cell without one means, for the legend.
-        row_labels, column_labels: safe to print; those of columns downwards over wide cells, else a ruler of numbers.
-        column_numbers: what the ruler counts; () for 0, 1, 2 …
-        signed: centre the colours on 0.
-        square: make rows smaller by the same factor as columns.
-        wide: cells may be two columns wide; False keeps a map of many rows low.
-        kept: so many first columns stand apart and are never made smaller.
-        scale: the lowest and the highest value of the colours; None: those of `values`.
-    """
+    """`values` (R, C) from the smallest (or 0) to the largest; NaN stays empty. Cells are two columns wide with a row a
+    line while that fits, else half blocks (two rows a line); without colour they are shades. What is still too wide
+    keeps the largest value of each block, and says so."""
 
     values: NDArray[np.float32]
-    meaning: str
-    row_labels: tuple[str, ...] = ()
-    column_labels: tuple[str, ...] = ()
-    column_numbers: tuple[int, ...] = ()
-    signed: bool = False
-    square: bool = False
-    empty: str = ""
-    wide: bool = True
-    kept: int = 0
-    scale: tuple[float, float] | None = None
+    meaning: str  # of a value, for the legend
+    row_labels: tuple[str, ...] = ()  # safe to print
+    column_labels: tuple[str, ...] = ()  # downwards over wide cells, else a ruler of numbers
+    column_numbers: tuple[int, ...] = ()  # what the ruler counts; () for 0, 1, 2 …
+    signed: bool = False  # centre the colours on 0
+    square: bool = False  # make rows smaller by the same factor as columns
+    empty: str = ""  # what a cell without a value means
+    wide: bool = True  # cells may be two columns wide; False keeps a map of many rows low
+    kept: int = 0  # so many first columns stand apart and are never made smaller
+    scale: tuple[float, float] | None = None  # the lowest and the highest value of the colours; None: those of `values`
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         brush = brush_for(console, SIGNED if self.signed else WEIGHTS)

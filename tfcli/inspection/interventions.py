@@ -6,6 +6,7 @@ Wᵒ: its pattern and its values can then be those of two different texts.
 Shape legend: B replacements, T tokens of the side that is replaced, S of the other, D model, H heads, Dh head size.
 """
 
+from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
@@ -86,6 +87,12 @@ def rerun(model: Transformer, passed: ModelPass, part: Part, values: Tensor) -> 
             x = _from_layer(model.decoder, passed.decoder.embedded.expand(len(x), -1, -1), 0, x)
         found.append(x)
     return torch.cat(found)
+
+
+def unchanged(model: Transformer, passed: ModelPass) -> Iterator[Tensor]:
+    """The last vectors, (3, T, D), each side computed again with nothing replaced: only rounding moves them."""
+    for side, stack in sides(passed).items():
+        yield rerun(model, passed, Part(side, 0, "residual"), stack.embedded.repeat(3, 1, 1))
 
 
 def frozen_pass(

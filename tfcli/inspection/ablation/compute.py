@@ -17,6 +17,7 @@ from torch import Tensor
 
 from tfcli.errors import UsageError
 from tfcli.evaluation.bootstrap import FEWEST_UNITS, interval, resampled
+from tfcli.inspection import interventions
 from tfcli.inspection.ablation import AblatedPart, AblatedText, Ablation, Replacement
 from tfcli.inspection.attention import AttentionKind
 from tfcli.inspection.attribution.compute import chosen_token
@@ -118,7 +119,7 @@ def _intervals(nats: NDArray[np.float64], known: NDArray[np.float64]) -> list[In
 
 
 def _read(run: LoadedRun, inputs: Inputs, number: int) -> _Reading:
-    """Next tokens of a document, or of a target; of an encoder's masked ones, always the same, and one at least."""
+    """Each next token of a document, or of a target; an encoder's has some masked, always the same, one at least."""
     read = inputs.sides[-1]
     if run.architecture != "encoder":
         return _Reading(inputs, tuple(range(len(read) - 1)), read[1:])
@@ -206,10 +207,7 @@ def _effects(
     Values are the means, those of each of the others in turn, or, without either, zero."""
     passed = record_model(run.model, reading.inputs.tensors(run.device))
     base = _measured(run, passed.last.hidden[None], reading)
-    again = [
-        _measured(run, rerun(run.model, passed, Part(side, 0, "residual"), stack.embedded.repeat(3, 1, 1)), reading)
-        for side, stack in sides(passed).items()
-    ]
+    again = [_measured(run, hidden, reading) for hidden in interventions.unchanged(run.model, passed)]
     draws = []
     for other in others:
         theirs = {} if other is None else _values(record_model(run.model, other.tensors(run.device)))

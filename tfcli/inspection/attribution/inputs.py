@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from tfcli.errors import UsageError
+from tfcli.inspection import interventions
 from tfcli.inspection.attribution import InputAttribution, InputMethod
 from tfcli.inspection.attribution.compute import attribution, chosen_token
 from tfcli.inspection.passes import AttentionPass, record_model
@@ -21,7 +22,7 @@ from tfcli.inspection.predictions.compute import ask
 from tfcli.layers.embedding import TokenEmbedding
 from tfcli.layers.layer import TransformerLayer
 from tfcli.layers.multi_head import MultiHeadAttention
-from tfcli.models.transformer import Stack, Transformer
+from tfcli.models.transformer import Transformer
 from tfcli.records.arrays import frozen
 from tfcli.runs.load import LoadedRun
 
@@ -63,8 +64,8 @@ def integrated_gradients(mixtures: Mixtures, difference: float) -> tuple[Array, 
     and 3), (N,), with ever more steps until it adds up to the `difference` within 1 %; and what each number misses."""
     gaps: list[float] = []
     for steps in STEPS:
-        middles = (torch.arange(steps) + 0.5) / steps
-        found = mixtures(middles[:, None].expand(-1, len(mixtures.x)), slopes=True).mean(0)
+        middles = ((torch.arange(steps) + 0.5) / steps)[:, None].expand(-1, len(mixtures.x))
+        found = mixtures(middles, slopes=True).mean(0)
         gaps.append(abs(float(found.sum()) - difference) / max(abs(difference), _ROUNDING))
         if gaps[-1] <= GAP:
             break
@@ -87,13 +88,11 @@ def flow(model: Transformer, sides: Sequence[Tensor], *, values: bool = False) -
     """How much of each token is in every vector that leaves the last layer, (T, N): around an attention the residual
     connection carries half, and what its mean head sees, or with `values` what it sees by `value_norms`, is the other
     half (Abnar and Zuidema 2020, section 3). Cross-attention sees what the encoder's vectors hold."""
-    passed, lengths = record_model(model, sides), [side.shape[1] for side in sides]
-    stacks = [module for module in model.modules() if isinstance(module, Stack)]
-    passes = [one for one in (passed.encoder, passed.decoder) if one is not None]
-    held = torch.empty(0)
-    for stack, of, own in zip(stacks, passes, torch.eye(sum(lengths)).double().split(lengths), strict=True):
+    lengths, held = [side.shape[1] for side in sides], torch.empty(0)
+    passes, owns = interventions.sides(record_model(model, sides)), torch.eye(sum(lengths)).double().split(lengths)
+    for (name, passed), own in zip(passes.items(), owns, strict=True):
         memory, held = held, own
-        for layer, one in zip(stack.layers, of.layers, strict=True):
+        for layer, one in zip(interventions.stack_of(model, name).layers, passed.layers, strict=True):
             assert isinstance(layer, TransformerLayer)
             for attention, seen in ((layer.attention, one.attention), (layer.cross_attention, one.cross)):
                 if attention is not None and seen is not None:
@@ -116,8 +115,7 @@ def curves(read: Callable[[Tensor], Array], values: Array, replaced: NDArray[np.
     standing, back = np.unique(sets.reshape(-1, size), axis=0, return_inverse=True)
     mixes = np.ones((len(standing), len(replaced)))
     mixes[:, replaced] = standing
-    found = read(torch.tensor(mixes))[back.reshape(sets.shape[:2])]
-    return counts, np.split(found, (len(values), len(orders)))
+    return counts, np.split(read(torch.tensor(mixes))[back.reshape(sets.shape[:2])], (len(values), len(orders)))
 
 
 def input_attribution(
@@ -136,13 +134,13 @@ def input_attribution(
     direct = attribution(run, text, target, position=position, token=token, against=against)
     asked, roles, model = ask(run, text, target, position), run.config.roles, run.model
     sides = asked.inputs.tensors(run.device)
+    mask = roles.mask if run.architecture == "encoder" else None
     if run.architecture != "encoder":  # which alone sees what comes later
         sides[-1] = sides[-1][:, : asked.position + 1]
     wanted, other = (
         None if one is None else chosen_token(run.tokenizer, one) for one in (direct.token, direct.against)
     )
     special = torch.tensor([*run.tokenizer.special_ids], device=run.device)
-    mask = roles.mask if run.architecture == "encoder" else None
     blank = next(one for one in (mask, roles.unk, roles.pad) if one is not None)
     blanks = [side.where(torch.isin(side, special), blank) for side in sides]
     replaced = ~torch.isin(torch.cat(sides, 1)[0], special).cpu().numpy()
@@ -156,7 +154,7 @@ def input_attribution(
         return of[:, wanted] - (of.logsumexp(-1) if other is None else of[:, other])
 
     lengths, ones = [side.shape[1] for side in sides], torch.ones(1, len(x))
-    mixtures = Mixtures(model, lengths, x, baseline=baseline, position=asked.position, explained=less)
+    mixtures = Mixtures(model, lengths, x, baseline, asked.position, less)
     value, *without, of_baseline = mixtures(torch.cat((ones, 1 - torch.eye(len(x)), 0 * ones))).tolist()
     gaps, values = list[float](), np.full((len(methods), len(x)), np.nan)
     for row, method in zip(values, methods, strict=True):

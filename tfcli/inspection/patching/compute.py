@@ -53,7 +53,7 @@ def patch(
     if path is not None:
         [kind] = chosen_kinds(run, kind or KINDS[run.architecture][-1], path)
     asked = [ask(run, text, target, position) for text in (clean, corrupt)]
-    inputs, place = _aligned(run, asked, given_target=target is not None, position=position)
+    inputs, place = _aligned(run, asked, is_given=target is not None, position=position)
     with torch.inference_mode():
         passes = [record_model(run.model, one.tensors(run.device)) for one in inputs]
         answers = [named(run, run.model.head(one.last.hidden[place])) for one in passes]
@@ -70,7 +70,9 @@ def patch(
 
         base, source = passes if noising else passes[::-1]
         low, high = (float(difference(one.last.hidden[None])) for one in (base, source))
-        floor = _rounding(run.model, base, difference)
+        again = [(difference(one) - low).abs().max() for one in interventions.unchanged(run.model, base)]
+        least = torch.finfo(base.last.hidden.dtype).eps * max(1.0, abs(low))
+        floor = _ROUNDINGS * max(least, *map(float, again))
         if abs(high - low) <= 100 * floor:
             what = f"{labels[0]!r} and {labels[1]!r} logits that are {low:+.3g} and {high:+.3g} apart"
             remedy = "give texts that are answered otherwise, or name two tokens that they decide between"
@@ -102,23 +104,10 @@ def patch(
     )
 
 
-def _rounding(model: Transformer, base: ModelPass, difference: Measure) -> float:
-    """What the logit difference moves by where nothing is changed, by the order of the sums alone."""
-    own = float(difference(base.last.hidden[None]))
-    again = [
-        difference(rerun(model, base, Part(side, 0, "residual"), stack.embedded.repeat(3, 1, 1)))
-        for side, stack in sides(base).items()
-    ]
-    least = torch.finfo(base.last.hidden.dtype).eps * max(1.0, abs(own))
-    return _ROUNDINGS * max(least, *(float((one - own).abs().max()) for one in again))
-
-
-def _aligned(
-    run: LoadedRun, asked: Sequence[Asked], *, given_target: bool, position: int | None
-) -> tuple[list[Inputs], int]:
+def _aligned(run: LoadedRun, asked: Sequence[Asked], is_given: bool, position: int | None) -> tuple[list[Inputs], int]:
     """What the model reads of the clean and of the corrupt text, of equal lengths, and the position that answers."""
     inputs, place = [one.inputs for one in asked], asked[0].places[asked[0].position]
-    if run.architecture == "encoder-decoder" and not given_target:
+    if run.architecture == "encoder-decoder" and not is_given:
         decoded = [one.decoder or () for one in inputs]
         shared = decoded[0][: _parted(*decoded)]
         if len(shared) == min(map(len, decoded)):
