@@ -1,4 +1,7 @@
-"""Scaled dot-product attention: by its formula, which gives the weights, fused, which is fast, and by rows; its masks.
+"""Scaled dot-product attention, plain and fused; causal mask, padding mask, sliding window.
+
+The explicit path is the formula line by line and gives the weights; the fused path is PyTorch's kernel; by rows, each
+sequence goes after the other, whose scores fit into the cache. A test holds all three equal.
 Shape legend: B batch, H heads, T target (query) length, S source (key) length, Dh head size, N rows of positions."""
 
 import functools
@@ -43,9 +46,10 @@ def attention_mask(
     device: torch.device,
 ) -> Tensor | None:
     """One mask out of the reasons not to attend: the key is padding, lies in the future, too far away, or in another
-    document. The future is seen within a prefix (Raffel et al. 2020, figure 4). Of `padding_mask` (B, S), True at real
-    tokens; `document_starts` (B, S), the column where each token's document begins, then T = S; `prefix` (B,), the keys
-    that all queries see: (B, 1, T, S), broadcast over the heads; None where every query may see every key."""
+    document. The future is seen within a prefix (Raffel et al. 2020, figure 4).
+    Shape: padding_mask (B, S), True at real tokens; document_starts (B, S), the column where each token's document
+    begins, then T = S; prefix (B,), the keys that all queries see; returns (B, 1, T, S), broadcast over the heads, or
+    None where every query may see every key."""
     masks = [] if padding_mask is None else [padding_mask[:, None, None, :]]
     if causal and target_length > 1:
         seen = causal_mask(target_length, source_length, device)[None, None]
@@ -84,8 +88,9 @@ class Span:
 def explicit_attention(
     scores: Tensor, value: Tensor, mask: Tensor | None = None, dropout: float = 0.0
 ) -> tuple[Tensor, Tensor]:
-    """Attention as the lectures write it: output (B, H, T, Dh) and weights before dropout (B, H, T, S) of scores (B, H,
-    T, S), values (B, H, S, Dh) and a mask that broadcasts, True = may attend; a query without any gets zeros."""
+    """Attention as the lectures write it. A query that may attend to nothing gets zeros, not NaN.
+    Shape: scores (B, H, T, S); value (B, H, S, Dh); mask broadcasts to (B, H, T, S), True = may attend; returns output
+    (B, H, T, Dh) and weights (B, H, T, S), before dropout."""
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf)
     weights = torch.softmax(scores, dim=-1)
@@ -105,9 +110,10 @@ def fused_attention(
     causal: bool = False,
     dropout: float = 0.0,
 ) -> Tensor:
-    """The same for the scores Q Kᵀ · scale + bias, on PyTorch's fused kernel: (B, H, T, Dh) of queries (B, H, T, Dh),
-    keys and values (B, H, S, Dh); mask (True = may attend) and bias broadcast to (B, H, T, S). `causal` stands for the
-    triangular mask where T = S, which is faster."""
+    """The same for the scores Q Kᵀ · scale + bias, on PyTorch's fused kernel. `causal` stands for the triangular mask
+    where T = S, which is faster.
+    Shape: query, returns (B, H, T, Dh); key, value (B, H, S, Dh); mask (True = may attend), bias broadcast to (B, H, T,
+    S)."""
     assert not (causal and (mask is not None or bias is not None)), "one mask, not two"
     both = mask if bias is None else bias if mask is None else masked(bias, mask)
     output = F.scaled_dot_product_attention(query, key, value, both, dropout, causal, scale=scale)
@@ -126,10 +132,10 @@ def without_blind_rows(output: Tensor, mask: Tensor) -> Tensor:
 
 
 class Score(nn.Module):
-    """One number for every query, (B, H, T, Dh), and key, (B, H, S, Dh): (B, H, T, S). scaled_dot: q · k / √Dh (Vaswani
-    et al. 2017, equation 1). dot: q · k (Luong et al. 2015, 3.1). additive: v · tanh(q + k), with a learned v a head
-    (Bahdanau et al. 2015, A.1.2; its W and U are the query and key projections). A cap c makes it c · tanh(score / c)
-    (Gemma Team 2024, section 2)."""
+    """One number for every query and key. scaled_dot: q · k / √Dh (Vaswani et al. 2017, equation 1). dot: q · k (Luong
+    et al. 2015, 3.1). additive: v · tanh(q + k), with a learned v a head (Bahdanau et al. 2015, A.1.2; its W and U are
+    the query and key projections). A cap c makes it c · tanh(score / c) (Gemma Team 2024, section 2).
+    Shape: query (B, H, T, Dh); key (B, H, S, Dh); returns (B, H, T, S)."""
 
     def __init__(self, model: ModelSection) -> None:
         super().__init__()

@@ -89,9 +89,9 @@ class MultiHeadAttention(nn.Module):
         cache: KeyValueCache | None = None,
         weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """Attend from every row of `x`, (B, T, D), to those of `memory`, (B, S, D), else of `x` itself: (B, T, D).
-        `padding_mask`, (B, S), is True at real keys; `mask` is that of `mask_of_pass`, else built where it is needed.
-        `weights`, where given, takes the explicit path, and the weights, (B, H, T, S), are appended to it."""
+        """Attend from every row of `x` to those of `memory`, else of `x` itself. `mask` is that of `mask_of_pass`, else
+        built where it is needed; `weights`, where given, takes the explicit path, and the weights are appended to it.
+        Shape: x, returns (B, T, D); memory (B, S, D); padding_mask (B, S), True at real keys; weights (B, H, T, S)."""
         placed = x if positions.added is None else x + positions.added
         joined = None if self.joined is None else self.joined(x).split(self.widths, dim=-1)
 
@@ -141,8 +141,8 @@ class MultiHeadAttention(nn.Module):
         prefix: Tensor | None = None,
         device: torch.device,
     ) -> Tensor | BlockMask | None:
-        """The attention mask of a pass, (B, 1, T, S), the same for all layers of a stack; None where their path needs
-        none. It is `explicit` where attention weights are wanted; bias: (1, H, T, S), the rest as `attention_mask`."""
+        """The attention mask of a pass, the same for all layers of a stack; None where their path needs none. It is
+        `explicit` where attention weights are wanted. Shape: bias (1, H, T, S); all else as of `attention_mask`."""
         if self._is_one_query(target_length, explicit=explicit):
             return None
         if padding_mask is None and bias is None and prefix is None and self._is_fused(bias, explicit=explicit):

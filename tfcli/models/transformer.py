@@ -112,9 +112,9 @@ class Stack(nn.Module):
         self_weights: list[Tensor] | None = None,
         cross_weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """Run the layers in order on embedded tokens, (B, T, D), with a cache behind those it remembers: (B, T, D).
-        `memory`, (B, S, D): the encoder's output; `document_starts` and `prefix` as in `attention_mask`, the latter
-        with more than one token; `self_weights` and `cross_weights` receive a (B, H, T, S) a layer."""
+        """Run the layers in order on embedded tokens, with a cache behind those it remembers. `memory` is the encoder's
+        output; `prefix` needs more than one token; `self_weights` and `cross_weights` receive the weights of a layer.
+        Shape: x, returns (B, T, D); memory (B, S, D); weights (B, H, T, S) a layer; masks as of `attention_mask`."""
         length = x.shape[1]
         positions = self.positions(span_of(length, cache, document_starts))
         remembered = 0 if cache is None else cache.length
@@ -158,8 +158,9 @@ class Decoder(Transformer):
         cache: StackCache | None = None,
         weights: AttentionWeights | None = None,
     ) -> Tensor:
-        """The last vectors, (B, T, D), of ids (B, T), from which the head predicts the next tokens. `padding_mask`,
-        (B, S): True at real tokens, and at what a cache remembers before them; the rest as `attention_mask` has it."""
+        """The last vectors, from which the head predicts the next tokens.
+        Shape: input_ids (B, T); padding_mask (B, S), True at real tokens, S = T and what a cache remembers before it;
+        document_starts (B, T), prefix (B,), as of `attention_mask`; returns (B, T, D)."""
         x = self.embedding(input_ids, span_of(input_ids.shape[1], cache, document_starts))
         seen = {"padding_mask": padding_mask, "document_starts": document_starts, "prefix": prefix}
         return self.stack(x, **seen, cache=cache, self_weights=collector(weights, "decoder_self"))
@@ -183,8 +184,8 @@ class Encoder(Transformer):
         token_type_ids: Tensor | None = None,
         weights: AttentionWeights | None = None,
     ) -> Tensor:
-        """A representation of every token in the light of all others, (B, S, D); all else (B, S), masks as
-        `attention_mask` has them, `token_type_ids` the segment of a token; None: all are of the first."""
+        """A representation of every token in the light of all others. Shape: input_ids, padding_mask, document_starts
+        (B, S), as of `attention_mask`; token_type_ids (B, S), a token's segment, None: the first; returns (B, S, D)."""
         x = self.embedding(input_ids, span_of(input_ids.shape[1], None, document_starts), token_type_ids)
         seen = {"padding_mask": padding_mask, "document_starts": document_starts}
         return self.stack(x, **seen, self_weights=collector(weights, "encoder_self"))
