@@ -179,7 +179,7 @@ def test_the_picture_says_what_was_measured_at_every_width(width: int):
     assert max(map(len, shown.splitlines())) <= width
     together = " ".join(shown.split())
     for words in (
-        *("vᵀ tanh(W s_(i−1) + U h_j)", "q_i · k_j / √D_k", "5,586 held-out pairs", "<s> → the .75 .25"),
+        *("v_aᵀ tanh(W s_(i−1) + U h_j)", "q_i · k_j / √D_k", "5,586 held-out pairs", "<s> → the .75 .25"),
         *("300,860 1.368 1.357–1.379 20", "298,234 0.063 0.061–0.065 30", "298,880 0.036 0.033–0.039 25"),
         *("multiplied by 0.25 in the RNN, by 0.90 in the RNN with attention, and by 0.90 in the transformer",),
     ):
@@ -229,7 +229,7 @@ def test_the_command_trains_the_same_models_from_a_seed():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([""], "The text has 0 tokens, 0 of them unknown; the models read 1 to 47 known ones; give words of builtin"),
+        ([""], "The text is empty; give a few words"),
         (["O zebu dorme."], "The text has 4 tokens, 2 of them unknown"),
         ([" ".join(["Lucas"] * 48)], "The text has 48 tokens, 0 of them unknown; the models read 1 to 47 known ones"),
         (["--steps", "0"], "--steps"),

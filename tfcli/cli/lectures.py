@@ -70,7 +70,7 @@ def run(terminal: Terminal, name: Annotated[str, _NAME], runs: Annotated[Path, _
     Examples:
 
       tfcli lectures run bishop
-      tfcli lectures run C7 --runs ~/lectures/runs
+      tfcli lectures run B1
     """
     from tfcli.lectures import Idea, lectures
     from tfcli.runs.directory import is_run

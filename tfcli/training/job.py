@@ -252,11 +252,11 @@ def decide(recipe: Recipe, tokenizer: Tokenizer, data: PreparedDataset) -> Recip
     if (model.vocab_size or 0) < ids:
         raise UsageError(f"{model.vocab_size = } is less than the tokenizer's {ids} ids", "leave model.vocab_size out")
     if recipe.train.task is not None:
-        model = replace(model, labels=model.labels or data.manifest.labels)
-        if len(labels := model.labels or ()) < 2:
+        if len(labels := model.labels or data.manifest.labels or ()) < 2:
             named = f"{len(labels)} label{'s' * (len(labels) != 1)} {', '.join(labels)}".strip()
             problem = f"{', '.join(data.manifest.sources)} has {named}, and there is nothing to tell apart"
             raise UsageError(problem, "give texts of two labels or more")
+        model = replace(model, labels=labels)
     sample = EVALUATE_TOKENS if recipe.train.evaluate_tokens is None else recipe.train.evaluate_tokens
     train = replace(with_batches(recipe, data, tokenizer.roles), evaluate_tokens=sample)
     return resolve_for_machine(replace(recipe, model=model, train=train))

@@ -154,7 +154,7 @@ def input_attribution(
         return of[:, wanted] - (of.logsumexp(-1) if other is None else of[:, other])
 
     lengths, ones = [side.shape[1] for side in sides], torch.ones(1, len(x))
-    mixtures = Mixtures(model, lengths, x, baseline, asked.position, less)
+    mixtures = Mixtures(model, lengths, x, baseline, position=asked.position, explained=less)
     value, *without, of_baseline = mixtures(torch.cat((ones, 1 - torch.eye(len(x)), 0 * ones))).tolist()
     gaps, values = list[float](), np.full((len(methods), len(x)), np.nan)
     for row, method in zip(values, methods, strict=True):

@@ -41,7 +41,7 @@ def patch(
 
       tfcli inspect patch runs/decoder-1 --clean "Tom swam" --corrupt "Tom flew" --token s --against f
       tfcli inspect patch runs/encoder-1 --clean "Tom swa<mask>" --corrupt "Tom fle<mask>" --token m --against w
-      tfcli inspect patch runs/pt-en-1 --clean "o livro" --corrupt "a mesa" --path 0.1
+      tfcli inspect patch runs/pt-en-1 --clean "o livro" --corrupt "a mesa" --target the --token book --against table
     """
     from tfcli.inspection.attention.choice import head_place
     from tfcli.inspection.patching import compute, view
