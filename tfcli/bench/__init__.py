@@ -64,10 +64,8 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class TrainingSpeed:
-    """`steps` measured steps of every side in turns, after `warmup` that do not count. A step is `micro_batches` of
-    `sequences` of `length` random ids, `tokens_per_step` in all (of both sides of pairs). `flops_per_step`: of the
-    recipe's matrix products forward and backward, without what a mask hides."""
+class ModelSpeed:
+    """The shape of the model whose speed is measured, and the recipe that it is of."""
 
     recipe: str
     architecture: str
@@ -75,6 +73,14 @@ class TrainingSpeed:
     d_model: int
     num_heads: int
     vocab_size: int
+
+
+@dataclass(frozen=True)
+class TrainingSpeed(ModelSpeed):
+    """`steps` measured steps of every side in turns, after `warmup` that do not count. A step is `micro_batches` of
+    `sequences` of `length` random ids, `tokens_per_step` in all (of both sides of pairs). `flops_per_step`: of the
+    recipe's matrix products forward and backward, without what a mask hides."""
+
     length: int
     sequences: int
     micro_batches: int
@@ -112,17 +118,11 @@ class GenerationSide:
 
 
 @dataclass(frozen=True)
-class GenerationSpeed:
+class GenerationSpeed(ModelSpeed):
     """`rounds` generations of every side in turns, after `warmup` that do not count. Each makes `new_tokens` for each
     of `batch` prompts (sources) of `prompt_tokens` random ids. `weight_bytes`: of the matrices that one more token is
     multiplied with. `same_ids`: share of the new tokens that are the same on both sides, of one model."""
 
-    recipe: str
-    architecture: str
-    num_layers: int
-    d_model: int
-    num_heads: int
-    vocab_size: int
     batch: int
     prompt_tokens: float
     new_tokens: int
@@ -173,17 +173,11 @@ class DataSpeed:
 
 
 @dataclass(frozen=True)
-class PatchingSpeed:
+class PatchingSpeed(ModelSpeed):
     """A grid of `patches` between two texts of `length` random ids (of each side): in `seconds`, and `naive` in one
     whole pass a patch; ratios as in `TrainingSide`. `most`: the ratio if a patch took the time of whole passes in large
     batches, times the share of the weights behind it. `apart`: how much the two ways differ at most, in logits."""
 
-    recipe: str
-    architecture: str
-    num_layers: int
-    d_model: int
-    num_heads: int
-    vocab_size: int
     length: int
     patches: int
     rounds: int

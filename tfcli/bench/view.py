@@ -14,6 +14,7 @@ from tfcli.bench import (
     GenerationSpeed,
     Machine,
     MatrixPeak,
+    ModelSpeed,
     PatchingSpeed,
     Spread,
     TrainingSpeed,
@@ -36,7 +37,7 @@ def _picture(title: str, about: Iterable[str], table: Table, notes: Iterable[str
     yield from dim(*notes)
 
 
-def _title(what: str, speed: TrainingSpeed | GenerationSpeed | PatchingSpeed) -> str:
+def _title(what: str, speed: ModelSpeed) -> str:
     return f"{what} speed" + (f" · {printable(speed.recipe)}" if speed.recipe != speed.architecture else "")
 
 
@@ -114,7 +115,7 @@ def _shape(speed: TrainingSpeed) -> str:
     return f"{_model(speed)} · {micro_batches}{speed.sequences} {each}"
 
 
-def _model(speed: TrainingSpeed | GenerationSpeed | PatchingSpeed) -> str:
+def _model(speed: ModelSpeed) -> str:
     layers, heads = plural(speed.num_layers, "layer"), plural(speed.num_heads, "head")
     return f"{speed.architecture}, {layers} of {speed.d_model}, {heads}, vocabulary {speed.vocab_size:,}"
 

@@ -2,7 +2,8 @@
 Shape legend: R rows (all hypotheses of all prompts that are still read), k options a row, Vocab.
 
 Texts are ranked by ln P(Y) / lp(Y), with the length penalty lp(Y) = ((5 + |Y|) / 6)^α of Wu et al. (2016, equation 14,
-without its coverage term); |Y| counts the end token. What penalties take is taken from ln P(Y)."""
+without its coverage term); |Y| counts the end token. What penalties take is taken from ln P(Y). Diverse beam search
+(Vijayakumar et al. 2018) is left out: docs/decisions/0043-no-diverse-beams.md."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -7,6 +7,12 @@ from typing import Literal
 
 Interval = tuple[float, float]  # from, to: where 95 % of the resamples lie
 
+
+def leaves_out_0(interval: Interval | None) -> bool:
+    """Whether an interval, where there is one, tells its number from 0."""
+    return interval is None or interval[0] > 0 or interval[1] < 0
+
+
 Unit = Literal["documents", "pairs", "stretches"]  # what resamples are made of; stretches where documents are few
 
 

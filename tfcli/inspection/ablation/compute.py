@@ -26,12 +26,12 @@ from tfcli.inspection.interventions import Part, Place, Side, attention_of, by_h
 from tfcli.inspection.passes import Inputs, ModelPass, record_model, require_residuals
 from tfcli.inspection.predictions.compute import Asked, ask, named
 from tfcli.models.head import require_head
+from tfcli.recipe.train import TrainSection
 from tfcli.records.evaluation import Interval
 from tfcli.runs.load import LoadedRun
 
 _DRAWS = 8  # other texts that the values on one text are taken from
 _LOGITS_AT_A_TIME = 1 << 24
-_MASKED = 0.15  # of the tokens of a document, as in training (Devlin et al. 2019, section 3.1)
 _SEED = 0
 
 Value = Literal["heads", "cross_heads", "feed_forward", "layer"]
@@ -125,7 +125,7 @@ def _read(run: LoadedRun, inputs: Inputs, number: int) -> _Reading:
         return _Reading(inputs, tuple(range(len(read) - 1)), read[1:])
     free = [place for place, token in enumerate(read) if token not in run.config.roles.ids()]
     draw = np.random.default_rng((_SEED, number)).permutation(free)
-    return _hidden(run, read, sorted(draw[: max(1, round(_MASKED * len(free)))].tolist()))
+    return _hidden(run, read, sorted(draw[: max(1, round(TrainSection.mask_probability * len(free)))].tolist()))
 
 
 def _hidden(run: LoadedRun, ids: Sequence[int], places: Sequence[int]) -> _Reading:

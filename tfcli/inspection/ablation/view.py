@@ -14,6 +14,7 @@ from tfcli.draw.numbers import plural
 from tfcli.draw.safe import token_label
 from tfcli.draw.tables import CsvTable, columns, dim, heading
 from tfcli.inspection.ablation import AblatedPart, Ablation, part_name
+from tfcli.records.evaluation import leaves_out_0
 
 _RANKED = 8
 _WITH = {"zero": "zero", "mean": "its mean over {}", "resample": "its value on other texts of {}"}
@@ -32,7 +33,7 @@ class AblationView(View[Ablation]):
             names = sorted(dict.fromkeys(map(_column, own)), key=lambda name: order.index(name[0]))
             grid = np.full((1 + max(part.layer for part in own), len(names)), np.nan, np.float32)
             for part in own:
-                value = part.difference if r.text else part.loss if _differs(part) else None
+                value = part.difference if r.text else part.loss if leaves_out_0(part.interval) else None
                 grid[part.layer, names.index(_column(part))] = np.nan if value is None else value
             yield from heading(f"\n{side}, change of the {what}")
             groups = tuple(Counter(kind for kind, _ in names).items())
@@ -58,18 +59,15 @@ def _column(part: AblatedPart) -> tuple[str, int | None]:
     return ("cross" if part.kind == "cross" else part.part, part.head)
 
 
-def _differs(part: AblatedPart) -> bool:
-    """Whether the interval of the loss, where there is one, leaves out 0."""
-    return part.interval is None or part.interval[0] > 0 or part.interval[1] < 0
-
-
 def _ranked(r: Ablation) -> RenderResult:
     sides = len({part.side for part in r.parts}) > 1
 
     def size(part: AblatedPart) -> float:
         return abs((part.difference if r.text else part.loss) or 0.0)
 
-    found = sorted((part for part in r.parts if size(part) and (r.text or _differs(part))), key=size, reverse=True)
+    found = sorted(
+        (part for part in r.parts if size(part) and (r.text or leaves_out_0(part.interval))), key=size, reverse=True
+    )
     if not found:
         yield Text("\nNo part changes anything that can be told from chance.")
         return
@@ -93,7 +91,7 @@ def _notes(r: Ablation) -> Iterator[str]:
     elif r.parts[0].interval is None:
         yield f"{plural(r.documents, 'document')}: too few for an interval"
     else:
-        alike = f"{sum(not _differs(part) for part in r.parts)} of {len(r.parts)} parts"
+        alike = f"{sum(not leaves_out_0(part.interval) for part in r.parts)} of {len(r.parts)} parts"
         interval = f"interval (bootstrap over {r.documents} documents)"
         yield f"empty: {alike}, whose {interval} holds 0; by chance 1 in 20 would leave it out"
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tfcli.records.evaluation import Interval
+from tfcli.records.evaluation import Interval, leaves_out_0
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Evolved:
 
     def told(self) -> tuple[float | None, ...]:
         """The values, 0 where an interval holds it."""
-        sure = [one is None or one[0] > 0 or one[1] < 0 for one in self.intervals or [None] * len(self.values)]
+        sure = map(leaves_out_0, self.intervals or [None] * len(self.values))
         return tuple(value if known or value is None else 0.0 for value, known in zip(self.values, sure, strict=True))
 
     @property
