@@ -17,7 +17,6 @@ from tfcli.corpora.open import DEFAULT, PREFIX
 from tfcli.corpora.split import open_split
 from tfcli.errors import BrokenInputError, Remark, TfcliError, UsageError, shortened
 from tfcli.files import write_text
-from tfcli.inspection.heads.statistics import watched
 from tfcli.interop.exporting import exportable
 from tfcli.models.build import uninitialized_model
 from tfcli.models.head import require_head
@@ -414,6 +413,8 @@ def _drive(job: jobs.TrainingJob, report: datasets.Report, should_stop: ShouldSt
 
 def _watcher(job: jobs.TrainingJob) -> Callable[[Mapping[str, Tensor]], dict[str, float]]:
     """Measure on a model of its own, so that nothing of the training moves."""
+    from tfcli.inspection.heads.statistics import watched  # a training that watches nothing does not wait for it
+
     model = uninitialized_model(job.config.model).eval()
     tokenizer = load_run_tokenizer(job.run, job.config)
     run = LoadedRun(job.run, job.recipe, job.config, tokenizer, model, device=torch.device("cpu"))
