@@ -67,18 +67,13 @@ def equivariance(
     name = "random weights" if run is None else str(run)
     record = compute.equivariance(model, *read[0], name, permutations=permutations, seed=seed or 0)
     parts: list[Any] = [view.EquivarianceView(record)]
-    pushed = reordered = None
-    table = view.equivariance_table(record)
+    more, table = {"perturbation": None, "order": None}, view.equivariance_table(record)
     if perturb is not None:
         pushed = compute.perturbation(model, *read[0], name, perturb, seed=seed or 0)
         parts += [Text(), view.PerturbationView(pushed)]
-        table = view.perturbation_table(pushed)
+        more["perturbation"], table = to_json(pushed), view.perturbation_table(pushed)
     if len(read) == 2:
         reordered = compute.order(model, read[0], read[1], name)
         parts += [Text(), view.OrderView(reordered)]
-        table = view.order_table(reordered)
-
-    def as_json(record: Any) -> Any:
-        return to_json(record) | {"perturbation": pushed and to_json(pushed), "order": reordered and to_json(reordered)}
-
-    present(terminal, outputs, Group(*parts), record, lambda _: table, json=as_json)
+        more["order"], table = to_json(reordered), view.order_table(reordered)
+    present(terminal, outputs, Group(*parts), record, lambda _: table, json=lambda one: to_json(one) | more)

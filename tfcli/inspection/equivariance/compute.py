@@ -59,8 +59,7 @@ class NormAcrossTokens(nn.Module):
         """(B, T, D) → (B, T, D)."""
         x = across_tokens(x, self.norm.eps, centred=isinstance(self.norm, LayerNorm))
         weight, bias = self.norm.weight, getattr(self.norm, "bias", None)
-        x = x if weight is None else x * weight
-        return x if bias is None else x + bias
+        return (x if weight is None else x * weight) + (0.0 if bias is None else bias)
 
 
 def altered(one: Tower, *, positions: bool, masked: bool) -> AbstractContextManager[None]:
@@ -110,21 +109,19 @@ Read = tuple[tuple[int, ...], tuple[str, ...]]  # a text's ids and their labels
 def model_of_words(section: ModelSection, texts: Sequence[str], seed: int) -> tuple[Transformer, list[Read]]:
     """A model whose vocabulary is the words of the texts, and the texts; a UsageError where one is too long for it."""
     words = [tuple(text.split()) for text in texts]
-    if (longest := max(map(len, words))) > section.max_seq_len:
-        problem = f"The text has {longest} words and the context holds {section.max_seq_len}"
-        raise UsageError(problem, "shorten the text")
-    numbers = {word: number for number, word in enumerate(dict.fromkeys(chain(*words)))}
-    model = build_model(replace(section, vocab_size=max(len(numbers), 1)), seed).eval()
-    return model, [(tuple(numbers[word] for word in text), text) for text in words]
+    if (longest := max(map(len, words))) > (most := section.max_seq_len):
+        raise UsageError(f"The text has {longest} words and the context holds {most}", "shorten the text")
+    known = [*dict.fromkeys(chain(*words))]
+    model = build_model(replace(section, vocab_size=max(len(known), 1)), seed).eval()
+    return model, [(tuple(map(known.index, text)), text) for text in words]
 
 
 @torch.inference_mode()
 def equivariance(
     model: Transformer, ids: Sequence[int], tokens: Sequence[str], name: str, *, permutations: int = 10, seed: int = 0
 ) -> records.EquivarianceRecord:
-    """How far f(P x) lies from P f(x), for f the stack that reads a text, of each variant; and how far a changed last
-    token moves the rows before it in a masked model, by what its norms take their statistics over. `tokens` are the
-    labels of `ids`. A UsageError where the text has no order to change."""
+    """How far f(P x) lies from P f(x), f the stack that reads a text, of each variant; and how far a changed last token
+    moves rows before it, masked, by what norms take statistics over. A UsageError where there is no order to change."""
     if len(set(ids)) < 2:
         raise UsageError("A text of one kind of token has no order to change", "give one with two different tokens")
     one, x = tower(model), torch.tensor([list(ids)], device=model.device)

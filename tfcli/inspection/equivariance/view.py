@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from tfcli.draw import View
@@ -49,9 +49,8 @@ class EquivarianceView(View[EquivarianceRecord]):
 
 def told(record: EquivarianceRecord) -> str:
     """What tells the model positions: its encoding, its window, or both."""
-    window = "" if record.window is None else f"window of {record.window}"
-    encoding = "" if record.encoding == "none" else record.encoding
-    return ", ".join(filter(None, (encoding, window))) or "none"
+    window = [] if record.window is None else [f"window of {record.window}"]
+    return ", ".join(([] if record.encoding == "none" else [record.encoding]) + window) or "none"
 
 
 def named(variant: Variant, positions: str = "told") -> tuple[str, str]:
@@ -65,20 +64,16 @@ def _labels(tokens: Sequence[str]) -> str:
 
 def equivariance_table(record: EquivarianceRecord) -> CsvTable:
     """A line a measurement."""
-    rows: list[tuple[Any, ...]] = [
-        ("permutation", *vars(one.variant).values(), "each token", one.largest, one.relative)
-        for one in record.deviations
-    ]
-    has = told(record) != "none"
+    rows, has = list[tuple[Any, ...]](), told(record) != "none"
+    for one in record.deviations:
+        rows.append(("permutation", *vars(one.variant).values(), "each token", one.largest, one.relative))
     rows += [("leak", has, True, None, leak.statistics, leak.largest, leak.relative) for leak in record.leaks]
     return CsvTable(("measured", "positions", "masked", "own", "statistics", "largest", "relative"), rows)
 
 
 def _grid(*heads: str) -> Table:
-    grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
-    for head in heads:
-        grid.add_column(head, justify="right" if head.startswith(("deviation", "of ")) else "left")
-    return grid
+    sides = (Column(head, justify="right" if head.startswith(("deviation", "of ")) else "left") for head in heads)
+    return Table(*sides, box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
 
 
 _MOST_LAYERS = 12
@@ -102,19 +97,16 @@ class PerturbationView(View[PerturbationRecord]):
         about = f"|change of a row| by |row|, after each half of each layer; {after}"
         yield from heading(f"Token {record.changed} ({changed}) changed: which rows have moved?", about)
         shown = record.moved[:, : 1 + 2 * _MOST_LAYERS]
-        labels = tuple(
-            ("▸ " if row == record.changed else "  ") + fit(token_label(token), _GUTTER - 3).rstrip()
-            for row, token in enumerate(record.tokens)
-        )
+        labels = [f"  {fit(token_label(token), _GUTTER - 3).rstrip()}" for token in record.tokens]
+        labels[record.changed] = "▸" + labels[record.changed][1:]
         short = {**_WORDS, "attention": "attn"}
         stages = [("", "input"), *((str(half.layer), short[half.name]) for half in record.halves)]
         if _GUTTER + _CELL * shown.shape[1] <= options.max_width:
             yield from _moved_rows(record.moved, labels, stages, brush_for(console, WEIGHTS))
         else:
             drawn = frozen(np.where(shown > 0, np.minimum(shown, 1.0), np.nan))
-            across = tuple(map(" ".join, stages[: shown.shape[1]]))
-            about = "of the row's length (1: or more)"
-            yield HeatMap(drawn, about, labels, across, empty="has not moved", scale=(0.0, 1.0))
+            across, about = tuple(map(" ".join, stages[: shown.shape[1]])), "of the row's length (1: or more)"
+            yield HeatMap(drawn, about, tuple(labels), across, empty="has not moved", scale=(0.0, 1.0))
         if shown.shape != record.moved.shape:
             yield from dim(f"the first {_MOST_LAYERS} of {len(record.halves) // 2} layers")
         yield from heading("\nEach half on its own: one row of its input changed, rows of its output that move")
@@ -124,9 +116,8 @@ class PerturbationView(View[PerturbationRecord]):
     def _alone(self, name: str) -> Text:
         halves = [half for half in self.record.halves if half.name == name]
         rows = [half.rows_alone for half in halves]
-        same = len(set(rows)) == 1
-        layers = ", in every layer" if same else ", layer by layer"
-        verdict = "that row alone: none after it may see it" if name == "attention" else "that row alone"
+        layers = ", in every layer" if (same := len(set(rows)) == 1) else ", layer by layer"
+        verdict = "that row alone" + ": none after it may see it" * (name == "attention")
         if any(half.mixes for half in halves):
             verdict = "mixes tokens"
         counts = f"{', '.join(map(str, rows[:1] if same else rows))} of {len(self.record.tokens)}"
@@ -148,9 +139,8 @@ def _moved_rows(
 
 
 def _share(number: float) -> str:
-    if number == 0:
-        return "·"
-    return f"{number:.0e}" if number < 0.0005 else f"{number:.3f}".removeprefix("0")
+    short = f"{number:.0e}" if number < 0.0005 else f"{number:.3f}".removeprefix("0")
+    return short if number else "·"
 
 
 def perturbation_table(record: PerturbationRecord) -> CsvTable:
@@ -170,8 +160,7 @@ class OrderView(View[OrderRecord]):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record = self.record
         yield from heading("The same tokens in another order")
-        yield Text(_labels(record.first))
-        yield Text(_labels(record.second))
+        yield from (Text(_labels(record.first)), Text(_labels(record.second)))
         yield from dim("|change of a token's output between the texts| by |output|; = 0 but for rounding")
         grid = _grid()
         grid.add_column("positions\nmask", no_wrap=True)
@@ -183,8 +172,7 @@ class OrderView(View[OrderRecord]):
             grid.add_row(label, f"{first} → {second}", *map(_moved, moved.tolist()))
         grid.add_row(Text("their mean", "bold"), "", *map(_moved, record.sentence.tolist()))
         yield grid
-        yield from dim("▸ the model as it is")
-        yield Text(_words(record))
+        yield from (*dim("▸ the model as it is"), Text(_words(record)))
 
 
 def _words(record: OrderRecord) -> str:
@@ -212,6 +200,5 @@ def order_table(record: OrderRecord) -> CsvTable:
 
 
 def _moved(value: float) -> Text:
-    if value < EQUAL:
-        return Text("= 0", "green")
-    return Text(f"{value:.3f}" if value >= 0.001 else f"{value:.0e}")
+    short = f"{value:.3f}" if value >= 0.001 else f"{value:.0e}"
+    return Text("= 0", "green") if value < EQUAL else Text(short)

@@ -46,8 +46,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class Step:
-    """One step: its formula, the matrices that go in and come out, what was measured, and a few words; or a drawing or
-    a listing, whose lines stay as they are."""
+    """One step: formula, matrices in and out, measures, a few words; or a drawing, or a listing, by its `lines`."""
 
     title: str
     formula: str
@@ -162,8 +161,7 @@ class DecodedPath:
 
 @dataclass(frozen=True)
 class DecodingRecord:
-    """A text in the making, step by step, and the same prompt by the likeliest next token and by a beam search; by a
-    run, its `source`, or by a toy: None."""
+    """A text in the making, by a run (`source`) or a toy (None); and the same prompt, greedily and by a beam search."""
 
     source: str | None
     prompt: str
@@ -181,6 +179,6 @@ class DecodingRecord:
     tree: BeamTree
 
     @property
-    def is_against_repetition(self) -> bool:
-        """Whether z′ is another number than z anywhere."""
-        return self.repetition_penalty != 1 or self.no_repeat_ngram > 0
+    def z(self) -> str:
+        """What is drawn by: z′ where settings against repetition make it another number than z, else z."""
+        return "z′" if self.repetition_penalty != 1 or self.no_repeat_ngram > 0 else "z"

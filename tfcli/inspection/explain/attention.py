@@ -1,4 +1,4 @@
-"""Scaled dot-product attention and its masks, step by step."""
+"""Scaled dot-product attention, its heads and its masks, step by step."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -10,7 +10,6 @@ from torch.nn import functional as F
 
 from tfcli.errors import UsageError
 from tfcli.inspection.explain import Explanation, Measure, NotationName, Step
-from tfcli.inspection.explain.heads import averaging, two_maps
 from tfcli.inspection.explain.positions import entrance
 from tfcli.inspection.explain.scoring import divided, masking, of_heads, projections, score_formula, scoring, transposed
 from tfcli.inspection.explain.subject import PAIRS, Notation, Subject, lectures, notation, numbered
@@ -50,8 +49,7 @@ def output(subject: Subject, n: Notation) -> Step:
 
 
 def cosines(subject: Subject, n: Notation, head: int) -> Step:
-    """Cos θ of a head's queries and keys beside their dot products, and the pairs nearest to parallel, orthogonal,
-    opposite; in UDL's notation with θ in degrees."""
+    """Cos θ of queries and keys beside their dot products, and the pairs nearest to 0°, 90°, 180°; in UDL's with θ."""
     passed, found = subject.attention_pass, []
     raw = dot_scores(passed.query, passed.key, 1.0)
     cosine = F.normalize(passed.query, dim=-1) @ F.normalize(passed.key, dim=-1).transpose(-2, -1)
@@ -92,8 +90,7 @@ def superposition(subject: Subject, n: Notation, head: int) -> Step:
     whole, parts = f"f({v} + {v}′)", f"f({v}) + f({v}′)"
     sums = {whole: weights @ (value + other), parts: weights @ value + weights @ other}
     twice = {f"f(2 {x_name})": doubled, f"2 f({x_name})": 2.0 * passed.mixed[head]}
-    size = numbered(value.shape[1], head * value.shape[1])
-    axes = ("tokens", "model" if subject.is_plain else "value")
+    size, axes = numbered(len(value.T), head * len(value.T)), ("tokens", "model" if subject.is_plain else "value")
     matrices = [n.matrix(name, one, subject.query_tokens, size, axes) for name, one in (sums | twice).items()]
     linear, nonlinear = (float((one - both).abs().max()) for one, both in (sums.values(), twice.values()))
     moved = notes["moved_alone" if len(value) == 1 else "moved"] + notes["moved_bias"] * subject.section.attention_bias
@@ -104,6 +101,65 @@ def superposition(subject: Subject, n: Notation, head: int) -> Step:
     )
     note = f"{notes['superposition'].format(v=v, line=n.line)} {n.formulas['linear']}".strip()
     return Step("Linear in V, not in X", formula, tuple(matrices), measures, note)
+
+
+def two_maps(subject: Subject, n: Notation, head: int) -> Step:
+    """A head on queries that are projected already (encoder notes): W_q (D, d_k) of all heads, then its own W_q⁽ⁱ⁾
+    (d_k, d_k), which is fitted to what the head has."""
+    module, size, x = subject.attention.query, subject.attention.head_dim, subject.attention_pass.x.double().cpu()
+    assert isinstance(module, nn.Linear)
+    whole, columns, tokens = module.weight.double().cpu().split(size)[head].T, numbered(size), ("tokens", "head")
+    common = nn.init.orthogonal_(torch.empty_like(whole), generator=torch.Generator().manual_seed(0))
+    own = torch.linalg.pinv(common) @ whole
+    name, in_turn, is_full = n.symbol("w_query"), x @ common @ own, size >= len(whole)
+    own_name = n.symbol("w_query", head).removeprefix(f"{name} ")
+    matrices = (
+        n.matrix(name, common, numbered(len(whole)), columns, ("model", "head")),
+        n.vectors("query", x @ common, subject.query_tokens, tokens),
+        n.matrix(own_name, own, columns, columns, ("head", "head")),
+        n.matrix(f"{n.symbol('query')} {own_name}", in_turn, subject.query_tokens, columns, tokens),
+    )
+    measures, exact = list[Measure](), "rounding alone"
+    lost = exact if is_full else "lost in W_q"
+    for other, product, why in (("their product", x @ (common @ own), exact), ("the head above", x @ whole, lost)):
+        apart = float((product - in_turn).abs().max())
+        measures.append(Measure(f"two maps, or {other}", apart, f"largest deviation: {why}"))
+    notes = lectures()["notes"]
+    note = notes["two_maps"] + notes["full" if is_full else "narrow"].format(size=size, model=len(whole))
+    formula = "Q⁽ⁱ⁾ = Q W_q⁽ⁱ⁾ = (X W_q) W_q⁽ⁱ⁾ = X (W_q W_q⁽ⁱ⁾)"
+    return Step("Two linear maps in a row are one", formula, matrices, tuple(measures), note)
+
+
+# How often keys vary, by which share of their length, and how far a query lifts what it asks for above the rest.
+_DRAWS, _SPREAD, _SHARP = 5, 0.2, 10.0
+
+
+def averaging(subject: Subject, n: Notation, head: int) -> list[Step]:
+    """One head that is to average two of its values, beside two heads with one each: their weights where keys stand at
+    right angles, and where their lengths vary. Nothing where no two values differ."""
+    value, tokens = subject.attention_pass.value[head].float().cpu(), subject.key_tokens
+    apart = torch.cdist(value, value)
+    a, b = sorted(int(i) for i in torch.unravel_index(apart.argmax(), apart.shape))
+    if apart[a, b] == 0:
+        return []
+    lengths = 1 + _SPREAD * torch.randn(_DRAWS + 1, len(tokens), generator=torch.Generator().manual_seed(0))
+    lengths[0] = 1.0
+
+    def weights(*asked: int) -> Tensor:
+        """Of a query that is the sum of the keys asked for, times what makes it sharp: (draws, S)."""
+        wanted = torch.zeros(len(tokens)).index_fill(0, torch.tensor(asked), _SHARP)
+        return (wanted * lengths).softmax(dim=-1)
+
+    rows, columns = ("exact", *numbered(_DRAWS, 1)), (tokens[a], tokens[b], *["others"] * (len(tokens) > 2))
+    axes, matrices, measures = (str(len(rows)), str(len(columns))), [], []
+    for name, shares in (("one head", weights(a, b)), ("two heads", (weights(a) + weights(b)) / 2)):
+        pair = shares[:, [a, b]]
+        shown = torch.cat((pair, 1 - pair.sum(dim=1, keepdim=True)), dim=1)[:, : len(columns)]
+        off = (shares @ value - (value[a] + value[b]) / 2).norm(dim=-1).max() / (apart[a, b] / 2)
+        matrices.append(n.matrix(name, shown, rows, columns, axes, kind="weights", sums=True))
+        measures.append(Measure(f"{name}, furthest off the average", float(off), "0: on it; 1: at one value alone"))
+    formula, note = (lectures()["notes"][key].format(draws=_DRAWS, sharp=_SHARP) for key in ("asked", "averaging"))
+    return [Step("Two values to be averaged", formula, tuple(matrices), tuple(measures), note)]
 
 
 def explain_attention(
@@ -150,12 +206,10 @@ def in_parallel(subject: Subject, n: Notation) -> list[Step]:
     if len(tokens) < 2:
         return []
 
-    def predicted(length: int) -> Tensor:
-        """P of every next token of a prefix: (T, Vocab)."""
+    def predicted(length: int) -> Tensor:  # P of every next token of a prefix: (T, Vocab)
         return torch.softmax(subject.model(*source, decoded[:, :length]).float(), dim=-1)[0]
 
-    whole = predicted(len(tokens))
-    ends = range(0, len(tokens), -(-len(tokens) // _MOST_PREFIXES))
+    whole, ends = predicted(len(tokens)), range(0, len(tokens), -(-len(tokens) // _MOST_PREFIXES))
     apart = max(float((predicted(end + 1)[end] - whole[end]).abs().max()) for end in ends)
     nexts = whole[:-1, decoded[0, 1:]]  # row t: the probability of every token that follows somewhere
     diagonal = nexts.diagonal().clamp(min=1e-30)
@@ -175,8 +229,8 @@ def in_parallel(subject: Subject, n: Notation) -> list[Step]:
 def explain_scores(
     scores: Tensor, d_k: int, tokens: Sequence[str], name: NotationName = "inf721", printed: Tensor | None = None
 ) -> Explanation:
-    """Scores of one's own, Q Kᵀ, worked through with the project's own attention; `printed` are the weights that a
-    lecture has behind them. Shape: scores and printed (T, T)."""
+    """Scores Q Kᵀ of one's own, by the project's own attention; a lecture has `printed` weights behind them.
+    Shape: scores and printed (T, T)."""
     n, mask = notation(name), causal_mask(len(tokens), len(tokens))
     matrix = partial(n.matrix, rows=tokens, columns=tokens, axes=PAIRS)
     with torch.inference_mode():
@@ -187,10 +241,12 @@ def explain_scores(
     shares, measures = [matrix("weights", weights[0, 0], kind="weights", sums=True)], list[Measure]()
     notes, scaled_formula = lectures()["notes"], n.formulas["masked"].format(scores=f"({raw}) / {n.root}")
     note = notes["row_by_row"].format(line=n.line)
+    whose, slips = "scores as they are given", tuple[str, ...]()
     if printed is not None:
         shares.append(matrix("printed", printed, kind="weights", sums=True))
         measures.append(Measure("printed first row, sum", float(printed[0].sum()), "a row of a softmax sums to 1"))
         note += f"\n{shares[0].name} is what these scores come to, printed is what the lecture has."
+        whose, slips = "INF721's scores", tuple(n.slips["masking"])
     hidden = scaled.masked_fill(~mask, -torch.inf)
     steps = (
         Step("Scores", n.score("dot"), (matrix("raw", scores),)),
@@ -198,14 +254,11 @@ def explain_scores(
         Step("Scaled", scaled_formula, (matrix("masked", hidden),), note=f"{divided(n, d_k)} {notes['divided_mask']}"),
         Step("Weights", n.formulas["weights"].format(scores=logits), tuple(shares), tuple(measures), note),
     )
-    whose = "INF721's scores" if printed is not None else "scores as they are given"
-    slips = () if printed is None else tuple(n.slips["masking"])
     return Explanation("Causal masking, step by step", f"{whose}, {n.axes['head']} = {d_k}", name, steps, slips)
 
 
 def explain_masking(subject: Subject, name: NotationName = "bishop", *, head: int | None = None) -> Explanation:
-    """The masked scores and weights of a model, and what each of its rows predicts. A UsageError where this attention
-    has no mask over the future, or no such head."""
+    """Masked scores and weights, and what each row predicts. A UsageError without a causal mask, or such a head."""
     if not subject.attention.causal:
         problem = f"There is no causal mask in {subject.label}: every token sees the whole text"
         raise UsageError(problem, "name a decoder or an encoder-decoder")

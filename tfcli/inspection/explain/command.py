@@ -16,6 +16,7 @@ from tfcli.console.terminal import Terminal
 from tfcli.errors import UsageError
 from tfcli.inspection.explain import NotationName
 from tfcli.outputs import about, write_output
+from tfcli.recipe.model import NormPlacement
 
 if TYPE_CHECKING:
     from tfcli.inspection.explain import Explanation
@@ -33,10 +34,16 @@ ToySeed = Annotated[int | None, usual("0", "Seed of a toy's weights.", min=0)]
 _SIZE = functools.partial(usual, min=1, max=512)
 _OF_VECTORS = "Size of a toy's vectors."
 _OF_LAYER = ("layer", "kind", "target")
-_GIVEN = ("x", "wq", "wk", "wv", "wo")
-_MATRIX = functools.partial(typer.Option, metavar="FILE", show_default=False)
+_OF_FILES = ("x", "wq", "wk", "wv", "wo")
+_GIVEN = functools.partial(typer.Option, show_default=False)
+_MATRIX = functools.partial(_GIVEN, metavar="FILE")
+Score = Literal["scaled_dot", "dot", "additive"]
+_KIND = usual("its own", "In a run: encoder_self, decoder_self or cross.", metavar="KIND")
+_NORMS = usual("post", "In a toy: norms before or behind each sublayer.")
+_INTEGERS = "A toy of small whole numbers; without --heads, of one."
 _SIZES = ("d_model", "heads", "head_dim", "value_dim")
-_OF_TOY = (*_SIZES, "score", "projection", "bias", "integers", "norm_placement", "seed")
+_OF_ATTENTION = (*_SIZES, "score", "projection", "bias", "integers")
+_OF_TOY = (*_OF_ATTENTION, "norm_placement", "seed")
 
 
 @dataclass(frozen=True)
@@ -46,28 +53,18 @@ class Reading:
     text: Text = None
     run: OfRun = None
     layer: Annotated[int | None, usual("0", "Layer of a run, from 0.", min=0)] = None
-    kind: Annotated[Kind | None, usual("its own", "In a run: encoder_self, decoder_self or cross.", metavar="KIND")] = (
-        None
-    )
+    kind: Annotated[Kind | None, _KIND] = None
     target: Target = None
     head: Annotated[int | None, usual("0", "Head whose steps are shown, from 0.", min=0)] = None
     d_model: Annotated[int | None, _SIZE("9", _OF_VECTORS)] = None
     heads: Annotated[int | None, usual("3", "Heads of a toy, which share d_model.", min=1, max=64)] = None
     head_dim: Annotated[int | None, _SIZE("d_model / heads", "Size of a toy's queries and keys, D_k.")] = None
     value_dim: Annotated[int | None, _SIZE("that of its keys", "Size of a toy's values, D_v.")] = None
-    score: Annotated[
-        Literal["scaled_dot", "dot", "additive"] | None, usual("scaled_dot", "How queries and keys meet in a toy.")
-    ] = None
-    projection: Annotated[
-        Literal["none"] | None, typer.Option(help="In a toy, none computes softmax(X Xᵀ) X.", show_default=False)
-    ] = None
+    score: Annotated[Score | None, usual("scaled_dot", "How queries and keys meet in a toy.")] = None
+    projection: Annotated[Literal["none"] | None, _GIVEN(help="In a toy, none computes softmax(X Xᵀ) X.")] = None
     bias: Annotated[bool | None, typer.Option("--bias", help="Draw biases for a toy's projections.")] = None
-    integers: Annotated[
-        bool | None, typer.Option("--integers", help="A toy of small whole numbers; without --heads, of one.")
-    ] = None
-    norm_placement: Annotated[
-        Literal["pre", "post"] | None, usual("post", "In a toy: norms before or behind each sublayer.")
-    ] = None
+    integers: Annotated[bool | None, typer.Option("--integers", help=_INTEGERS)] = None
+    norm_placement: Annotated[NormPlacement | None, _NORMS] = None
     seed: ToySeed = None
     x: Annotated[Path | None, _MATRIX(help="Your own input X, a token a row: numbers in a text, or .npy.")] = None
     wq: Annotated[Path | None, _MATRIX(help="Your own W⁽q⁾, a row for each column of X.")] = None
@@ -85,7 +82,7 @@ class Reading:
         from tfcli.inspection.explain.own import of_files
         from tfcli.inspection.explain.subject import EXAMPLE, of_run, toy, toy_words
 
-        if files := {name: path for name in _GIVEN if (path := getattr(self, name)) is not None}:
+        if files := {name: path for name in _OF_FILES if (path := getattr(self, name)) is not None}:
             if other := self.first_of(name for name in ("run", *_OF_LAYER, *_OF_TOY) if name != "heads"):
                 raise UsageError(f"Matrices of your own are given, and {other} asks for others", "leave it out")
             return of_files(files, self.heads or 1, toy_words(read_text(self.text)) if self.text else None)
@@ -131,10 +128,7 @@ def attention(
     terminal: Terminal,
     outputs: Showing,
     *,
-    reading: Annotated[
-        Reading,
-        ("text", "run", *_OF_LAYER, "head", *_SIZES, "score", "projection", "bias", "integers", "seed", *_GIVEN),
-    ],
+    reading: Annotated[Reading, ("text", "run", *_OF_LAYER, "head", *_OF_ATTENTION, "seed", *_OF_FILES)],
     cosines: Annotated[bool, typer.Option("--cosines", help="Show cosines beside dot products.")] = False,
     code: Annotated[bool, typer.Option("--code", help="Add Bishop's algorithm as PyTorch that runs.")] = False,
     notation: NotationOption = "bishop",
@@ -294,6 +288,7 @@ def positions(
     present_steps(terminal, outputs, as_chosen, lambda one: PositionExplanationView(replace(record, explanation=one)))
 
 
+_TOP_P = "Draw from the fewest best that hold this probability."
 _OF_DRAWN_TOY = {"temperature": 0.5, "top_k": 3, "top_p": 0.9, "beam": 2, "seed": 0}
 
 
@@ -309,9 +304,7 @@ def decoding(
     run: Annotated[Path | None, usual("a toy language", "A trained model.", metavar="RUN")] = None,
     temperature: Annotated[float | None, _of_draw("temperature", "Divides the logits; 0: greedy.", min=0)] = None,
     top_k: Annotated[int | None, _of_draw("top_k", "Draw from the k best alone; 0: all.", min=0)] = None,
-    top_p: Annotated[
-        float | None, _of_draw("top_p", "Draw from the fewest best that hold this probability.", min=0, max=1)
-    ] = None,
+    top_p: Annotated[float | None, _of_draw("top_p", _TOP_P, min=0, max=1)] = None,
     beam: Annotated[int | None, _of_draw("beam", "Beams beside greedy decoding.", min=2, max=1_000)] = None,
     steps: Annotated[int, typer.Option(min=1, help="Tokens at most.")] = 4,
     seed: Annotated[int | None, _of_draw("seed", "Seed of the draw.", min=0, max=2**63 - 1)] = None,

@@ -7,14 +7,15 @@ temperature of ½ they are squared, 64 : 16 : 4 : 1 : 1. The likeliest first wor
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, cast
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from tfcli.errors import UsageError
 from tfcli.generation.beam_search import beam_search
-from tfcli.generation.decoding import Continuation, DecodingStages, DecodingState, collect, decode, prefill
+from tfcli.generation.decoding import Continuation, DecodingStages, collect, decode, prefill
 from tfcli.generation.generate import Labels, PromptBatch, beam_tree, settled
 from tfcli.generation.sampling import FILTERS
 from tfcli.inspection.explain import DecodedPath, DecodingCandidate, DecodingRecord, DecodingStep
@@ -58,8 +59,7 @@ CANDIDATES = 8  # shown at every step
 
 
 def run_settings(run: LoadedRun, given: Mapping[str, Any]) -> GenerateSection:
-    """What `tfcli generate` would draw with: the recipe's own settings, with what is given, and not None, over them. A
-    UsageError of a value that is out of range, or does not fit the model."""
+    """What `tfcli generate` draws with: the recipe's, and over it what is given. A UsageError of what is unfit."""
     settings = generation_settings(run.recipe, {**given, "num_samples": 1})
     sample = None if given.get("temperature") is None else settings.temperature > 0
     drawn = settled(run.model, run.tokenizer, replace(settings, beam=1), sample)
@@ -69,11 +69,8 @@ def run_settings(run: LoadedRun, given: Mapping[str, Any]) -> GenerateSection:
 def explain_toy_decoding(settings: GenerateSection) -> DecodingRecord:
     """The toy language, whose numbers can be checked by hand."""
     about = {"source": None, "prompt": PROMPT, "vocabulary": len(TOKENS)}
-
-    def read(rows: int) -> DecodingState:
-        return cast(DecodingState, ToyState(settings.max_new_tokens))
-
-    return _explained(settings, read, ROLES, lambda ids: [TOKENS[token] for token in ids], about, texts=[()])
+    read, labels = lambda rows: ToyState(settings.max_new_tokens), lambda ids: [TOKENS[token] for token in ids]
+    return _explained(settings, read, ROLES, labels, about, texts=[()])
 
 
 def explain_decoding(run: LoadedRun, prompt: str, settings: GenerateSection) -> DecodingRecord:
@@ -86,29 +83,26 @@ def explain_decoding(run: LoadedRun, prompt: str, settings: GenerateSection) -> 
     if settings.beyond_context == "stop" and isinstance(run.model, Decoder):
         require_room(run, Inputs(decoder=tuple(batch.ids[0])))
     about = {"source": str(run.directory.path), "prompt": prompt, "vocabulary": run.tokenizer.vocab_size}
-
-    def read(rows: int) -> DecodingState:
-        return prefill(batch.model, batch.ids, roles, settings, rows=rows)
-
+    read = partial(prefill, batch.model, batch.ids, roles, settings)
     return _explained(settings, read, roles, run.tokenizer.labels, about, texts=[batch.ids[0]], **batch.how)
 
 
 @torch.inference_mode()
 def _explained(
     settings: GenerateSection,
-    read: Callable[[int], DecodingState],
+    read: Callable[..., Any],
     roles: TokenRoles,
     labels: Labels,
     about: Mapping[str, Any],
     **how: Any,
 ) -> DecodingRecord:
-    """What follows a text. `read` reads it, with room for so many rows; `how` are `texts`, `prefix` and `ends` of
-    `decode`, and `about` what else the record says."""
+    """What follows a text, which `read` reads, with room for so many rows, to a `DecodingState`; `about`: what else the
+    record says, `how`: `texts`, `prefix` and `ends` of `decode`."""
     settings = replace(settings, num_samples=1)
-    [greedy] = collect(decode(read(1), roles, replace(settings, temperature=0.0), **how), 1)
+    [greedy] = collect(decode(read(rows=1), roles, replace(settings, temperature=0.0), **how), 1)
     # Texts of one length are compared by their probability alone.
     beams, nodes = replace(settings, temperature=0.0, length_penalty=0.0), list[BeamNode]()
-    [[best]] = beam_search(read(settings.beam), roles, beams, **how, observe=lambda _, node: nodes.append(node))
+    [[best]] = beam_search(read(rows=settings.beam), roles, beams, **how, observe=lambda _, node: nodes.append(node))
     text = "".join(labels([token for token in best.token_ids if token not in roles.ends]))
     found = Generated(about["prompt"], text, best.token_ids, best.score, best.log_probabilities, finish="length")
     new, steps = list[int](), list[DecodingStep]()
@@ -118,15 +112,11 @@ def _explained(
             steps.append(_step(stages, labels, tuple(labels(new))))
         new.append(int(stages.token_ids[0]))
 
-    collect(decode(read(1), roles, settings, **how, observe=record), 1)
-    return DecodingRecord(
-        **about,
-        **{name: getattr(settings, name) for name in _SETTINGS},
-        steps=tuple(steps),
-        greedy=_path("greedy", greedy, labels),
-        beam=_path(f"beam {settings.beam}", best, labels),
-        tree=beam_tree(about["prompt"], nodes, [found], labels, beams),
-    )
+    collect(decode(read(rows=1), roles, settings, **how, observe=record), 1)
+    drawn = {name: getattr(settings, name) for name in _SETTINGS}
+    tree = beam_tree(found.prompt, nodes, [found], labels, beams)
+    paths = _path("greedy", greedy, labels), _path(f"beam {settings.beam}", best, labels)
+    return DecodingRecord(**about, **drawn, steps=tuple(steps), greedy=paths[0], beam=paths[1], tree=tree)
 
 
 _SETTINGS = ("repetition_penalty", "no_repeat_ngram", "temperature", "top_k", "top_p", "min_p", "seed")
@@ -146,31 +136,26 @@ def _step(stages: DecodingStages, labels: Labels, before: tuple[str, ...]) -> De
         shown[-1] = chosen
     # Where nothing is drawn, no filter has taken anything away.
     filtered = {name: stages.filtered[name][0] if stages.filtered else allowed for name in FILTERS}
-    after = {name: after_it.softmax(-1).tolist() for name, after_it in filtered.items()}
-    own, filters = logits.softmax(-1).tolist(), [name for name in FILTERS if name != "temperature"]
+    after = {name: after_it.softmax(-1) for name, after_it in filtered.items()}
+    numbers = {
+        "logit": logits,
+        "adjusted": allowed,
+        "probability": logits.softmax(-1),
+        "tempered": after["temperature"],
+    }
+    numbers |= {"chance": drawn, "begin": (ends - drawn.double()) / ends[-1], "end": ends / ends[-1]}
+    filters = [name for name in FILTERS if name != "temperature"]
     candidates = tuple(
         DecodingCandidate(
             token=label,
             token_id=token,
-            logit=float(logits[token]),
-            adjusted=float(allowed[token]),
             scaled=None if uniforms is None else float(filtered["temperature"][token]),
-            probability=own[token],
-            tempered=after["temperature"][token],
-            after={f"after_{name}": after[name][token] for name in filters},
-            chance=float(drawn[token]),
-            begin=float(ends[token] - drawn[token].double()) / float(ends[-1]),
-            end=float(ends[token] / ends[-1]),
+            after={f"after_{name}": float(after[name][token]) for name in filters},
+            **{name: float(values[token]) for name, values in numbers.items()},
         )
         for token, label in zip(shown, labels(shown), strict=True)
     )
-    return DecodingStep(
-        before=before,
-        candidates=candidates,
-        others=possible - len(candidates),
-        rest=max(0.0, 1.0 - sum(one.probability for one in candidates)),
-        kept={f"kept_{name}": int((filtered[name] > -torch.inf).sum()) for name in filters},
-        uniform=None if uniforms is None else float(uniforms[0]),
-        token=labels([chosen])[0],
-        token_id=chosen,
-    )
+    others, rest = possible - len(candidates), max(0.0, 1.0 - sum(one.probability for one in candidates))
+    kept = {f"kept_{name}": int((filtered[name] > -torch.inf).sum()) for name in filters}
+    uniform, [label] = None if uniforms is None else float(uniforms[0]), labels([chosen])
+    return DecodingStep(before, candidates, others, rest, kept, uniform=uniform, token=label, token_id=chosen)

@@ -54,8 +54,7 @@ class _Step:
         if step.others:
             yield Text(f"… and {plural(step.others, 'further token')}, {step.rest:.3f} together", style="dim")
         if step.uniform is None:
-            z = "z′" if record.is_against_repetition else "z"
-            yield Text.assemble(f"argmax {z}: ", (token_label(step.token), "bold"))
+            yield Text.assemble(f"argmax {record.z}: ", (token_label(step.token), "bold"))
             return
         (first, count), *others = _filters(record, step.kept, "kept_").items()
         left = "".join(f", {name} {number}" for name, number in others)
@@ -68,14 +67,15 @@ class _Step:
 
 
 def _formula(record: DecodingRecord) -> str:
-    z = "z′" if record.is_against_repetition else "z"
     if record.temperature == 0:
-        return f"τ = 0: greedy. The token with the largest logit {z} is taken; nothing is drawn{_against(record)}"
+        return (
+            f"τ = 0: greedy. The token with the largest logit {record.z} is taken; nothing is drawn{_against(record)}"
+        )
     top_k = f"the {record.top_k} best stay" if record.top_k else "all stay"
     min_p = f" · min-p: what is {record.min_p:g} times as likely as the best stays" if record.min_p else ""
     stages = f"top-k: {top_k} · top-p: the fewest best whose sum reaches {record.top_p:g} stay{min_p}"
     drawn = f"drawn with u, uniform from 0 to 1 (seed {record.seed}){_against(record)}"
-    return f"p = softmax({z} / τ), τ = {record.temperature:g} · {stages} · each time renormalised · {drawn}"
+    return f"p = softmax({record.z} / τ), τ = {record.temperature:g} · {stages} · each time renormalised · {drawn}"
 
 
 def _against(record: DecodingRecord) -> str:
@@ -95,11 +95,11 @@ def _filters(record: DecodingRecord, by_key: Mapping[str, _Value], prefix: str) 
 
 
 def _candidates(record: DecodingRecord, step: DecodingStep, width: int, *, ascii_only: bool) -> Table:
-    draws, adjusted = step.uniform is not None, record.is_against_repetition
+    draws, z, adjusted = step.uniform is not None, record.z, record.z == "z′"
     filters = _filters(record, step.kept, "kept_")
     label = min(_LONGEST_LABEL, max(5, widest(tuple(token_label(one.token) for one in step.candidates))))
     with_scaled = draws and (width >= _ROOMY or not (adjusted or len(filters) > 2))
-    with_bars, z = draws and width >= _WIDE, "z′" if adjusted else "z"
+    with_bars = draws and width >= _WIDE
     heads = ["", "token", "z", *["z′"] * adjusted, *[f"({z}−max)/τ"] * with_scaled]
     heads += ["p(z)", f"p({z}/τ)", *filters] if draws else ["softmax z"]
     table = columns("ll" + "r" * (len(heads) - 2) + "l" * with_bars, *heads, gap=1 if width < _ROOMY else 2)
@@ -122,17 +122,15 @@ def _candidates(record: DecodingRecord, step: DecodingStep, width: int, *, ascii
 
 def _share(value: float) -> str:
     """Three decimals; "×" where a stage has ruled the token out, and what is not nothing is not called 0."""
-    if value == 0:
-        return "×"
-    return "<.001" if value < 0.0005 else f"{value:.3f}"
+    return "×" if value == 0 else "<.001" if value < 0.0005 else f"{value:.3f}"
 
 
 def _unit_line(step: DecodingStep, width: int, in_color: bool) -> Iterator[Segment]:
     """The chances of the candidates one after the other, by id, and a mark at u."""
-    room = width - 4
+    assert step.uniform is not None
     held = sorted((one for one in step.candidates if one.chance > 0), key=lambda one: one.begin)
+    room, at = width - 4, 0
     yield Segment("0 ")
-    at = 0
     for number, one in enumerate(held):
         begin, end = round(one.begin * room), round(one.end * room)
         yield Segment("·" * (begin - at))
@@ -145,7 +143,6 @@ def _unit_line(step: DecodingStep, width: int, in_color: bool) -> Iterator[Segme
         else:
             yield Segment("|" * (at - begin))
     yield Segment("·" * (room - at) + " 1\n")
-    assert step.uniform is not None
     yield Segment(" " * (2 + min(room - 1, math.floor(step.uniform * room))) + "▲\n")
 
 

@@ -81,9 +81,8 @@ def listing(subject: Subject, head: int | None = None) -> Step:
 
 
 def with_holes(explanation: Explanation, names: Sequence[str]) -> Explanation:
-    """The explanation without the numbers of matrices that are called by their name, of one head or of all, or by their
-    kind ("weights"), and without what tells them: matrices that hold one of them, sums, measures, and numbers of the
-    sentences. A UsageError where there is no such matrix."""
+    """The explanation without the numbers of matrices called by name, of a head or of all, or by kind ("weights"), and
+    of what tells them: matrices that hold one, sums, measures, sentences. A UsageError where there is none such."""
     shown = [one for step in explanation.steps for one in step.matrices]
     there = dict.fromkeys(one.name for one in shown)
     plain = {name: _HEAD_NUMBER.sub("", name) for name in there}

@@ -20,8 +20,7 @@ _Value = tuple[str, Tensor]  # a quantity of the notation
 
 
 def norm_step(n: Notation, norm: nn.Module, tokens: tuple[str, ...], before: _Value, after: _Value) -> Step:
-    """One norm: the statistics of every token, the vectors behind it, and what their statistics are; `before` and
-    `after` (T, D) are as the model has computed them."""
+    """One norm: each token's statistics, the vectors behind it, and theirs; `before`, `after`: the model's (T, D)."""
     assert isinstance(norm, LayerNorm | RMSNorm)
     (quantity, x), centred, notes = before, isinstance(norm, LayerNorm), lectures()["notes"]
     plain = (F.layer_norm if centred else F.rms_norm)(x, (norm.size,), eps=norm.eps)  # no gain, no bias
@@ -97,16 +96,12 @@ def inside(subject: Subject, n: Notation) -> Step:
 
 
 def explain_layer(subject: Subject, name: NotationName = "bishop") -> Explanation:
-    """What every part of a layer takes and gives, with the numbers that the model computes. A UsageError where its
-    sublayers are parallel."""
+    """What every part of a layer takes and gives, with the model's numbers. A UsageError of parallel sublayers."""
     subject.require_sublayers_in_turn()
     n, tokens, before = subject.notation(name), subject.query_tokens, subject.layer_pass.before
     with torch.inference_mode():
-        if subject.vocabulary is None:
-            steps = [Step("What the layer reads", n.formulas["enter"], (n.vectors("input", before, tokens),))]
-        else:
-            steps = [entrance(subject, n)]
-        steps += _sublayers(subject, n)
+        read = Step("What the layer reads", n.formulas["enter"], (n.vectors("input", before, tokens),))
+        steps = [read if subject.vocabulary is None else entrance(subject, n), *_sublayers(subject, n)]
         if len(tokens) > 1 and name == "udl":
             steps.append(leak(before.float(), subject.section.norm_eps))
     title = f"A transformer layer, {subject.section.norm_placement}-norm, step by step"
@@ -120,12 +115,11 @@ def _sublayers(subject: Subject, n: Notation) -> list[Step]:
     def taken(title: str, key: str, road: Residual, values: Sequence[_Value], total: str, note: str = "") -> list[Step]:
         """A sublayer with the road around it, by four values: what enters, what it reads where the norm comes first,
         what it gives, and what leaves. Where the norm comes behind, the sum is called `total`."""
-        (x, normed, output, after), pre = values, placement == "pre"
-        between = [inside(subject, n)] if key == "mlp" else []
-        added = after if pre else (total, x[1] + output[1])
+        (x, normed, output, after), between = values, [inside(subject, n)] if key == "mlp" else []
+        added = after if placement == "pre" else (total, x[1] + output[1])
         matrices = tuple(n.vectors(*value, tokens) for value in (x, output, added))
         sums = Step(f"{title} and residual", n.formulas[f"{placement}_{key}"], matrices, note=note)
-        if pre:
+        if placement == "pre":
             return [norm_step(n, road.norm, tokens, x, normed), *between, sums]
         return [*between, sums, norm_step(n, road.norm, tokens, added, after)]
 
@@ -144,12 +138,8 @@ def _sublayers(subject: Subject, n: Notation) -> list[Step]:
     return steps + taken("Feed-forward", "mlp", layer.feed_forward_residual, values, "second_sum")
 
 
-_VALUES: Axes = ("heads", "tokens", "value")
-
-
 def trace_shapes(subject: Subject, name: NotationName = "cs224n") -> ShapeTrace:
-    """Every tensor that one text takes through a layer; of a batch of B texts, each has B in front. A UsageError where
-    the sublayers are parallel."""
+    """Every tensor that one text takes through a layer; a batch adds B in front. A UsageError of parallel sublayers."""
     subject.require_sublayers_in_turn()
     own = replace(subject, attention=subject.layer.attention, attention_pass=subject.layer_pass.attention)
     with torch.inference_mode():
@@ -216,14 +206,13 @@ def _attention_tensors(subject: Subject, n: Notation, read: str) -> Iterator[Ten
     for quantity in QUANTITIES:
         values, axis = getattr(passed, quantity), "value" if quantity == "value" else "head"
         length = "tokens" if quantity == "query" else subject.pairs[1]
-        name, moved = n.symbol(quantity), "reshape"
+        name, moved = n.symbol(quantity), "reshape" if n.columns_are_tokens else "transpose"
         if not n.columns_are_tokens:
             yield _shape(n, f"reshape {name}", "the heads apart", values.transpose(0, 1), (length, "heads", axis))
-            moved = "transpose"
         yield _shape(n, f"{moved} {name}", "the heads a batch axis", values, ("heads", length, axis))
     yield _shape(n, "scores", score_formula(subject, n), passed.scores, ("heads", *subject.pairs))
     yield _shape(n, "weights", "softmax of the scores", passed.weights, ("heads", *subject.pairs))
-    yield _shape(n, "mixed", n.formulas["mix"], passed.mixed, _VALUES)
+    yield _shape(n, "mixed", n.formulas["mix"], passed.mixed, ("heads", "tokens", "value"))
     yield _shape(n, "joined", "the heads side by side", passed.mixed.transpose(0, 1).flatten(1), ("tokens", "joined"))
     if subject.has_projections:
         yield _weight(n, "w_output", module.output, ("joined", "model"))

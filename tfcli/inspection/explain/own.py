@@ -69,11 +69,11 @@ def _sizes(shape: Sequence[int]) -> str:
 
 def of_files(paths: Mapping[str, Path], heads: int = 1, words: tuple[str, ...] | None = None) -> Subject:
     """An attention of the matrices in files: x (N, D), wq and wk (D, H·d_k), wv (D, H·d_v) and, where there is one, wo
-    (H·d_v, D). `words` name the rows of x. A UsageError of one that is missing, or of a shape that does not fit, with
-    the one that would."""
+    (H·d_v, D). `words` name the rows of x. A UsageError of one missing, and of a shape, with what would fit."""
     if missing := [name for name in ("x", "wq", "wk", "wv") if name not in paths]:
-        problem = f"An attention of your own needs --x, --wq, --wk and --wv, and --{missing[0]} is missing"
-        raise UsageError(problem, "add it")
+        raise UsageError(
+            f"An attention of your own needs --x, --wq, --wk and --wv, and --{missing[0]} is missing", "add it"
+        )
     found = {name: read_matrix(path, f"--{name} {path}") for name, path in paths.items()}
     (size, model), size_k, size_v = found["x"].shape, found["wq"].shape[1], found["wv"].shape[1]
     words = words or tuple(f"x{number}" for number in range(1, size + 1))
@@ -87,13 +87,12 @@ def of_files(paths: Mapping[str, Path], heads: int = 1, words: tuple[str, ...] |
         raise UsageError(problem, f"give {MOST_WORDS} rows at most, and a --heads that divides both")
     sizes = {"d_model": model, "positions": "none", "vocab_size": 2, "num_heads": heads, "head_dim": size_k // heads}
     section = ModelSection(**{**lectures()["toy"], **sizes})
-    attention, names = MultiHeadAttention(section).eval(), {"query": "wq", "key": "wk", "value": "wv", "output": "wo"}
-    for module, name in names.items():
-        linear: nn.Module = nn.Identity()
+    attention = MultiHeadAttention(section).eval()
+    for module, name in {"query": "wq", "key": "wk", "value": "wv", "output": "wo"}.items():
+        setattr(attention, module, nn.Identity())
         if name in found:
-            linear = nn.Linear(*found[name].shape, bias=False)  # type: ignore[misc]
-            linear.weight = nn.Parameter(found[name].T)
-        setattr(attention, module, linear)
+            setattr(attention, module, nn.Linear(*found[name].shape, bias=False))  # type: ignore[misc]
+            getattr(attention, module).weight = nn.Parameter(found[name].T)
     with torch.inference_mode():
         passed = record_attention(attention, found["x"][None])
     label = f"given: {', '.join(f'{name} of {path}' for name, path in paths.items())}"

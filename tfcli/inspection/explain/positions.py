@@ -55,8 +55,7 @@ def undefined_dimensions(size: int) -> list[int]:
 
 
 def left_by_turn(size: int, base: float, first: int = 0) -> float:
-    """What the best linear map from r_n to r_{n+1} leaves, by |r_{n+1}|, with i from `first` on: from 1, cos n stands
-    alone before the pairs, and a sine behind them."""
+    """What the best linear map from r_n to r_{n+1} leaves, by |r_{n+1}|; with i from 1, cos n has no partner."""
     dimensions, positions = np.arange(first, size + first), np.arange(max(64, 6 * size))[:, None]
     angles = positions / base ** ((dimensions - dimensions % 2) / size)
     table = np.where(dimensions % 2, np.cos(angles), np.sin(angles))
@@ -66,8 +65,7 @@ def left_by_turn(size: int, base: float, first: int = 0) -> float:
 @dataclass(frozen=True)
 class Embedded:
     """A text's embeddings before positions join them: `vectors` (T, D), with fewer columns where positions are
-    concatenated. `added` (T, D) is what a run adds; where it does something else, which `remark` says, the formula's
-    numbers stand in."""
+    concatenated. `added` (T, D) is what a run adds; where it does otherwise (`remark`), the formula's stand in."""
 
     label: str
     tokens: Sequence[str]
@@ -83,16 +81,13 @@ _WORKED = 16  # numbers up to which all are worked out
 def explain_positions(
     embedded: Embedded, name: NotationName = "bishop", *, base: float = 10_000.0, length: int | None = None
 ) -> PositionExplanation:
-    """The table for positions 0, 1, 2 …, worked out, and joined to a text in every way there is; it has a row a token,
-    or `length` rows."""
+    """The table for positions 0, 1, 2 …, a row a token or `length` of them, worked out, and joined in every way."""
     n, tokens, vectors = notation(name), embedded.tokens, embedded.vectors
     size, rows = vectors.shape[1], len(tokens) if length is None else length
     table, like_text = sinusoidal_encoding(rows, size, base), sinusoidal_encoding(len(tokens), size, base).to(vectors)
-    added, other = like_text if embedded.added is None else embedded.added, ""
-    if rows != len(tokens):
-        other = f" of {rows} positions"
-    elif not torch.allclose(added, like_text, atol=1e-5):
-        other = " by the formula"
+    added = like_text if embedded.added is None else embedded.added
+    other = "" if torch.allclose(added, like_text, atol=1e-5) else " by the formula"
+    other = other if rows == len(tokens) else f" of {rows} positions"
     steps = (
         _wavelengths(n, size, base),
         *_table(n, table, base, other),
@@ -187,11 +182,10 @@ def _weights(rows: int, columns: int) -> Tensor:
 
 def toy_embeddings(text: str, size: int, seed: int = 0) -> Embedded:
     """The words of a text with a random vector for each kind of word, or the `UsageError` of `toy_words`."""
-    words = toy_words(text)
-    kinds = {word: number for number, word in enumerate(dict.fromkeys(words))}
+    kinds = [*dict.fromkeys(words := toy_words(text))]
     table = torch.randn(len(kinds), size, generator=torch.Generator().manual_seed(seed))
     label = f"a toy with random embeddings of seed {seed}: d_model {size}"
-    return Embedded(label, words, table[[kinds[word] for word in words]])
+    return Embedded(label, words, table[[*map(kinds.index, words)]])
 
 
 def entrance(subject: Subject, n: Notation) -> Step:
@@ -221,10 +215,8 @@ def entrance(subject: Subject, n: Notation) -> Step:
 
 @torch.inference_mode()
 def embedded_by_run(run: LoadedRun, text: str) -> Embedded:
-    """What a run's embedding makes of a text; an encoder-decoder's of its source. A UsageError where the text is empty
-    and may not be, or longer than the context."""
-    ids = text_ids(run, text)
-    embedding, section = tower(run.model).embedding, run.config.model
+    """What a run's embedding makes of a text, or a source. A UsageError where it is empty or beyond the context."""
+    ids, embedding, section = text_ids(run, text), tower(run.model).embedding, run.config.model
     vectors = F.embedding(torch.tensor(ids, device=run.device), embedding.weight) * embedding.scale
     if embedding.token_types is not None:
         vectors = vectors + embedding.token_types[0]

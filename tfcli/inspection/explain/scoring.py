@@ -69,8 +69,7 @@ def _shares(subject: Subject, n: Notation, head: int) -> list[str]:
 def _note(subject: Subject, n: Notation, head: int) -> str:
     section, attention, notes = subject.section, subject.attention, _shares(subject, n, head)
     if section.attention_bias and n.name != "udl":
-        biases = ", ".join(n.symbol(f"b_{one}", head) for one in QUANTITIES)
-        notes.append(f"A bias is added to every row: {biases}.")
+        notes.append(f"A bias is added to every row: {', '.join(n.symbol(f'b_{one}', head) for one in QUANTITIES)}.")
     if not section.attention_bias and n.name == "udl":
         notes.append("Here every β is 0 (model.attention_bias = false; a toy draws some with --bias).")
     if (kv := attention.num_kv_heads) != attention.num_heads:
@@ -105,8 +104,7 @@ def scoring(subject: Subject, n: Notation, head: int, heads: Sequence[int]) -> l
 def masking(
     n: Notation, scores: Tensor, mask: Tensor, tokens: Sequence[str], formula: str, quantity: str = "masked", **of: Any
 ) -> Step:
-    """The mask as the lectures add it, 0 or −∞, and the scores with it, a `quantity` `of` a head or of none. Shape:
-    scores, mask (T, T)."""
+    """The mask as added, 0 or −∞, and scores with it, a `quantity` of a head or none. Shape: scores, mask (T, T)."""
     added = torch.zeros(mask.shape).masked_fill(~mask.cpu(), -torch.inf)
     matrices = (
         n.matrix("mask", added, tokens, tokens, PAIRS, kind="mask"),
@@ -157,9 +155,8 @@ def _additive(subject: Subject, n: Notation, head: int) -> Step:
     """Bahdanau's score: a learned vector on what query and key come to together."""
     passed, weight = subject.attention_pass, subject.attention.score.weight
     assert weight is not None
-    axes = ("one", "head")
-    vector = n.matrix("score_vector", weight[head][None], ("1",), numbered(weight.shape[1]), axes, head=head)
-    scores = subject.attention.score(passed.query[None], passed.key[None])[0]
+    columns, scores = numbered(weight.shape[1]), subject.attention.score(passed.query[None], passed.key[None])[0]
+    vector = n.matrix("score_vector", weight[head][None], ("1",), columns, ("one", "head"), head=head)
     formula = n.formulas["scaled"].format(scores=score_formula(subject, n))
     note = f"{vector.name} is learned, one vector a head. Nothing to divide by: |tanh| stays below 1."
     matrices = (vector, *of_heads(subject, n, "scaled", scores, [head]))

@@ -14,20 +14,10 @@ from torch import Tensor, nn
 
 from tfcli.errors import UsageError
 from tfcli.files import packaged
+from tfcli.inspection import passes
 from tfcli.inspection.attention import AttentionKind
 from tfcli.inspection.attention.choice import require_place
 from tfcli.inspection.explain import Matrix, MatrixKind, NotationName
-from tfcli.inspection.passes import (
-    AttentionPass,
-    LayerPass,
-    ModelPass,
-    chosen_kinds,
-    key_ids,
-    query_ids,
-    read_text,
-    record_model,
-    require_residuals,
-)
 from tfcli.layers.attention import Span
 from tfcli.layers.layer import TransformerLayer
 from tfcli.layers.multi_head import MultiHeadAttention
@@ -38,6 +28,7 @@ from tfcli.recipe.model import ModelSection
 from tfcli.records.arrays import frozen
 from tfcli.runs.load import LoadedRun
 
+Words = tuple[str, ...]
 Axes = tuple[str, ...]  # by their names in `notations.toml`, or as they are written
 VECTORS: Axes = ("tokens", "model")
 PAIRS: Axes = ("tokens", "tokens")  # of queries and keys of one text
@@ -53,16 +44,16 @@ class Subject:
 
     label: str
     model: Transformer
-    passed: ModelPass
+    passed: passes.ModelPass
     inputs: Sequence[Tensor]
     layer: TransformerLayer
-    layer_pass: LayerPass
+    layer_pass: passes.LayerPass
     attention: MultiHeadAttention
-    attention_pass: AttentionPass
+    attention_pass: passes.AttentionPass
     signal: PositionSignal
-    query_tokens: tuple[str, ...]
-    key_tokens: tuple[str, ...]
-    vocabulary: tuple[str, ...] | None
+    query_tokens: Words
+    key_tokens: Words
+    vocabulary: Words | None = None
 
     @property
     def section(self) -> ModelSection:
@@ -85,9 +76,8 @@ class Subject:
         return self.attention.cross
 
     def require_sublayers_in_turn(self) -> None:
-        """Refuse, by a `UsageError`, a layer that has one sublayer, whose sublayers read the same vectors, or have no
-        residuals."""
-        require_residuals(self.section)
+        """Refuse, by a `UsageError`, a layer of one sublayer, of two that read the same, or without residuals."""
+        passes.require_residuals(self.section)
         if not self.section.inner_size:
             problem = "model.d_ff = 0 leaves attention alone, and this picture goes through a feed-forward network, too"
             raise UsageError(problem, "see `tfcli explain attention`, or name another run")
@@ -122,9 +112,8 @@ class Subject:
         axes["joined"] = f"{heads}·{bracketed(axes['value'])}"
         pre = "_pre" if self.section.norm_placement == "pre" else "_post"
         names = n.names | {key.removesuffix(pre): name for key, name in n.names.items() if key.endswith(pre)}
-        return replace(
-            n, axes=axes, names=names, keys_of="memory" if self.is_cross else "input", has_heads=attention.num_heads > 1
-        )
+        keys_of = "memory" if self.is_cross else "input"
+        return replace(n, axes=axes, names=names, keys_of=keys_of, has_heads=attention.num_heads > 1)
 
 
 EXAMPLE = "Lucas will travel"  # INF721's own, with d_model = 9 and three heads
@@ -136,9 +125,8 @@ _KEYS = {"heads": "num_heads", "score": "attention_score", "bias": "attention_bi
 def toy(
     text: str = EXAMPLE, *, value_dim: int | None = None, integers: bool = False, seed: int = 0, **sizes: Any
 ) -> Subject:
-    """One layer as Vaswani et al. 2017 have it, or as `sizes`, keys of `[model]`, say, on the words of a text. With
-    `integers` all weights are small whole numbers. A UsageError as of `toy_words`, and where the heads do not divide
-    d_model and have no `head_dim`."""
+    """One layer as Vaswani et al. 2017 have it, or as `sizes`, keys of `[model]`, say, on the words of a text; of small
+    whole numbers with `integers`. A UsageError as of `toy_words`, and of heads without a size that do not divide D."""
     words, sizes = toy_words(text), {**lectures()["toy"], "positions": "learned" if integers else "sinusoidal", **sizes}
     model, heads = sizes["d_model"], sizes.setdefault("heads", 3)
     if not sizes.get("head_dim") and model % heads:
@@ -146,12 +134,8 @@ def toy(
     vocabulary = tuple(dict.fromkeys(words))
     if len(vocabulary) == 1:
         vocabulary += ("<unk>",)  # a model has two tokens at least
-    section = ModelSection(
-        vocab_size=len(vocabulary),
-        max_seq_len=max(2, len(words)),
-        init_std=_SPREAD / model**0.5,
-        **{_KEYS.get(name, name): value for name, value in sizes.items()},
-    )
+    keys = {_KEYS.get(name, name): value for name, value in sizes.items()} | {"init_std": _SPREAD / model**0.5}
+    section = ModelSection(vocab_size=len(vocabulary), max_seq_len=max(2, len(words)), **keys)
     kind, own = "small whole numbers as" if integers else "random", {"d_model": model, "heads": heads}
     own |= {"head_dim": section.head_dim, "value_dim": value_dim}
     shape = ", ".join(f"{name} {size}" for name, size in own.items() if size)
@@ -171,8 +155,8 @@ def toy_words(text: str) -> tuple[str, ...]:
 
 def drawn(
     section: ModelSection,
-    words: tuple[str, ...],
-    vocabulary: tuple[str, ...],
+    words: Words,
+    vocabulary: Words,
     label: str,
     seed: int = 0,
     *,
@@ -195,7 +179,7 @@ def drawn(
             elif ".attention." in name and (value_dim is not None or name.endswith("bias")):
                 weight.normal_(std=section.init_std, generator=generator)
     kind: AttentionKind = "decoder_self" if section.architecture == "decoder" else "encoder_self"
-    return _read(label, model, [ids], kind, tokens=(words, words), vocabulary=vocabulary)
+    return replace(_read(label, model, [ids], kind, [words, words]), vocabulary=vocabulary)
 
 
 def of_run(
@@ -203,53 +187,31 @@ def of_run(
 ) -> Subject:
     """One layer of a run, on what it reads of a text; of an encoder-decoder without `kind`, of the decoder's own. A
     UsageError where there is no such layer or no such attention, or the text is empty or too long."""
-    kinds = chosen_kinds(run, kind)
+    kinds = passes.chosen_kinds(run, kind)
     kind = "decoder_self" if "decoder_self" in kinds else kinds[0]
     if not text.strip():
         raise UsageError("The text is empty", "give a few words")
-    inputs = read_text(run, text, target)
-    tokens = tuple(tuple(run.tokenizer.labels(ids(kind, inputs))) for ids in (query_ids, key_ids))
-    label = f"{run.directory.path}, layer {layer}, {kind}"
-    return _read(label, run.model, inputs.tensors(run.device), kind, tokens=tokens, layer=layer)
+    inputs, label = passes.read_text(run, text, target), f"{run.directory.path}, layer {layer}, {kind}"
+    tokens = [tuple(run.tokenizer.labels(ids(kind, inputs))) for ids in (passes.query_ids, passes.key_ids)]
+    return _read(label, run.model, inputs.tensors(run.device), kind, tokens, layer)
 
 
 def _read(
-    label: str,
-    model: Transformer,
-    inputs: Sequence[Tensor],
-    kind: AttentionKind,
-    *,
-    tokens: Sequence[tuple[str, ...]],
-    layer: int = 0,
-    vocabulary: tuple[str, ...] | None = None,
+    label: str, model: Transformer, inputs: Sequence[Tensor], kind: AttentionKind, tokens: list[Words], layer: int = 0
 ) -> Subject:
     """A layer of a model that reads ids, and of its attentions that of a kind; `tokens` are its queries and keys."""
-    side = "encoder" if kind == "encoder_self" else "decoder"
-    stack = _stack(model, side)
+    stack = _stack(model, side := "encoder" if kind == "encoder_self" else "decoder")
     require_place("layer", layer, len(stack.layers))
     with torch.inference_mode():
-        passed = record_model(model, inputs)
-    module = stack.layers[layer]
+        module, passed = stack.layers[layer], passes.record_model(model, inputs)
     assert isinstance(module, TransformerLayer)
-    layer_pass: LayerPass = getattr(passed, side).layers[layer]
+    layer_pass: passes.LayerPass = getattr(passed, side).layers[layer]
     attention = module.cross_attention if kind == "cross" else module.attention
     attention_pass = layer_pass.cross if kind == "cross" else layer_pass.attention
     assert attention is not None and attention_pass is not None
-    queries, keys = tokens
-    return Subject(
-        label=label,
-        model=model,
-        passed=passed,
-        inputs=inputs,
-        layer=module,
-        layer_pass=layer_pass,
-        attention=attention,
-        attention_pass=attention_pass,
-        signal=NO_SIGNAL if kind == "cross" else stack.positions(Span(0, len(queries))),
-        query_tokens=queries,
-        key_tokens=keys,
-        vocabulary=vocabulary,
-    )
+    signal = NO_SIGNAL if kind == "cross" else stack.positions(Span(0, len(tokens[0])))
+    of_layer = module, layer_pass, attention, attention_pass, signal
+    return Subject(label, model, passed, inputs, *of_layer, *tokens)
 
 
 def _stack(model: Transformer, side: str) -> Stack:
@@ -264,9 +226,8 @@ _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 @dataclass(frozen=True)
 class Notation:
-    """One lecture's way of writing, from the tables of `notations.toml`; `turned` are the quantities that stand
-    transposed, all of them where columns are tokens, `keys_of` is what keys and values are projected from, and heads
-    have numbers where there are several."""
+    """One lecture's way of writing, from the tables of `notations.toml`; `turned` stand transposed, all where columns
+    are tokens; `keys_of`: what keys and values are projected from; each of several heads has a number."""
 
     name: NotationName
     axes: Mapping[str, str]
@@ -280,8 +241,7 @@ class Notation:
     has_heads: bool = True
 
     def symbol(self, quantity: str, head: int | None = None) -> str:
-        """How a quantity is called, of one head where it has one for each: number 1 is head 0. By its own name where it
-        has no symbol."""
+        """How a quantity is called, of one head where each has its own: number 1 is head 0. Without a symbol: as is."""
         number = "" if head is None or not self.has_heads else str(head + 1)
         names = self.names.get(quantity, quantity).split("|")
         sub, sup = number.translate(_SUBSCRIPTS), f"⁽{number.translate(_SUPERSCRIPTS)}⁾" if number else ""
@@ -352,10 +312,7 @@ def lectures() -> dict[str, Any]:
 @cache
 def notation(name: NotationName) -> Notation:
     """A lecture's notation by its name."""
-    place, tables = get_args(NotationName).index(name), lectures()
-    columns: dict[str, Any] = {
-        table: {key: spellings[place] for key, spellings in tables[table].items()}
-        for table in ("axes", "names", "formulas", "scores", "slips")
-    }
+    place, tables = get_args(NotationName).index(name), ("axes", "names", "formulas", "scores", "slips")
+    columns: dict[str, Any] = {one: {key: way[place] for key, way in lectures()[one].items()} for one in tables}
     turned = frozenset({"w_output"} if name == "cs224n" else ())
     return Notation(name, **columns, columns_are_tokens=name == "udl", turned=turned)

@@ -45,10 +45,9 @@ def kept_columns(widths: Sequence[int], room: int) -> Kept:
 def formatter(values: NDArray[np.float32], kind: MatrixKind) -> Callable[[float], str]:
     """How a matrix writes its numbers: whole ones without decimals, shares of 1 without the leading 0 and "·" where
     they are exactly 0, others with two decimals, or with more where all of them are small."""
-    finite = values[np.isfinite(values)]
+    finite, digits = values[np.isfinite(values)], 0
     if kind == "weights":
         return partial(_share, digits=4 if finite.min(initial=1.0, where=finite > 0) < 0.0005 else 3)
-    digits = 0
     if (finite % 1).any():  # two, or so many more that the largest number has two digits, up to five
         digits = min(5, max(2, 1 - math.floor(math.log10(np.abs(finite).max()))))
     return partial(_signed, digits=digits)
@@ -87,16 +86,14 @@ def _short_labels(labels: Sequence[str]) -> tuple[str, ...]:
 def _drawn(matrix: Matrix, brush: Brush, furthest: float, room: int, *, labelled: bool) -> list[Line]:
     """A matrix in at most `room` cells, its lines as long as each other; "…" stands for what does not fit."""
     sums_right, sums_below = matrix.sums == "rows", matrix.sums == "columns"
-    labels, rows = _short_labels(matrix.rows), len(matrix.rows)
+    labels, (rows, count) = _short_labels(matrix.rows), matrix.values.shape
     down: Kept = list(range(rows)) if rows <= _MOST_ROWS else [*range(_SHOWN_ROWS - 2), None, rows - 1]
     gutter = widest((*labels, *["sum"] * sums_below)) + 1 if labelled else 0
-    count = len(matrix.columns)
     may_fit = [*range(min(room // _LEAST_COLUMN + 1, count - 1)), count - 1]
     heads, values = _short_labels([matrix.columns[i] for i in may_fit]), matrix.values[:, may_fit]
     write = (lambda _: HOLE) if matrix.holes else formatter(matrix.values, matrix.kind)
     texts = {row: [write(value) for value in values[row].tolist()] for row in down if row is not None}
-    sums = ["0.00"] * (sums_below * len(heads))
-    below = zip(heads, *texts.values(), *[sums] * sums_below, strict=True)
+    below = zip(heads, *texts.values(), *[["0.00"] * len(heads)] * sums_below, strict=True)
     widths = [max(map(cell_len, column)) + 1 for column in below]
     if all(label.isdecimal() for label in heads):
         widths = [max(widths)] * len(widths)
@@ -130,16 +127,15 @@ def _drawn(matrix: Matrix, brush: Brush, furthest: float, room: int, *, labelled
 
 
 _BETWEEN, _NARROWEST, _INDENT = 3, 5, 2  # cells; " .123" is the narrowest share
+_indented = partial(Padding, pad=(0, 0, 0, _INDENT))
 _HEAD_NUMBERS = re.compile("[₀-₉]|⁽[⁰¹²³⁴-⁹]+⁾")
 _Shelf = list[tuple[Matrix, list[Line]]]  # beside each other, as they are drawn
 
 
 @dataclass(frozen=True)
 class Shelves:
-    """Matrices from left to right, then downwards; those of several heads stay together where they can.
-
-    One with the same rows as its left neighbour shares its labels. Weights that are too many for numbers are a map.
-    """
+    """Matrices from left to right, then downwards; those of several heads stay together where they can. One with the
+    rows of its left neighbour shares its labels. Weights that are too many for numbers are a map."""
 
     matrices: Sequence[Matrix]
     furthest: float  # from 0, where signed colours end
@@ -186,9 +182,7 @@ def _emptied(shelf: _Shelf, *, gap: bool = False) -> RenderResult:
     blocks = [Segment.set_shape(lines, Segment.get_line_length(lines[0]), height) for _, lines in shelf]
     for line in zip(*blocks, strict=True):
         for number, part in enumerate(line):
-            if number:
-                yield Segment(" " * _BETWEEN)
-            yield from part
+            yield from [*[Segment(" " * _BETWEEN)] * (number > 0), *part]
         yield Segment.line()
     if gap and shelf:
         yield Segment.line()
@@ -246,8 +240,7 @@ class StepView(View[Step]):
             yield _indented(line)
 
     def _legend(self, console: Console, width: int, furthest: float) -> RenderResult:
-        """The scales of the colours, and what stands for no number; nothing where numbers alone say all, and of maps,
-        which have their own."""
+        """The scales of the colours, and what stands for no number, unless numbers say all; maps have their own."""
         parts, numbers = list[Line](), [one for one in self.record.matrices if not (one.holes or _is_map(one, width))]
         kinds = {matrix.kind for matrix in numbers}
         if has_colors(console) and "signed" in kinds:
@@ -259,14 +252,9 @@ class StepView(View[Step]):
         if any(matrix.kind == "weights" and (matrix.values == 0).any() for matrix in numbers):
             parts.append([Segment("· exactly 0", _DIM)])
         for number, part in enumerate(parts):
-            yield Segment(" " * (_INDENT if number == 0 else 3))
-            yield from part
+            yield from (Segment(" " * (_INDENT if number == 0 else 3)), *part)
         if parts:
             yield Segment.line()
-
-
-def _indented(what: RenderableType) -> Padding:
-    return Padding(what, (0, 0, 0, _INDENT))
 
 
 def _bullets(remarks: Sequence[str]) -> Padding:

@@ -51,8 +51,7 @@ def initial_gradients(section: ModelSection, seed: int = 0) -> GradientsRecord:
 
 def run_gradients(run: LoadedRun, inputs: Inputs, seed: int = 0) -> GradientsRecord:
     """A trained model on a text, and `initial_gradients` on it; a UsageError where nothing of it can be predicted."""
-    section = run.config.model
-    _require_gradients(section)
+    _require_gradients(section := run.config.model)
     batch = _batch_of(inputs, run.config.roles)
     return _record(section, seed, batch, _profile(run.model, batch, section.norm_placement, trained=True))
 
@@ -73,13 +72,10 @@ def _record(section: ModelSection, seed: int, batch: Batch, *of_text: GradientPr
 _Ends = dict[nn.Module, tuple[Tensor, Tensor]]  # what enters and leaves a module, or gradients by it; (B, T, D)
 
 
-def _profile(
-    model: Transformer, batch: Batch, placement: Placement | None, *, trained: bool = False
-) -> GradientProfile:
+def _profile(model: Transformer, batch: Batch, placement: Placement | None, trained: bool = False) -> GradientProfile:
     model = copy.deepcopy(model).double().eval()  # without dropout: the same for all
     stacks = {name: module for name, module in model.named_children() if isinstance(module, Stack)}
-    went: _Ends = {}
-    came: _Ends = {}
+    went, came = _Ends(), _Ends()
     for layer in model.transformer_layers:
         for module in (layer, layer.attention_residual.norm):
             module.register_forward_hook(lambda at, x, y: went.update({at: (x[0].detach(), y.detach())}))
@@ -98,8 +94,8 @@ def _profile(
         for weights in model.parameters():
             weights.mul_(1 + _LAST_BITS * torch.randn(weights.shape, generator=generator).to(weights))
     sides = [model.section.architecture if name == "stack" else name for name in stacks]
-    compared = (_compared(*one) for one in zip(sides, first, passed()[1], strict=True))
-    return GradientProfile(placement, model.section.residuals, trained, loss, tuple(compared))
+    compared = tuple(map(_compared, sides, first, passed()[1]))
+    return GradientProfile(placement, model.section.residuals, trained, loss, compared)
 
 
 def _vectors(layer: nn.Module, went: _Ends, came: _Ends) -> dict[str, Tensor]:
@@ -147,23 +143,22 @@ def _known(one: Tensor, again: Tensor) -> float:
 
 def _require_gradients(section: ModelSection) -> None:
     require_head(section)
-    parameters = meta_model(section).num_parameters()
-    if parameters > _MOST_PARAMETERS:
+    if (parameters := meta_model(section).num_parameters()) > _MOST_PARAMETERS:
         problem = f"{parameters:,} parameters and their gradients in float64 are too many for this picture"
         raise UsageError(problem, "choose a smaller --size")
 
 
 def _batch_of(inputs: Inputs, roles: TokenRoles) -> Batch:
     """A text with labels, as training has them; of an encoder, every fifth token is masked."""
-    if inputs.decoder is not None and inputs.encoder is not None:
-        labels = [*inputs.decoder[1:], roles.eos]
-        return Batch(_row(inputs.encoder), _row(labels), decoder_input_ids=_row(inputs.decoder))
-    if inputs.decoder is not None:
-        if len(inputs.decoder) < 2:
+    source, target = inputs.encoder, inputs.decoder
+    if target is not None and source is not None:
+        return Batch(_row(source), _row([*target[1:], roles.eos]), decoder_input_ids=_row(target))
+    if target is not None:
+        if len(target) < 2:
             raise UsageError("The text is empty, and there is no next token to predict", "give a text")
-        return Batch(_row(inputs.decoder[:-1]), _row(inputs.decoder[1:]))
-    assert inputs.encoder is not None and roles.mask is not None, "an encoder is trained with a mask"
-    ids, labels = list(inputs.encoder), [IGNORED] * len(inputs.encoder)
+        return Batch(_row(target[:-1]), _row(target[1:]))
+    assert source is not None and roles.mask is not None, "an encoder is trained with a mask"
+    ids, labels = list(source), [IGNORED] * len(source)
     for place in range(1, len(ids) - 1, _MASK_EVERY):
         if ids[place] != roles.mask:
             ids[place], labels[place] = roles.mask, ids[place]

@@ -61,9 +61,8 @@ def gradients_table(record: GradientsRecord) -> CsvTable:
 
 def _stack(profiles: Sequence[GradientProfile], number: int) -> Iterator[Text | Plot | Table | Columns]:
     stacks = [profile.stacks[number] for profile in profiles]
-    side = stacks[0].side
+    side, norms = stacks[0].side, [one.parameters for one in stacks]
     yield from heading(f"\n{side}: log10 of the norm by layer")
-    norms = [one.parameters for one in stacks]
     floor = float(np.fmax.reduce(np.ravel(norms))) * 10.0**-_DECADES
     curves = (
         Series("", range(len(one)), np.log10(np.maximum(one, floor)), style, letter=letter)
@@ -85,11 +84,10 @@ def _stack(profiles: Sequence[GradientProfile], number: int) -> Iterator[Text | 
 
 def _table(name: str, variants: Sequence[NDArray[np.float64]]) -> Table:
     """A column a variant, a row a layer."""
-    table = grid(">layer")
+    table, layers = grid(">layer"), len(variants[0])
     table.title, table.title_justify, table.title_style = name, "left", "dim"
     for letter, style, _ in zip(_LETTERS, _STYLES, variants, strict=False):
         table.add_column(letter, justify="right", no_wrap=True, style=style)
-    layers = len(variants[0])
     for layer in range(0, layers, -(-layers // _MOST_ROWS)):
         table.add_row(str(layer), *(_number(float(one[layer])) for one in variants))
     return table

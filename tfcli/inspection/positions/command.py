@@ -75,7 +75,7 @@ def positions(
         return
     if len(named) > 1:
         raise UsageError(f"{len(named)} runs are shown side by side with --compare", "add it, or name one run")
-    beyond, carried = None, None
+    beyond = carried = None
     if named:
         own = f"The run {named[0]} has its own positions"
         _require_unset({"--encoding": encoding, **shape}, own, "or leave the run out")

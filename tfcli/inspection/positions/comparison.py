@@ -25,13 +25,9 @@ from tfcli.records.arrays import frozen
 
 _SEEN = 64  # positions whose scores are looked at
 _TIMES = 10  # the length
-_MOST = 8192  # positions looked at
-_FEWEST = 300  # so that growth shows where a table is short
-_GROWTH = 1.1
-_UNIQUE = 1e-4
-_CONSISTENT = 1e-3
-_WORSE = 1.1
-
+_MOST, _FEWEST = 8192, 300  # positions looked at; so many at least, so that growth shows where a table is short
+_GROWTH = _WORSE = 1.1
+_UNIQUE, _CONSISTENT = 1e-4, 1e-3
 _TRAIN = "run `tfcli train --set model.positions=NAME --out RUN`, then `tfcli inspect positions RUN"
 
 _JOINS = {
@@ -62,12 +58,9 @@ def requirements(
     joined = record.merge or ("add" if record.encoding in ("sinusoidal", "learned") else record.encoding)
     data = joined in ("add", "concat")
     where = "part of the vectors that enter" if data else "inside attention: the architecture"
-    first = (
-        _bounded(record, long, buckets),
-        _unique(record),
-        _beyond(record.length, longer is not None, beyond, measure),
-    )
-    found = *first, _consistent(record, long or record, k, biases), Requirement("in the data", data, None, where)
+    use = _beyond(record.length, longer is not None, beyond, measure)
+    last = _consistent(record, long or record, k, biases), Requirement("in the data", data, None, where)
+    found = _bounded(record, long, buckets), _unique(record), use, *last
     return Requirements(record.encoding, origin, _JOINS[joined], found)
 
 
@@ -160,24 +153,16 @@ def formula(
 
 
 def of_run(
-    model: Transformer,
-    name: str,
-    length: int | None = None,
-    side: Side | None = None,
-    k: int = 1,
-    beyond: BeyondContext | None = None,
+    model: Transformer, name: str, length: int | None = None, side: Side | None = None, **asked: Any
 ) -> Described:
-    """A model's own encoding, with its requirements."""
-    record = run_positions(model, length, side)
-    measure = f"run `tfcli inspect positions {shlex.quote(name)} --loss`"
+    """A model's own encoding, with its requirements, as they are `asked` for: by distance `k`, with a loss `beyond`."""
+    record, measure = run_positions(model, length, side), f"run `tfcli inspect positions {shlex.quote(name)} --loss`"
     if not isinstance(model, Decoder):
         measure = f"an {model.section.architecture}'s loss does not go on with a text: train a decoder with it"
     longer = None if record.encoding == "learned" else partial(run_positions, model, side=side)
     biases = _biases(model, min(record.length, _SEEN), side) if record.columns == "head" else None
     buckets = frozen(relative_weight(model, record.side).detach().float().cpu()) if record.encoding == "t5" else None
-    return record, requirements(
-        record, longer, origin=name, k=k, biases=biases, buckets=buckets, beyond=beyond, measure=measure
-    )
+    return record, requirements(record, longer, origin=name, biases=biases, buckets=buckets, measure=measure, **asked)
 
 
 def compared(
@@ -196,8 +181,7 @@ def compared(
             both = f"{other[1].origin} and {found.origin} both have {record.encoding} positions"
             raise UsageError(both, "name one of the two")
         known[record.encoding] = (record, found)
-    length = length or (runs[0][0].length if runs else SIZE)
-    d_model, heads = d_model or SIZE, heads or HEADS
+    length, d_model, heads = length or (runs[0][0].length if runs else SIZE), d_model or SIZE, heads or HEADS
     head_dim = max(2, d_model // heads // 2 * 2)
     sizes = {"sinusoidal": (d_model, None), "rotary": (head_dim, None), "alibi": (None, heads)}  # as of `formula`
     untrained = ModelSection(d_model=-(-d_model // heads) * heads, num_layers=1, num_heads=heads, max_seq_len=length)
@@ -216,8 +200,7 @@ def compared(
 def _of_training(one: Requirement) -> Requirement:
     """Of an untrained model: not measured where random numbers decide, and not the construction."""
     if one.met is None or one.name == "bounded" or (one.name in ("unique", "consistent distance") and one.value):
-        loss = " --loss" if one.met is None else ""
-        return replace(one, met=None, value=None, measured=f"{_TRAIN}{loss}`")
+        return replace(one, met=None, value=None, measured=f"{_TRAIN}{' --loss' * (one.met is None)}`")
     return one
 
 

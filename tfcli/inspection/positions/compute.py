@@ -57,8 +57,7 @@ def positions_table(
             raise UsageError(f"Rotary positions turn pairs of dimensions, and {size} is odd", "choose an even size")
         whole = ModelSection(head_dim=size, position_base=base, position_layout=layout, position_scaling=scaling)
         return _rotary(whole, length)
-    layout = layout or "interleaved"
-    if layout == "halves" and size % 2:
+    if (layout := layout or "interleaved") == "halves" and size % 2:
         problem = f"Half sines and half cosines need an even size, and {size} is odd"
         raise UsageError(problem, "choose an even one, or interleaved")
     table = sinusoidal_encoding(length, size, base, layout=layout, offset=offset, scaling=scaling)
@@ -68,13 +67,11 @@ def positions_table(
 def run_positions(model: Transformer, length: int | None = None, side: Side | None = None) -> PositionsRecord:
     """The table that a trained model uses, of its whole context or of the first `length` positions; where the sides of
     an encoder-decoder have learned a table each, that of the source, or of `side`. A UsageError where there is none."""
-    section = model.section
-    length = length or section.max_seq_len
-    has_sides = section.architecture == "encoder-decoder"
-    if side and not has_sides:
+    section, length = model.section, length or model.section.max_seq_len
+    if side and section.architecture != "encoder-decoder":
         raise UsageError(f"The run is no encoder-decoder, and has no {side} side", "leave --side out")
     if section.positions in ("learned", "t5"):
-        own = (side or "source") if has_sides else None
+        own = (side or "source") if section.architecture == "encoder-decoder" else None
         return (_learned if section.positions == "learned" else _relative)(model, length, own)
     if section.positions == "rotary":
         return _rotary(section, length)
@@ -121,12 +118,9 @@ def _learned(model: Transformer, length: int, side: Side | None) -> PositionsRec
 
 def _relative(model: Transformer, length: int, side: Side | None) -> PositionsRecord:
     """T5's bias, whose buckets are written out as the distances they hold."""
-    section = model.section
-    both_ways = section.architecture == "encoder" or side == "source"
-    first = 1 - length if both_ways else 0
-    weight = relative_weight(model, side)
-    distances = -torch.arange(first, length, device=weight.device)  # from the query to the key
-    most = section.position_max_distance
+    both_ways = model.section.architecture == "encoder" or side == "source"
+    first, weight = 1 - length if both_ways else 0, relative_weight(model, side)
+    distances, most = -torch.arange(first, length, device=weight.device), model.section.position_max_distance
     buckets = relative_buckets(distances, buckets=len(weight), max_distance=most, bidirectional=both_ways)
     return _biases("t5", length, weight[buckets], first=first, side=side)
 
@@ -143,9 +137,8 @@ def stack_name(side: Side | None) -> str:
 
 def _vectors(encoding: str, table: Tensor, *, base: float | None = None, **about: Any) -> PositionsRecord:
     values = frozen(table.detach().float().cpu())
-    length, d_model = values.shape
-    similarity = frozen(similarity_by_distance(values))
-    return PositionsRecord(encoding, base, length, d_model, table=values, similarity=similarity, **about)
+    about |= {"table": values, "similarity": frozen(similarity_by_distance(values))}
+    return PositionsRecord(encoding, base, *values.shape, **about)
 
 
 def _biases(encoding: str, length: int, table: Tensor, **about: Any) -> PositionsRecord:
@@ -157,9 +150,8 @@ _SMALLEST = 1e-6  # share of a table's largest direction below which one holds n
 
 
 def shift(record: PositionsRecord, k: int) -> ShiftRecord:
-    """The rotation that carries sinusoidal and rotary positions by `k`; for a learned table the best linear map.
-    A pair (sin nω, cos nω) is carried by [[cos kω, sin kω], [−sin kω, cos kω]], whatever n is. A UsageError of biases,
-    which are no vectors, and of a table that has not enough rows."""
+    """The rotation that carries sinusoidal and rotary positions by `k`, a pair (sin nω, cos nω) for any n by [[cos kω,
+    sin kω], [−sin kω, cos kω]]; of a learned table the best linear map. A UsageError of biases or few rows."""
     if record.columns == "head":
         problem = f"{record.encoding} adds numbers to scores, and has no vectors to carry"
         raise UsageError(problem, "choose sinusoidal or rotary")
@@ -208,8 +200,7 @@ def beyond_context(run: LoadedRun, data: PreparedDataset) -> BeyondContext:
     require_decoder(run)
     data.require_tokenizer(run.tokenizer)
     context, learned = run.recipe.context, run.config.model.positions == "learned"
-    longest = context if learned else _TIMES[-1] * context
-    view = data.text("validation")
+    longest, view = context if learned else _TIMES[-1] * context, data.text("validation")
     texts = min(_TEXTS, max(1, _TOKENS // longest), (len(view) - 1) // longest)
     if not texts:
         problem = f"The validation text has {len(view):,} tokens, and one window takes {longest + 1:,}"

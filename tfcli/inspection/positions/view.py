@@ -22,9 +22,7 @@ from tfcli.inspection.positions import BeyondContext, Described, PositionsRecord
 from tfcli.records.arrays import frozen
 
 ROWS = 24  # positions that are drawn where nobody says how many there are
-_MOST_HEADS = 32  # lines of the map
-_MOST_ROWS = 64
-_MOST_CELLS = 1 << 16  # of a file: 4 MB
+_MOST_HEADS, _MOST_ROWS, _MOST_CELLS = 32, 64, 1 << 16  # lines of maps; cells of a file: 4 MB
 _STYLES = ("cyan", "magenta", "yellow", "green", "blue", "red", "bright_cyan", "bright_magenta")
 _LETTERS = "abcdefgh"  # that tell curves apart where there is no colour
 _WISHES = "What a positional encoding should be"
@@ -101,12 +99,10 @@ def _meaning(record: PositionsRecord) -> list[str]:
         after = "; where k < 0, after it" if record.first < 0 else ""
         learned = "bias: learned, a number a head for every bucket of distances; one for all layers"
         return [f"distance k: the key stands k tokens before its query{after}", learned]
+    slopes = [f"{slope:.3g}" for row in record.table[1:2] for slope in -row]
+    shown = slopes if len(slopes) <= len(_STYLES) else [*slopes[:4], "…", *slopes[-2:]]
     lines = ["distance k: the key stands k tokens from its query", "bias: −m · k, each head with its own slope m"]
-    if record.length > 1:
-        slopes = [f"{slope:.3g}" for slope in -record.table[1]]
-        shown = slopes if len(slopes) <= len(_STYLES) else [*slopes[:4], "…", *slopes[-2:]]
-        lines.append(f"m = {', '.join(shown)}")
-    return lines
+    return lines + [f"m = {', '.join(shown)}"] * bool(shown)
 
 
 @dataclass(frozen=True)
@@ -125,8 +121,7 @@ class BiasMap(View[PositionsRecord]):
         numbers = tuple(self.record.first + row for row in rows)
         shown = _weight_by_distance(self.record)[rows, ::head_step].T
         yield HeatMap(shown, self.meaning, row_labels=labels, column_numbers=numbers)
-        left_out = [f"one {noun} of {n}" for noun, n in (("head", head_step), ("distance", step)) if n > 1]
-        if left_out:
+        if left_out := [f"one {noun} of {n}" for noun, n in (("head", head_step), ("distance", step)) if n > 1]:
             yield from dim(f"drawn: {'; '.join(left_out)}")
 
 
@@ -148,8 +143,7 @@ class VectorMap(View[PositionsRecord]):
         gutter = len(str(record.first + positions - 1)) + 1
         row_step = -(-positions // self.most_rows)
         pair_step = -(-dimensions // max(2, (options.max_width - gutter - 1) // 2 * 2))
-        half = -(-dimensions // 2)
-        halves = record.encoding == "sinusoidal" and record.layout == "halves"
+        half, halves = -(-dimensions // 2), record.encoding == "sinusoidal" and record.layout == "halves"
         ordered = range(dimensions) if halves else [*range(0, dimensions, 2), *range(1, dimensions, 2)]
         kept = ordered[:half:pair_step]
         rows, shown = range(0, positions, row_step), [*kept, *ordered[half::pair_step]]
@@ -168,8 +162,7 @@ def _title(record: PositionsRecord) -> str:
     scaled = f"n divided by {record.scaling:g}" if record.scaling != 1 else ""
     if record.stretching != "linear":
         scaled = f"stretched {record.scaling:g}-fold by {printable(record.stretching)}"
-    base = "" if record.base is None else f"base {record.base:g}"
-    side = f"{record.side} side" if record.side else ""
+    base, side = f"base {record.base:g}" if record.base else "", f"{record.side} side" if record.side else ""
     return " · ".join(filter(None, ("Positions", printable(record.encoding), record.layout, base, scaled, side)))
 
 
@@ -225,8 +218,7 @@ class ComparisonView(View[Sequence[Described]]):
         tables, found = zip(*self.record, strict=True)
         words = "vectors: positions down × dimensions across; biases: heads down × distances across"
         yield from heading("Positions · every encoding side by side", words)
-        across = max(1, min(3, options.max_width // _PANEL))
-        panels = []
+        across, panels = max(1, min(3, options.max_width // _PANEL)), []
         for record, of in self.record:
             title = Text(f"{record.encoding} · {printable(of.origin)}", style="bold", no_wrap=True)
             drawn = VectorMap(record, 16, "") if record.columns == "dimension" else BiasMap(record, "")
@@ -234,8 +226,7 @@ class ComparisonView(View[Sequence[Described]]):
         for start in range(0, len(panels), across):
             grid = Table.grid(*(Column(ratio=1) for _ in range(across)), padding=(0, 2, 0, 0), expand=True)
             grid.add_row(*panels[start : start + across])
-            yield Text()
-            yield grid
+            yield from (Text(), grid)
         words = "vectors: their cosine, mean over n; biases: weight by the largest, scores equal, mean over heads"
         yield from heading("\nHow alike two positions are by their distance", words)
         length = min(record.length for record in tables)
@@ -257,7 +248,7 @@ class ComparisonView(View[Sequence[Described]]):
         yield from heading("\nWhat the numbers are")
         measured = columns("lw")
         for row in wishes:
-            named: dict[str, list[str]] = {}
+            named = dict[str, list[str]]()
             for one, of in zip(row, found, strict=True):
                 named.setdefault(one.measured, []).append(of.encoding)
             lines = [f"{', '.join(names)}: {words}" for words, names in named.items()]
@@ -277,18 +268,15 @@ def comparison_json(every: Sequence[Described]) -> dict[str, Any]:
 
 
 def _number(one: Requirement) -> str:
-    if one.value is None:
-        return ""
-    if one.value >= 1000:
-        return exact(round(one.value))
+    if one.value is None or one.value >= 1000:
+        return "" if one.value is None else exact(round(one.value))
     return f"{one.value:.0e}" if 0 < one.value < 0.001 else f"{one.value:.3g}"
 
 
 def _alike(record: PositionsRecord) -> NDArray[np.float32]:
     """From distance 0 on."""
-    if record.similarity is not None:
-        return record.similarity
-    return frozen(_weight_by_distance(record).mean(axis=1)[-record.first :])
+    similar = record.similarity
+    return frozen(_weight_by_distance(record).mean(axis=1)[-record.first :]) if similar is None else similar
 
 
 _MOST = 8  # dimensions that are shown

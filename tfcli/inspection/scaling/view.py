@@ -48,8 +48,7 @@ def scaling_table(record: ScalingRecord) -> CsvTable:
 
 
 def _table(r: ScalingRecord, *, is_narrow: bool) -> RichTable:
-    digits = 2 if is_narrow else 3
-    table = grid(">D_k", *[">±"] * (not is_narrow))
+    digits, table = 2 if is_narrow else 3, grid(">D_k", *[">±"] * (not is_narrow))
     for name in ("var", "max w", "grad", "entr") if is_narrow else ("variance", "largest w", "gradient", "entropy"):
         table.add_column(f"{name}\nu", justify="right", no_wrap=True, style="yellow")
         table.add_column("\ns", justify="right", no_wrap=True, style="cyan")
@@ -86,8 +85,6 @@ def _see(r: ScalingRecord) -> str:
 def _smaller(row: ScalingRow) -> str:
     """The unscaled gradient in words; where float64 has no number small enough for it, it is 0."""
     unscaled, scaled = row.unscaled.gradient_norm, row.scaled.gradient_norm
-    if not unscaled:
-        return "gone"
-    if unscaled >= scaled:
+    if unscaled >= scaled > 0:
         return "no smaller than scaled ones: these are few draws"
-    return f"{short(scaled / unscaled)} times smaller than scaled ones"
+    return f"{short(scaled / unscaled)} times smaller than scaled ones" if unscaled else "gone"
