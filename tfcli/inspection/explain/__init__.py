@@ -19,11 +19,9 @@ MatrixKind = Literal["signed", "weights", "mask"]  # around 0; shares of 1; what
 
 @dataclass(frozen=True)
 class Matrix:
-    """A matrix as a notation writes it: with tokens down, or across where its tokens are columns.
-
-    `axes` are the symbols of its two sizes ("N", "D"). `sums` are shown beside rows or under columns, where these are
-    distributions. −∞ stands for what a mask hides. One of holes has lost its numbers. Shape: values (R, C).
-    """
+    """A matrix as a notation writes it: with tokens down, or across where its tokens are columns. `axes` are symbols of
+    its sizes ("N", "D"). `sums` are shown beside rows or under columns, where these are distributions. −∞ stands for
+    what a mask hides. One of holes has lost its numbers. Shape: values (R, C)."""
 
     name: str
     values: NDArray[np.float32]
@@ -109,14 +107,11 @@ class PositionExplanation:
 
 @dataclass(frozen=True)
 class DecodingCandidate:
-    """A token in one step.
-
-    `logit` z is the model's, and `adjusted` z′ what the settings against repetition make of it, z where there are none;
+    """A token in one step. `logit` z is the model's, and `adjusted` z′ what the settings against repetition make of it;
     `scaled` is (z′ − max z′) / τ, None where the temperature is 0. Probabilities: `probability` of the model itself,
     then what is left after each stage, renormalised, 0 where it is ruled out: `tempered`, and `after` each filter, by
     "after_top_k", "after_top_p", "after_min_p" and whatever filter else there is. `chance` is that of the draw, which
-    takes the token where its random number u lies from `begin` up to `end`: all chances stand in a row, by id.
-    """
+    takes the token where its random number u lies from `begin` up to `end`: all chances stand in a row, by id."""
 
     token: str
     token_id: int
@@ -135,9 +130,7 @@ class DecodingCandidate:
 class DecodingStep:
     """One new token. `candidates` are the likeliest and the chosen one, the likeliest first; `others` are the further
     tokens with `rest` of the model's probability. `kept` counts the tokens that each filter leaves, by "kept_top_k" ….
-
-    `uniform` is u, from 0 to 1; None: the best token is taken.
-    """
+    `uniform` is u, from 0 to 1; None: the best token is taken."""
 
     before: tuple[str, ...]
     candidates: tuple[DecodingCandidate, ...]

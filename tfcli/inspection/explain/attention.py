@@ -104,8 +104,7 @@ def superposition(subject: Subject, n: Notation, head: int) -> Step:
 
 
 def two_maps(subject: Subject, n: Notation, head: int) -> Step:
-    """A head on queries that are projected already (encoder notes): W_q (D, d_k) of all heads, then its own W_q⁽ⁱ⁾
-    (d_k, d_k), which is fitted to what the head has."""
+    """A head on projected queries, as the encoder notes build it: W_q (D, d_k) of all, a fitted W_q⁽ⁱ⁾ (d_k, d_k)."""
     module, size, x = subject.attention.query, subject.attention.head_dim, subject.attention_pass.x.double().cpu()
     assert isinstance(module, nn.Linear)
     whole, columns, tokens = module.weight.double().cpu().split(size)[head].T, numbered(size), ("tokens", "head")
@@ -135,8 +134,7 @@ _DRAWS, _SPREAD, _SHARP = 5, 0.2, 10.0
 
 
 def averaging(subject: Subject, n: Notation, head: int) -> list[Step]:
-    """One head that is to average two of its values, beside two heads with one each: their weights where keys stand at
-    right angles, and where their lengths vary. Nothing where no two values differ."""
+    """One head that is to average two of its values, beside two heads with one each; nothing where no values differ."""
     value, tokens = subject.attention_pass.value[head].float().cpu(), subject.key_tokens
     apart = torch.cdist(value, value)
     a, b = sorted(int(i) for i in torch.unravel_index(apart.argmax(), apart.shape))
@@ -165,8 +163,7 @@ def averaging(subject: Subject, n: Notation, head: int) -> list[Step]:
 def explain_attention(
     subject: Subject, name: NotationName = "bishop", *, head: int | None = None, with_cosines: bool = False
 ) -> Explanation:
-    """Every step of one head, the first where none is asked for, with the numbers that the model computes; and the
-    weights and outputs of all heads of a toy. A UsageError where there is no such head."""
+    """Every step of a head, the first by default, and outputs of all heads of a toy. A UsageError of no such head."""
     n, (head, heads) = subject.notation(name), subject.heads(head)
     with torch.inference_mode():
         steps = [entrance(subject, n)]
@@ -236,7 +233,6 @@ def explain_scores(
     with torch.inference_mode():
         scaled = scores / d_k**0.5
         _, weights = explicit_attention(scaled[None, None], torch.eye(len(tokens))[None, None], mask)
-
     logits, raw = f"{n.score('scaled_dot')} + {n.symbol('mask')}", f"{n.score('dot')} + {n.symbol('mask')}"
     shares, measures = [matrix("weights", weights[0, 0], kind="weights", sums=True)], list[Measure]()
     notes, scaled_formula = lectures()["notes"], n.formulas["masked"].format(scores=f"({raw}) / {n.root}")

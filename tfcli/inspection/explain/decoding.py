@@ -1,8 +1,6 @@
-"""Decoding step by step: the stages of sampling as generation itself passes them, beside greedy and beam search.
-
-What follows depends on the last token alone. After "will", the probabilities are 8, 4, 2, 1 and 1 sixteenths: at a
-temperature of ½ they are squared, 64 : 16 : 4 : 1 : 1. The likeliest first word leads into the less likely text.
-"""
+"""Decoding step by step: the stages of sampling as generation itself passes them, beside greedy and beam search. In the
+toy, what follows depends on the last token alone. After "will", the probabilities are 8, 4, 2, 1 and 1 sixteenths: at a
+temperature of ½ they are squared, 64 : 16 : 4 : 1 : 1. The likeliest first word leads into the less likely text."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -74,8 +72,7 @@ def explain_toy_decoding(settings: GenerateSection) -> DecodingRecord:
 
 
 def explain_decoding(run: LoadedRun, prompt: str, settings: GenerateSection) -> DecodingRecord:
-    """A run's own text behind a prompt, or its translation, with settings that fit the model (`run_settings`). A
-    UsageError where the run is an encoder or has no head, or the prompt does not fit."""
+    """A run's text behind a prompt, or its translation, by `run_settings`. A UsageError without decoder, head, room."""
     require_head(run.config.model)
     if not isinstance(run.model, Decoder | EncoderDecoder):
         raise UsageError("An encoder writes no text", "name a decoder or an encoder-decoder, or leave --run out")
@@ -96,8 +93,7 @@ def _explained(
     about: Mapping[str, Any],
     **how: Any,
 ) -> DecodingRecord:
-    """What follows a text, which `read` reads, with room for so many rows, to a `DecodingState`; `about`: what else the
-    record says, `how`: `texts`, `prefix` and `ends` of `decode`."""
+    """What follows a text, which `read` reads into so many rows; `about` is recorded, too, `how` is for `decode`."""
     settings = replace(settings, num_samples=1)
     [greedy] = collect(decode(read(rows=1), roles, replace(settings, temperature=0.0), **how), 1)
     # Texts of one length are compared by their probability alone.

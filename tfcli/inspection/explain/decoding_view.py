@@ -23,7 +23,6 @@ from tfcli.inspection.explain import DecodingRecord, DecodingStep
 _PAPERS = ("#1f4e79", "#5b3a72", "#2f5d46", "#7a4a12")
 _ROOMY, _WIDE = 76, 100  # columns of a terminal from which on numbers stand apart, and a candidate has a bar
 _LONGEST_LABEL, _BAR = 14, 16
-
 _Value = TypeVar("_Value", int, float)
 
 

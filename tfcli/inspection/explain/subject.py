@@ -1,8 +1,5 @@
-"""What is explained: the model, its text, and the notation that names its matrices.
-
-The numbers are the same in all of them. Ours, and those of the model's tensors, have a token a row; a notation whose
-tokens are columns writes every matrix transposed.
-"""
+"""What is explained: the model, its text, and the notation that names its matrices. Numbers are the same in all; ours,
+and the model's tensors, have a token a row; a notation whose tokens are columns writes every matrix transposed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,11 +33,9 @@ PAIRS: Axes = ("tokens", "tokens")  # of queries and keys of one text
 
 @dataclass(frozen=True)
 class Subject:
-    """One layer of a model that has read a text, as ids (`inputs`).
-
-    Of its attentions, its own and the one across, `attention` is the one that is explained. A toy has a `vocabulary`,
-    whose places are its ids; an attention of given matrices an empty one, and of what else stands here its shape alone.
-    """
+    """One layer of a model that has read a text, as ids (`inputs`); of its attentions, `attention` is explained.
+    A toy has a `vocabulary`, whose places are its ids; an attention of given matrices an empty one, and of what else
+    stands here its shape alone."""
 
     label: str
     model: Transformer
@@ -90,8 +85,7 @@ class Subject:
         return ("tokens", "source") if self.is_cross else PAIRS
 
     def heads(self, head: int | None) -> tuple[int, Sequence[int]]:
-        """The head that is shown step by step, the first where none is asked for, or a `UsageError`; and those whose
-        weights and outputs are: all of a toy, and that one of a run."""
+        """The head shown step by step, the first by default, or a UsageError; and those whose weights are."""
         total, chosen = self.attention.num_heads, head or 0
         require_place("head", head, total)
         return chosen, (chosen,) if self.vocabulary is None else range(total)
@@ -132,8 +126,7 @@ def toy(
     if not sizes.get("head_dim") and model % heads:
         raise UsageError(f"--d-model {model} is not divisible by --heads {heads}", "choose a multiple, or --head-dim")
     vocabulary = tuple(dict.fromkeys(words))
-    if len(vocabulary) == 1:
-        vocabulary += ("<unk>",)  # a model has two tokens at least
+    vocabulary += ("<unk>",) * (len(vocabulary) == 1)  # a model has two tokens at least
     keys = {_KEYS.get(name, name): value for name, value in sizes.items()} | {"init_std": _SPREAD / model**0.5}
     section = ModelSection(vocab_size=len(vocabulary), max_seq_len=max(2, len(words)), **keys)
     kind, own = "small whole numbers as" if integers else "random", {"d_model": model, "heads": heads}
@@ -163,8 +156,7 @@ def drawn(
     value_dim: int | None = None,
     integers: bool = False,
 ) -> Subject:
-    """The first layer of a model with one stack whose positions are added to the embeddings, weights drawn from a
-    seed, reading words. Its values may have another size than its keys."""
+    """The first layer of a model with one stack and added positions, weights drawn from a seed, reading words."""
     model, ids = build_model(section, seed).eval(), torch.tensor([[vocabulary.index(word) for word in words]])
     generator, attention = torch.Generator().manual_seed(seed + 2**32), _stack(model, "encoder").layers[0].attention
     assert isinstance(attention, MultiHeadAttention)

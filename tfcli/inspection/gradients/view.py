@@ -101,9 +101,8 @@ def _backward(profiles: Sequence[GradientProfile], number: int) -> Table:
         for layer in (0, -1) if norms is not None and profile.residuals else ():
             assert norms is not None
             shares = (f"{one[layer]:.1%}".replace("nan%", _ROUNDING) for one in (norms.along_ones, norms.along_output))
-            ends = (_number(float(one[layer])) for one in (norms.deviation, norms.leaving))
-            place = str(layer % len(norms.entering))
-            table.add_row(Text(letter, style), place, _number(float(norms.entering[layer])), *shares, *ends)
+            ends = (_number(float(one[layer])) for one in (norms.entering, norms.deviation, norms.leaving))
+            table.add_row(Text(letter, style), str(layer % len(norms.entering)), next(ends), *shares, *ends)
     return table
 
 
@@ -119,10 +118,8 @@ def _number(value: float, unknown: str = _ROUNDING) -> str:
     >>> _number(0.5312), _number(416.4), _number(1800), _number(2.04e-93), _number(float("nan"))
     ('0.531', '416', '1,800', '2.0e-93', 'rounding')
     """
-    if math.isnan(value):
-        return unknown
-    if 999.5 <= value < 1e6:
-        return f"{value:,.0f}"
+    if math.isnan(value) or 999.5 <= value < 1e6:
+        return unknown if math.isnan(value) else f"{value:,.0f}"
     return f"{value:#.3g}".rstrip(".") if 1e-3 <= value < 1e6 else f"{value:.1e}"
 
 

@@ -18,8 +18,7 @@ class PositionsRecord:
     """What an encoding says about positions: a vector for each, or a number for every distance and head.
     Vectors (sinusoidal, learned, rotary): `table[r, i]` is dimension i of position `first` + r, and `similarity[k]` the
     mean over n of r_n · r_{n+k} / |r_n||r_{n+k}|. Biases (alibi, t5): `table[r, h]` is what head h adds to the score of
-    a key that stands k = `first` + r tokens before its query, and after it where k < 0, of which there are length − 1.
-    """
+    a key k = `first` + r tokens before its query, and after it where k < 0, of which there are length − 1."""
 
     encoding: str
     base: float | None  # L of the wavelengths

@@ -29,7 +29,6 @@ _MOST, _FEWEST = 8192, 300  # positions looked at; so many at least, so that gro
 _GROWTH = _WORSE = 1.1
 _UNIQUE, _CONSISTENT = 1e-4, 1e-3
 _TRAIN = "run `tfcli train --set model.positions=NAME --out RUN`, then `tfcli inspect positions RUN"
-
 _JOINS = {
     "add": "added to the embedding",
     "concat": "concatenated to the embedding",

@@ -37,8 +37,7 @@ _FORMULAS = {
 
 @dataclass(frozen=True)
 class PositionsView(View[PositionsRecord]):
-    """The table as a map centred on 0, its first `rows` positions, in a file all of a table that is not too large; then
-    a curve by distance: of vectors their similarity, of biases themselves."""
+    """A map centred on 0 of the first `rows` positions, in a file of all that are not too many; a curve by distance."""
 
     rows: int = ROWS
     in_file: bool = False
@@ -140,8 +139,7 @@ class VectorMap(View[PositionsRecord]):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record, (positions, dimensions) = self.record, self.record.table.shape
-        gutter = len(str(record.first + positions - 1)) + 1
-        row_step = -(-positions // self.most_rows)
+        gutter, row_step = len(str(record.first + positions - 1)) + 1, -(-positions // self.most_rows)
         pair_step = -(-dimensions // max(2, (options.max_width - gutter - 1) // 2 * 2))
         half, halves = -(-dimensions // 2), record.encoding == "sinusoidal" and record.layout == "halves"
         ordered = range(dimensions) if halves else [*range(0, dimensions, 2), *range(1, dimensions, 2)]

@@ -97,8 +97,7 @@ class RecurrentEncoderDecoder(Transformer):
 def compared(
     recipe: Recipe, tokenizer: Tokenizer, data: PreparedDataset, text: str, tell: Callable[[str], None]
 ) -> RecurrentRecord:
-    """Train the three on the same batches, and look at what they have learned; `text` is what they translate. A
-    UsageError where it is empty, has an unknown word, or is longer than the context."""
+    """Train the three on the same batches; they translate `text`. A UsageError where it is empty, unknown, too long."""
     recipe, words = decide(recipe, tokenizer, data), tokenizer.encode(text)
     train, roles, source = recipe.train, tokenizer.roles, tokenizer.roles.source(words)
     unknown, most = tokenizer.count_unknown(words), recipe.context - len(source) + len(words)
@@ -168,10 +167,8 @@ def _alignment(model: Transformer, tokenizer: Tokenizer, source: list[int]) -> A
     while len(target) <= min(model.section.max_seq_len, len(source) + 8) and target[-1] not in roles.ends:
         target.append(int(model(ids, torch.tensor([target]), mask)[0, -1].argmax()))
     model.hidden(ids, torch.tensor([target[:-1]]), mask, weights=seen)
-    words = tuple(tokenizer.labels(target))
     if not (looked := seen.get("cross")):
         return None
+    words, read = (tuple(tokenizer.labels(side)) for side in (target, source))
     weights = frozen(torch.stack([one[0] for one in looked]).numpy(), np.float32)
-    return focused(
-        AttentionRecord("cross", words[:-1], tuple(tokenizer.labels(source)), weights, next_tokens=words[1:])
-    )
+    return focused(AttentionRecord("cross", words[:-1], read, weights, next_tokens=words[1:]))

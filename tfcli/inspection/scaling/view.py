@@ -1,7 +1,9 @@
 """Softmax saturation as a table and curves: the scores' variance and the softmax over them, unscaled and scaled."""
 
 import math
+import tomllib
 from dataclasses import astuple, fields
+from importlib.resources import files
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table as RichTable
@@ -9,7 +11,7 @@ from rich.text import Text
 
 from tfcli.draw import View
 from tfcli.draw.curve import Plot, Series
-from tfcli.draw.numbers import exact, short
+from tfcli.draw.numbers import short
 from tfcli.draw.tables import CsvTable, dim, grid, heading
 from tfcli.inspection.scaling import ScalingRecord, ScalingRow, SoftmaxState
 
@@ -21,23 +23,15 @@ class ScalingView(View[ScalingRecord]):
     """A table, a curve of the largest weight and one of the gradient, and what to see in them."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        r = self.record
-        yield from heading(
-            "Why scores are divided by √D_k",
-            "q and k: entries of mean 0 and variance 1, independent, so that var(qᵀk) = D_k and var(qᵀk / √D_k) = 1. "
-            f"{exact(r.queries)} queries with {r.keys} keys each, seed {r.seed}.",
-        )
+        words, r = tomllib.loads((files(__package__) / "words.toml").read_text("utf-8")), self.record
+        yield from heading(words["title"], words["about"].format(**vars(r)))
         yield _table(r, is_narrow=options.max_width < _WHOLE_FROM)
-        yield from dim(
-            "u: softmax(qᵀk), unscaled · s: softmax(qᵀk / √D_k), scaled by a model's own attention · variance: of what "
-            "the softmax reads; ±: standard error of u · gradient: Frobenius norm of the softmax's "
-            f"Jacobian diag(w) − w wᵀ, by which every gradient is multiplied · entropy: of the weights in nats; equal "
-            f"weights have ln {r.keys} = {math.log(r.keys):.2f}"
-        )
+        yield from dim(words["legend"].format(keys=r.keys, entropy=math.log(r.keys)))
         for title, name, top in (("Largest weight", "largest_weight", 1.0), ("Gradient norm", "gradient_norm", None)):
             yield from heading(f"\n{title} by log2 D_k")
             yield _curve(r, name, top)
-        yield Text(f"\n{_see(r)}")
+        about = {"first": r.rows[0], "last": r.rows[-1], "root": r.rows[-1].d_k ** 0.5, "smaller": _smaller(r.rows[-1])}
+        yield Text(f"\n{words['see'].format(**about)}")
 
 
 def scaling_table(record: ScalingRecord) -> CsvTable:
@@ -68,18 +62,6 @@ def _curve(r: ScalingRecord, name: str, top: float | None) -> Plot:
         for side, title, color in (("unscaled", "unscaled", "yellow"), ("scaled", "scaled by 1/√D_k", "cyan"))
     )
     return Plot((unscaled, scaled), "log2 D_k", height=7, y_range=(0.0, top or max(*unscaled.ys, *scaled.ys)))
-
-
-def _see(r: ScalingRecord) -> str:
-    first, last = r.rows[0], r.rows[-1]
-    low, high = first.scaled.largest_weight, last.scaled.largest_weight
-    return (
-        f"See: the variance is D_k, so that unscaled scores at D_k = {last.d_k} are apart by √{last.d_k} = "
-        f"{last.d_k**0.5:.3g}: one key takes {last.unscaled.largest_weight:.2f} of the weight, and gradients behind "
-        f"the softmax are {_smaller(last)}. Scaled, their variance is 1 and they hardly depend on D_k: the "
-        f"largest weight is {low:.2f} at {first.d_k} and {high:.2f} at {last.d_k}. Over D_k itself the variance would "
-        "be 1 / D_k, and all weights of a large head equal."
-    )
 
 
 def _smaller(row: ScalingRow) -> str:
