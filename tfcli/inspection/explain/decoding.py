@@ -3,7 +3,7 @@ toy, what follows depends on the last token alone. After "will", the probabiliti
 temperature of ½ they are squared, 64 : 16 : 4 : 1 : 1. The likeliest first word leads into the less likely text."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -67,12 +67,15 @@ def run_settings(run: LoadedRun, given: Mapping[str, Any]) -> GenerateSection:
 def explain_toy_decoding(settings: GenerateSection) -> DecodingRecord:
     """The toy language, whose numbers can be checked by hand."""
     about = {"source": None, "prompt": PROMPT, "vocabulary": len(TOKENS)}
-    read, labels = lambda rows: ToyState(settings.max_new_tokens), lambda ids: [TOKENS[token] for token in ids]
-    return _explained(settings, read, ROLES, labels, about, texts=[()])
+
+    def labels(ids: Sequence[int]) -> list[str]:
+        return [TOKENS[token] for token in ids]
+
+    return _explained(settings, lambda rows: ToyState(settings.max_new_tokens), ROLES, labels, about, texts=[()])
 
 
 def explain_decoding(run: LoadedRun, prompt: str, settings: GenerateSection) -> DecodingRecord:
-    """A run's text behind a prompt, or its translation, by `run_settings`. A UsageError without decoder, head, room."""
+    """A run's text behind a prompt, or its translation, by `run_settings`. A UsageError: no decoder, head or room."""
     require_head(run.config.model)
     if not isinstance(run.model, Decoder | EncoderDecoder):
         raise UsageError("An encoder writes no text", "name a decoder or an encoder-decoder, or leave --run out")
@@ -133,19 +136,15 @@ def _step(stages: DecodingStages, labels: Labels, before: tuple[str, ...]) -> De
     # Where nothing is drawn, no filter has taken anything away.
     filtered = {name: stages.filtered[name][0] if stages.filtered else allowed for name in FILTERS}
     after = {name: after_it.softmax(-1) for name, after_it in filtered.items()}
-    numbers = {
-        "logit": logits,
-        "adjusted": allowed,
-        "probability": logits.softmax(-1),
-        "tempered": after["temperature"],
-    }
-    numbers |= {"chance": drawn, "begin": (ends - drawn.double()) / ends[-1], "end": ends / ends[-1]}
+    numbers = {"logit": logits, "adjusted": allowed, "probability": logits.softmax(-1), "chance": drawn}
+    numbers |= {"begin": (ends - drawn.double()) / ends[-1], "end": ends / ends[-1]}
     filters = [name for name in FILTERS if name != "temperature"]
     candidates = tuple(
         DecodingCandidate(
             token=label,
             token_id=token,
             scaled=None if uniforms is None else float(filtered["temperature"][token]),
+            tempered=float(after["temperature"][token]),
             after={f"after_{name}": float(after[name][token]) for name in filters},
             **{name: float(values[token]) for name, values in numbers.items()},
         )

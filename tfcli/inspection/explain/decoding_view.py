@@ -66,15 +66,14 @@ class _Step:
 
 
 def _formula(record: DecodingRecord) -> str:
+    z = record.z
     if record.temperature == 0:
-        return (
-            f"τ = 0: greedy. The token with the largest logit {record.z} is taken; nothing is drawn{_against(record)}"
-        )
+        return f"τ = 0: greedy. The token with the largest logit {z} is taken; nothing is drawn{_against(record)}"
     top_k = f"the {record.top_k} best stay" if record.top_k else "all stay"
     min_p = f" · min-p: what is {record.min_p:g} times as likely as the best stays" if record.min_p else ""
     stages = f"top-k: {top_k} · top-p: the fewest best whose sum reaches {record.top_p:g} stay{min_p}"
     drawn = f"drawn with u, uniform from 0 to 1 (seed {record.seed}){_against(record)}"
-    return f"p = softmax({record.z} / τ), τ = {record.temperature:g} · {stages} · each time renormalised · {drawn}"
+    return f"p = softmax({z} / τ), τ = {record.temperature:g} · {stages} · each time renormalised · {drawn}"
 
 
 def _against(record: DecodingRecord) -> str:

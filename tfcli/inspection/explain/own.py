@@ -71,9 +71,8 @@ def of_files(paths: Mapping[str, Path], heads: int = 1, words: tuple[str, ...] |
     """An attention of the matrices in files: x (N, D), wq and wk (D, H·d_k), wv (D, H·d_v) and, where there is one, wo
     (H·d_v, D). `words` name the rows of x. A UsageError of one missing, and of a shape, with what would fit."""
     if missing := [name for name in ("x", "wq", "wk", "wv") if name not in paths]:
-        raise UsageError(
-            f"An attention of your own needs --x, --wq, --wk and --wv, and --{missing[0]} is missing", "add it"
-        )
+        problem = f"An attention of your own needs --x, --wq, --wk and --wv, and --{missing[0]} is missing"
+        raise UsageError(problem, "add it")
     found = {name: read_matrix(path, f"--{name} {path}") for name, path in paths.items()}
     (size, model), size_k, size_v = found["x"].shape, found["wq"].shape[1], found["wv"].shape[1]
     words = words or tuple(f"x{number}" for number in range(1, size + 1))

@@ -118,8 +118,10 @@ def _number(value: float, unknown: str = _ROUNDING) -> str:
     >>> _number(0.5312), _number(416.4), _number(1800), _number(2.04e-93), _number(float("nan"))
     ('0.531', '416', '1,800', '2.0e-93', 'rounding')
     """
-    if math.isnan(value) or 999.5 <= value < 1e6:
-        return unknown if math.isnan(value) else f"{value:,.0f}"
+    if math.isnan(value):
+        return unknown
+    if 999.5 <= value < 1e6:
+        return f"{value:,.0f}"
     return f"{value:#.3g}".rstrip(".") if 1e-3 <= value < 1e6 else f"{value:.1e}"
 
 

@@ -26,7 +26,7 @@ from tfcli.records.arrays import frozen
 _SEEN = 64  # positions whose scores are looked at
 _TIMES = 10  # the length
 _MOST, _FEWEST = 8192, 300  # positions looked at; so many at least, so that growth shows where a table is short
-_GROWTH = _WORSE = 1.1
+_GROWTH, _WORSE = 1.1, 1.1
 _UNIQUE, _CONSISTENT = 1e-4, 1e-3
 _TRAIN = "run `tfcli train --set model.positions=NAME --out RUN`, then `tfcli inspect positions RUN"
 _JOINS = {

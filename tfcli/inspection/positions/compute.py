@@ -117,7 +117,7 @@ def _learned(model: Transformer, length: int, side: Side | None) -> PositionsRec
 
 
 def _relative(model: Transformer, length: int, side: Side | None) -> PositionsRecord:
-    """T5's bias, whose buckets are written out as the distances they hold."""
+    """T5's bias, whose buckets are written out as the distances, from query to key, that they hold."""
     both_ways = model.section.architecture == "encoder" or side == "source"
     first, weight = 1 - length if both_ways else 0, relative_weight(model, side)
     distances, most = -torch.arange(first, length, device=weight.device), model.section.position_max_distance

@@ -266,8 +266,10 @@ def comparison_json(every: Sequence[Described]) -> dict[str, Any]:
 
 
 def _number(one: Requirement) -> str:
-    if one.value is None or one.value >= 1000:
-        return "" if one.value is None else exact(round(one.value))
+    if one.value is None:
+        return ""
+    if one.value >= 1000:
+        return exact(round(one.value))
     return f"{one.value:.0e}" if 0 < one.value < 0.001 else f"{one.value:.3g}"
 
 
