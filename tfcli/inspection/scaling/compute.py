@@ -11,7 +11,9 @@ from tfcli.layers.attention import Score
 from tfcli.recipe.model import ModelSection
 
 SIZES = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
-_AT_ONCE = 1 << 22  # numbers of keys drawn at a time
+
+_AT_ONCE = 1 << 22
+"""Numbers of keys drawn at a time."""
 
 
 def measured_scaling(queries: int, keys: int, seed: int, sizes: Sequence[int] = SIZES) -> ScalingRecord:
@@ -23,10 +25,12 @@ def measured_scaling(queries: int, keys: int, seed: int, sizes: Sequence[int] = 
 
 def scores_of(d_k: int, queries: int, keys: int, generator: torch.Generator) -> Tensor:
     """qᵀk of each query with keys of its own: (queries, keys)."""
-    parts = list[Tensor]()
-    for part in torch.arange(queries).split(max(1, _AT_ONCE // (keys * d_k))):
-        query = torch.randn(len(part), d_k, 1, generator=generator)
-        parts.append((torch.randn(len(part), keys, d_k, generator=generator) @ query)[..., 0])
+    step = max(1, _AT_ONCE // (keys * d_k))
+    parts = []
+    for start in range(0, queries, step):
+        count = min(step, queries - start)
+        query = torch.randn(count, d_k, 1, generator=generator)
+        parts.append((torch.randn(count, keys, d_k, generator=generator) @ query)[..., 0])
     return torch.cat(parts)
 
 
