@@ -115,7 +115,10 @@ def _require_kernel(subject: VerifiedRun) -> None:
         raise Skipped(f"{which} have no fast kernel: the formula is the only way")
 
 
-def _all_weights(subject: VerifiedRun) -> Iterator[tuple[Tensor, Tensor, str]]:
+_Weights = Iterator[tuple[Tensor, Tensor, str]]
+
+
+def _all_weights(subject: VerifiedRun) -> _Weights:
     """Every layer's weights of every pass, (B, H, T, S), who may attend to whom, (B, 1, T, S), and where."""
     for read in _readings(subject):
         weights: AttentionWeights = {}
@@ -129,9 +132,7 @@ def _all_weights(subject: VerifiedRun) -> Iterator[tuple[Tensor, Tensor, str]]:
             yield from _layers(subject, weights, read.mask, f"{_size(read)}, {CHUNKED}")
 
 
-def _layers(
-    subject: VerifiedRun, weights: AttentionWeights, mask: Tensor | None, where: str
-) -> Iterator[tuple[Tensor, Tensor, str]]:
+def _layers(subject: VerifiedRun, weights: AttentionWeights, mask: Tensor | None, where: str) -> _Weights:
     """Queries are the last of the keys' positions. `mask` is of the source where there is one."""
     window = subject.run.config.model.sliding_window
     of_source = subject.run.architecture == "encoder-decoder"

@@ -95,24 +95,20 @@ class VerificationSummary:
 
 def _figure(check: Check) -> str:
     """As "3.1e-15 ≤ 1e-09" or "2e-04 > 1e-09"; of what there may be none, the count: "0 texts" or "3 texts > 0"."""
-    if check.measured is None or check.limit is None:
+    if check.measured is None or check.limit != 0:
+        return _against(check.measured, check.limit)
+    return f"{check.measured:g} {check.unit}" + (" > 0" if check.measured > 0 else "")
+
+
+def _against(measured: float | None, limit: float | None) -> str:
+    if measured is None or limit is None:
         return ""
-    if not check.limit:
-        return f"{check.measured:g} {check.unit}" + (" > 0" if check.measured > 0 else "")
-    return _against(check.measured, check.limit)
-
-
-def _against(measured: float, limit: float) -> str:
     return f"{measured:.2g} {'≤' if measured <= limit else '>'} {limit:.2g}"
 
 
 def _own(check: Check) -> str:
     """As in "as it generates: float32 2.1e-07 ≤ 1.4e-06 · bfloat16 0.0081 ≤ 0.03"."""
-    figures = [
-        f"{one.precision} {_against(one.measured, one.limit)}"
-        for one in check.own
-        if one.measured is not None and one.limit is not None
-    ]
+    figures = [f"{one.precision} {told}" for one in check.own if (told := _against(one.measured, one.limit))]
     return f"as it generates: {' · '.join(figures)}" if figures else ""
 
 

@@ -242,11 +242,8 @@ def inspect_attention(run: LoadedRun, text: str, choice: AttentionChoice, checkp
     return asked.AttentionQuery(found.records, choice.layer, choice.head, predicted=predicted)
 
 
-def chosen_attention(
-    records: Sequence[AttentionRecord], choice: AttentionChoice
-) -> asked.AttentionHeads | asked.AttentionEdges | AttentionPairs | asked.AttentionDifference:
-    """As `inspect_attention`, of weights that are there: heads, the strongest weights, pairs, or a head less another
-    one."""
+def chosen_attention(records: Sequence[AttentionRecord], choice: AttentionChoice) -> AttentionFound:
+    """As `inspect_attention`, of weights that are there: heads, strongest weights, pairs, or one head less another."""
     if choice.pairs is not None:
         return named_pairs(records[-1], choice.pairs)
     whole = (choice.rows, choice.columns, choice.query) == (None, None, None)

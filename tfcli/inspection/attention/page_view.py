@@ -22,6 +22,8 @@ _LONGEST = 24
 _MOST_NUMBERS = 48  # columns with a number in every cell
 _COLUMNS = 190  # of the console that shows more of them
 _LINE, _GAP, _SCALE_STEPS = 20, 6, 16
+# Its style and its script, with `__DATA__` where the weights go, `__HASH__` where the one script that may run is named.
+_PAGE = Path(__file__).with_name("page.html")
 
 
 def matrices_svg(matrices: Sequence[Matrix], heading: str = "", note: str = "") -> str:
@@ -82,10 +84,6 @@ def _panel(matrix: Matrix, y: int) -> tuple[list[str], int, int]:
     slant = round(_LETTER * 0.6 * widest(keys[-1:]))
     of_scale = left + 10 * _SCALE_STEPS + _LETTER * (len(legend) + 16)
     return parts, max(xs[-1] + slant + 16, words, of_scale), bottom + 56 - y
-
-
-# Its style and its script, with `__DATA__` where the weights go, `__HASH__` where the one script that may run is named.
-_PAGE = Path(__file__).with_name("page.html")
 
 
 def attention_html(records: Sequence[AttentionRecord], *, layer: int = 0, head: int = 0) -> str:

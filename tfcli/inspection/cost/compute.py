@@ -1,13 +1,12 @@
 """What a forward pass costs, exactly: every matrix product of the explicit path, every parameter.
-Shape legend: B sequences, N tokens of each (of both sides, for pairs), D model, H heads, Hkv key-value heads, Dh size
-of a head, F feed-forward."""
+Shape legend: B sequences, N tokens of each side, D model, H heads, Hkv key-value heads, Dh a head, F feed-forward."""
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from statistics import median
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import torch
 from torch import nn
@@ -25,6 +24,14 @@ FLOAT = 4  # bytes of a float32
 _SHORTEST = 128
 _PRODUCTS = dict.fromkeys(("query", "key", "value"), "projections")  # of the modules of an attention
 _PRODUCTS |= {"output": "output", "score": "scores", "relative_bias": "scores"}
+_SQUARE = 1024  # rows of the two matrices whose product is timed
+_BUDGET = 0.25  # seconds that one measurement takes, roughly
+_FEWEST, _MOST = 3, 50  # rounds of it
+_OF_ATTENTION = ("d_model", "attention_score", "attention_bias", "attention_output_bias")
+_OF_HEADS = ("num_heads", "num_kv_heads", "head_dim")
+LENGTHS = (32, 64, 128, 256, 512, 1024)  # at which attention stands beside another layer
+_LONGEST, _MOST_SCORES = 1.5, 1 << 29  # seconds, and bytes of a layer's scores, above which a length is left out
+_MOST_BYTES = 4 << 30  # of the weights, or of a layer's scores and the logits, above which nothing is measured
 
 
 def model_cost(section: ModelSection, length: int | None = None, sequences: int = 1) -> cost.CostRecord:
@@ -51,7 +58,7 @@ def model_cost(section: ModelSection, length: int | None = None, sequences: int 
         sequences=sequences,
         length=length,
         parameters=meta_model(section).num_parameters(),
-        parts=_parts(section, length, sequences),
+        parts=tuple(_parts(section, length, sequences)),
         counted_flops=int(counter.get_total_flops()),
         lengths=tuple(_at(section, n, sequences) for n in sorted({*lengths, length})),
         flops_a_token=a_token,
@@ -76,13 +83,12 @@ def part_parameters(section: ModelSection) -> dict[str, int]:
     return found
 
 
-def _parts(section: ModelSection, length: int, sequences: int) -> tuple[cost.CostPart, ...]:
+def _parts(section: ModelSection, length: int, sequences: int) -> Iterator[cost.CostPart]:
     flops = flops_by_part(section, sequences, length, hidden_too=True)
     parameters, made = part_parameters(section), _numbers_made(section, length)
-    return tuple(
-        cost.CostPart(name, getattr(flops, name, 0), parameters.get(name, 0), FLOAT * sequences * made.get(name, 0))
-        for name in get_args(cost.PartName)
-    )
+    for name in get_args(cost.PartName):
+        size = FLOAT * sequences * made.get(name, 0)
+        yield cost.CostPart(name, getattr(flops, name, 0), parameters.get(name, 0), size)
 
 
 def _numbers_made(section: ModelSection, length: int) -> dict[str, int]:
@@ -124,11 +130,6 @@ def _decoder_layers(section: ModelSection) -> int:
     return section.decoder_layers if section.architecture == "encoder-decoder" else 0
 
 
-_SQUARE = 1024
-_BUDGET = 0.25  # seconds that one measurement takes, roughly
-_FEWEST, _MOST = 3, 50
-
-
 def seconds_in_turns(calls: Sequence[Callable[[], object]]) -> list[float]:
     """The median time of each call, in rounds, so that a machine slowed for a while slows all; each once before."""
     for call in calls:
@@ -147,10 +148,6 @@ def products_a_second() -> float:
     left, right = torch.randn(2, _SQUARE, _SQUARE)
     [seconds] = seconds_in_turns([lambda: left @ right])
     return 2 * _SQUARE**3 / seconds
-
-
-_OF_ATTENTION = ("d_model", "attention_score", "attention_bias", "attention_output_bias")
-_OF_HEADS = ("num_heads", "num_kv_heads", "head_dim")
 
 
 def one_attention(section: ModelSection, num_heads: int | None = None) -> Callable[[], MultiHeadAttention]:
@@ -195,12 +192,7 @@ def _run(attention: MultiHeadAttention, x: torch.Tensor) -> Callable[[], object]
     return lambda: attention(x, weights=[])
 
 
-LENGTHS = (32, 64, 128, 256, 512, 1024)
-
-
-def cost_against(
-    section: ModelSection, other: Literal["dense", "rnn"], lengths: Sequence[int] = LENGTHS
-) -> cost.AgainstRecord:
+def cost_against(section: ModelSection, other: cost.Other, lengths: Sequence[int] = LENGTHS) -> cost.AgainstRecord:
     """One self-attention of the model's size and one other layer, on each number of tokens: all N D numbers to as many,
     with a bias, or Elman's h_t = tanh(W x_t + U h_{t−1} + b + c)."""
     size, make = section.d_model, one_attention(section)
@@ -231,10 +223,6 @@ def _takes(layer: Callable[..., Any], x: torch.Tensor) -> bool:
 
 def _parameters(layer: nn.Module) -> int:
     return sum(parameter.numel() for parameter in layer.parameters())
-
-
-_LONGEST, _MOST_SCORES = 1.5, 1 << 29  # seconds, and bytes of a layer's scores, above which a length is left out
-_MOST_BYTES = 4 << 30  # of the weights, or of a layer's scores and the logits, above which nothing is measured
 
 
 def require_measurable(parameters: int) -> None:

@@ -29,6 +29,7 @@ _PARTS = ("projections", "feed_forward", "scores_and_mixing", "head")
 _SHARES = tuple(zip("PFSH", _PARTS, ("cyan", "blue", "yellow", "magenta"), strict=True))
 _POINTS = 60  # of a curve
 _EXACT_FROM, _HEADS_EXACT_FROM = 78, 74  # columns from which on there is room for every digit
+_UNITS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (0, ""))
 
 
 class CostView(View[CostRecord]):
@@ -112,9 +113,6 @@ def _share_bar(at: CostAtLength, cells: int) -> Text:
         before += getattr(at, name)
         bar.append(letter * (round(cells * before / at.flops) - len(bar)), style)
     return bar
-
-
-_UNITS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (0, ""))
 
 
 def _crossover(r: CostRecord) -> RenderResult:
@@ -203,10 +201,8 @@ class AgainstView(View[AgainstRecord]):
             table.add_row(exact(at.length), "attention", *_cells(at.attention), style="cyan")
             table.add_row("", "dense" if r.other == "dense" else "recurrent", *_cells(at.other), style="yellow")
         yield table
-        path = "path: steps between the two tokens furthest apart"
-        yield from dim(
-            f"steps: that wait for each other · {path} · N + 1: whether a layer made for N tokens ran on one more"
-        )
+        steps = "steps: that wait for each other · path: steps between the two tokens furthest apart"
+        yield from dim(f"{steps} · N + 1: whether a layer made for N tokens ran on one more")
         what = "parameters" if r.other == "dense" else "steps"
         yield from heading(f"\nlog10 of the {what} by log2 N")
         xs = [math.log2(at.length) for at in r.lengths]

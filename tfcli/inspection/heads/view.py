@@ -41,6 +41,7 @@ _FAR = 90  # characters between query and key that are shown
 
 _TEXTS = tomllib.loads((files(__package__) / "words.toml").read_text("utf-8"))
 _ROLE_WORDS: dict[str, str] = _TEXTS["roles"]
+_SHOWN_FROM, _DEPTH = 0.05, 14  # weight that is written, and cells of a depth's name
 
 
 class _Column(NamedTuple):
@@ -119,9 +120,7 @@ def ranked(heads: Sequence[HeadStatistics], sort: str) -> list[HeadStatistics]:
     if sort == "layer":
         return sorted(heads, key=lambda head: (head.layer, head.head))
     if sort == "role":
-        return sorted(
-            heads, key=lambda head: (head.does is None, bool(head.at), -(head.does.above_chance if head.does else 0.0))
-        )
+        return sorted(heads, key=lambda one: (not one.does, bool(one.at), -getattr(one.does, "above_chance", 0.0)))
     [column] = [column for column in _COLUMNS if column.key == sort]
     return sorted(heads, key=lambda head: -(value_of(head, column) or 0.0))
 
@@ -246,9 +245,6 @@ def _number(value: float) -> str:
     return text[1:] if text.startswith("0") else text
 
 
-_SHOWN_FROM, _DEPTH = 0.05, 14
-
-
 class AlignmentView(View[AlignmentFound]):
     """The cross-attention head that aligns words."""
 
@@ -286,10 +282,8 @@ class BankView(View[BankFound]):
             f"From 'bank': the row of the token that is read{predicts}. {_TEXTS['find']['decided']}",
             "",
         )
-        parts = (
-            ("", record.held_out, "sentences that no training story has"),
-            (", chosen on", record.training, "sentences of training stories"),
-        )
+        held_out = ("", record.held_out, "sentences that no training story has")
+        parts = held_out, (", chosen on", record.training, "sentences of training stories")
         facts = [_counted(sense + what, share, of) for what, both, of in parts for sense, share in vars(both).items()]
         facts.append(Fact("chance", percent(record.chance), "any content word"))
         for one in record.words:

@@ -48,9 +48,7 @@ class Asked:
     kind: Literal["next", "masked"]
 
 
-def ask(
-    run: LoadedRun, text: str, target: str | None = None, position: int | None = None, *, words: bool = False
-) -> Asked:
+def ask(run: LoadedRun, text: str, target: str | None, position: int | None, *, words: bool = False) -> Asked:
     """Read a text, and the true target or the model's own. A UsageError where the model has no head or no such
     position, or where `read_text` raises one. A `position` of None is that of the token which comes next, of the first
     mask, or of the last token that the model has translated. With `words` a position is a word, whose first piece is
@@ -74,9 +72,7 @@ def ask(
         problem = f"There is no position {position}: the model reads {len(places)} {'words' if words else 'tokens'}"
         raise UsageError(problem, f"choose one from 0 to {len(places) - 1}")
     right = tuple(answers[place] for place in places)
-    return Asked(
-        inputs, read, places, names=names, answers=right, position=position, kind="masked" if masked else "next"
-    )
+    return Asked(inputs, read, places, names, answers=right, position=position, kind="masked" if masked else "next")
 
 
 def named(run: LoadedRun, scores: Tensor) -> Tensor:
@@ -167,8 +163,7 @@ def lens(
     words: bool = False,
 ) -> Lens:
     """What the model would predict at every position if it stopped after each layer, and the `top_k` likeliest tokens
-    of each layer at one; `position` and `words` are those of `ask`, and so is what is refused; a model without
-    residuals is, too."""
+    of each layer at one; `position`, `words` and what is refused are those of `ask`, and a model without residuals."""
     require_residuals(run.config.model)
     asked = ask(run, text, target, position, words=words)
     stack = record_model(run.model, asked.inputs.tensors(run.device)).last
