@@ -192,8 +192,7 @@ def found_tokens(tokens: tuple[str, ...], text: str) -> list[int]:
     >>> found_tokens(("<s>", "to", " the", " river", "bank"), "riverb")
     [3]
     """
-    needle = text.casefold()
-    owners = [index for index, token in enumerate(tokens) for _ in token.casefold()]
+    needle, owners = text.casefold(), [index for index, token in enumerate(tokens) for _ in token.casefold()]
     joined = "".join(tokens).casefold()
     begins = [at for at in range(len(joined)) if needle and joined.startswith(needle, at)]
     return list(dict.fromkeys(owners[at] for at in begins))

@@ -100,7 +100,7 @@ def lay_out(rows: Labels, columns: Labels, area: Pair, cursor: Pair, *, zoomed: 
 class AttentionMap(Drawn):
     """Queries down, keys across. A click moves the cursor; pointing at a cell says what it is."""
 
-    _grid: Grid | None = None
+    _grid = Grid(0, 0, cell_width=1, cell_height=1, rows=0, columns=0)  # nothing is drawn yet
     _pointed: tuple[int, int] | None = None
 
     def show(self, scene: Scene) -> None:
@@ -115,17 +115,15 @@ class AttentionMap(Drawn):
         lines = MapPicture(scene, self._grid, brush).lines()[: area[1]]
         scale, words = heatmap.scale_bar(*scene.values.ends, brush), Segment(self._legend(scene, self._grid), DIM)
         together = [*scale, Segment("  "), words]
-        fits = sum(segment.cell_length for segment in together) <= width
-        legend = [together] if fits else [scale, [words]]
+        legend = [together] if sum(segment.cell_length for segment in together) <= width else [scale, [words]]
         return [*lines, [], self._readout(scene), *legend]
 
     def clicked(self, scene: Scene, x: int, y: int) -> View | None:
-        place = None if self._grid is None else self._grid.place(x, y)
-        return None if place is None else scene.view.at(scene.record, *place)
+        return scene.view.at(scene.record, *place) if (place := self._grid.place(x, y)) else None
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         offset = event.get_content_offset(self)
-        self._point_at(None if offset is None or self._grid is None else self._grid.place(*offset))
+        self._point_at(None if offset is None else self._grid.place(*offset))
 
     def on_leave(self) -> None:
         self._point_at(None)
@@ -141,8 +139,7 @@ class AttentionMap(Drawn):
         value = float(scene.values.numbers[row, column])
         if np.isnan(value):
             return [Segment(f"{query} may not look at {key}: exactly 0", BOLD)]
-        number = f"{value:+.4f}" if scene.values.signed else f"{value:.4f}"
-        line = [Segment(f"{query} at {key}  {number}", BOLD)]
+        line = [Segment(f"{query} at {key}  {value:{'+' * scene.values.signed}.4f}", BOLD)]
         view, scores = scene.view, scene.record.scores
         if view.quantity == "scores":
             line.append(Segment(f"  weight {scene.weights[row, column]:.4f}", DIM))
@@ -286,7 +283,7 @@ def thumbnail_grid(layers: int, heads: int, area: tuple[int, int], chosen: tuple
 class Thumbnails(Drawn):
     """The overview, with numbers of heads above and of layers on the left. A click chooses a head."""
 
-    _grid: Grid | None = None
+    _grid = AttentionMap._grid
     _record: AttentionRecord | None = None
     _pooled: dict[tuple[int, int, int], Map]  # of the record, by layer, head and size
 
@@ -330,5 +327,5 @@ class Thumbnails(Drawn):
         return self._pooled[layer, head, size]
 
     def clicked(self, scene: Scene, x: int, y: int) -> View | None:
-        place = None if self._grid is None else self._grid.place(x, y)
+        place = self._grid.place(x, y)
         return None if place is None else scene.view.to_layer(scene.record, place[0]).to_head(scene.record, place[1])

@@ -192,8 +192,7 @@ class TokenStrip(Drawn):
     def draw(self, scene: Scene, width: int, height: int) -> list[Line]:
         brush = map_brush(scene.view, scene.color_system)
         shades = levels(scene.values.shades[scene.view.row], scene.values.low, scene.values.high).tolist()
-        mark = cursor_style(scene.color_system)
-        inputs = labels(scene.record.query_tokens)
+        mark, inputs = cursor_style(scene.color_system), labels(scene.record.query_tokens)
         queries = [mark if row == scene.view.row else DIM for row in range(len(inputs))]
         plain, name = Style.null(), mark_style(scene.color_system)
         keys = [DIM if one == NO_VALUE else brush.readable(one) if brush.in_color else plain for one in shades]

@@ -102,10 +102,9 @@ class ReadText:
     def reworded(self, view: View) -> View:
         """A view of words that was one of pieces: the cursor on the word of its piece; the other way, on the last."""
         whole = self.record(view.place.kind)
-        sides = (view.row, whole.query_words), (view.column, whole.key_words)
         row, column = (
             next(n for n, word in enumerate(words) if at in word.places) if view.words else words[at].places[-1]
-            for at, words in sides
+            for at, words in ((view.row, whole.query_words), (view.column, whole.key_words))
         )
         return replace(view, row=row, column=column)
 
@@ -227,8 +226,7 @@ def _numbers(reading: ReadText, view: View) -> tuple[Map, str]:
     weights = record.visible_weights(layer, head)
     if found.scores:
         assert record.scores is not None
-        scores = np.where(np.isnan(weights), np.float32(np.nan), record.scores[layer, head])
-        return scores, "score before the softmax"
+        return np.where(np.isnan(weights), np.float32(np.nan), record.scores[layer, head]), "score before the softmax"
     meanings = {
         "mean": f"mean of {reading.record(kind).weights.shape[1]} heads",
         "rollout": "share of a token in what a query has become",

@@ -74,8 +74,7 @@ class View:
 
     def to_kind(self, record: AttentionRecord) -> "View":
         """Another kind of attention, on the head that says most; heads of two kinds are not compared."""
-        place = Head(record.kind, *record.focus)
-        moved = replace(self, place=place, marked=None, compared=False, combined="head")
+        moved = replace(self, place=Head(record.kind, *record.focus), marked=None, compared=False, combined="head")
         return moved.at(record, self.row, self.column)
 
     def rescaled(self) -> "View":

@@ -47,8 +47,7 @@ def attention_sums(subject: VerifiedRun) -> Iterator[Finding]:
     # A query that may attend to nothing, in the padding, has zeros.
     for weights, allowed, where in _all_weights(subject):
         lost = (weights.sum(-1) - allowed.any(-1).to(weights.dtype)).abs().max()
-        negative = (-weights).clamp(min=0).max()
-        yield at_most(float(torch.maximum(lost, negative)), subject.limit, "from 1", where)
+        yield at_most(float(torch.maximum(lost, (-weights).clamp(min=0).max())), subject.limit, "from 1", where)
 
 
 @proof("masked weights")
@@ -135,7 +134,6 @@ def _all_weights(subject: VerifiedRun) -> _Weights:
 def _layers(subject: VerifiedRun, weights: AttentionWeights, mask: Tensor | None, where: str) -> _Weights:
     """Queries are the last of the keys' positions. `mask` is of the source where there is one."""
     window = subject.run.config.model.sliding_window
-    of_source = subject.run.architecture == "encoder-decoder"
     for kind, layers in weights.items():
         for layer, found in enumerate(layers):
             queries, keys = found.shape[2:]
@@ -144,11 +142,10 @@ def _layers(subject: VerifiedRun, weights: AttentionWeights, mask: Tensor | None
             allowed = ahead <= 0 if kind == "decoder_self" else torch.ones_like(ahead, dtype=torch.bool)
             if window is not None and kind != "cross":
                 allowed = allowed & (ahead.abs() < window)
-            if mask is not None and not (of_source and kind == "decoder_self"):
+            if mask is not None and not (subject.run.architecture == "encoder-decoder" and kind == "decoder_self"):
                 allowed = allowed & mask[:, None, None, :]
             yield found, allowed.expand(found.shape[0], 1, queries, keys), f"{kind}, layer {layer}, {where}"
 
 
 def _size(read: ModelInputs) -> str:
-    padding = "" if read.mask is None else ", padded"
-    return f"texts of {read.tokens.shape[1]} tokens{padding}"
+    return f"texts of {read.tokens.shape[1]} tokens{'' if read.mask is None else ', padded'}"

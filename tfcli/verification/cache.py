@@ -149,8 +149,7 @@ def _texts(subject: VerifiedRun, length: int) -> list[_Text]:
     prefix, room = list(subject.roles.target_prefix), length - len(subject.roles.source(()))
     if room < 1 or length <= len(prefix):
         raise Skipped("the context has no room for a source and a target")
-    targets = subject.ids(min(_STEPS, length - len(prefix))).tolist()
-    pairs = zip(targets, ragged(subject.sources(room)), strict=True)
+    pairs = zip(subject.ids(min(_STEPS, length - len(prefix))).tolist(), ragged(subject.sources(room)), strict=True)
     return [_Text(prefix + target, len(prefix), source) for target, source in pairs]
 
 

@@ -175,8 +175,7 @@ def saved_and_loaded(subject: VerifiedRun) -> Iterator[Finding]:
         again = load_run(copy.path)
         stored, _ = load_tensors(copy.weights)
         names = set(model_tensors(run.model)) ^ set(stored)
-        ours, theirs = dict(again.model.state_dict()), dict(run.model.state_dict())
-        yield _same_bits(ours, theirs)
+        yield _same_bits(again.model.state_dict(), run.model.state_dict())
         yield at_most(len(names), 0, "numbers", f"the file and the model do not both have {min(names, default='')}")
         for one, when in ((run, ""), (again, " after loading")):
             yield at_most(_untied(one), 0, "numbers", f"matrices that are one in the model are two{when}")

@@ -26,8 +26,7 @@ def labels(subject: VerifiedRun) -> Finding:
     """What is to be predicted is the token that comes next; of a masked text, what was hidden and no more."""
     wrong, asked, rows = 0, 0, 0
     with subject.dataset() as data:
-        batches = _validation_batches(subject, data)
-        probability = subject.recipe(data).train.mask_probability
+        batches, probability = _validation_batches(subject, data), subject.recipe(data).train.mask_probability
         texts = _texts(data, batches)
         for batch in islice(batches.whole(), _BATCHES):
             if isinstance(batches, PairBatches):

@@ -54,8 +54,7 @@ class CheckRow(View[Check]):
         why = Text(_spelled(printable(check.reason), options), "bold red" if check.status == "failed" else "yellow")
         own = Text(_spelled(_own(check), options), "dim")
         said = Text("\n").join(line for line in (claim, own, why) if line)
-        wide = options.max_width >= _WIDE
-        table = Table.grid(padding=(0, 2, 0, 0), expand=True)
+        wide, table = options.max_width >= _WIDE, Table.grid(padding=(0, 2, 0, 0), expand=True)
         table.add_column(width=2, no_wrap=True)
         table.add_column(width=_NAME if wide else None, ratio=None if wide else 1)
         if wide:
@@ -88,8 +87,7 @@ class VerificationSummary:
             count = sum(check.status == status for check in self.verification.checks)
             if count:
                 text.append(f"{letters if options.ascii_only else sign} ", style)
-                word = "proved" if status == "passed" else status
-                text.append(f"{count} {word}   ", style.removeprefix("bold "))
+                text.append(f"{count} {'proved' if status == 'passed' else status}   ", style.removeprefix("bold "))
         yield text + Text(f"in {duration(self.seconds)}", "dim")
 
 

@@ -200,8 +200,7 @@ class AttentionChoice:
 
     def given(self) -> dict[str, object]:
         """What is asked for, by its field; what is left as it is by default is not."""
-        every = ((field, getattr(self, field.name)) for field in fields(self))
-        return {field.name: value for field, value in every if value != field.default}
+        return {one.name: value for one in fields(self) if (value := getattr(self, one.name)) != one.default}
 
     def options(self) -> list[str]:
         """The words of a command line that ask for it."""

@@ -294,8 +294,7 @@ class Thumbnails:
     scale: Scale = "all"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        brush = brush_for(console, WEIGHTS)
-        every = [one for row in self.rows for one in row]
+        brush, every = brush_for(console, WEIGHTS), [one for row in self.rows for one in row]
         highest = float(np.nanmax([weights for _, weights in every], initial=0.0))
         longest, columns = max(every[0][1].shape), every[0][1].shape[1]
         # The same size on the screen with half blocks (16 × 16) and with shades two columns wide (8 × 8).

@@ -90,12 +90,11 @@ def attention_html(records: Sequence[AttentionRecord], *, layer: int = 0, head: 
     """A self-contained page: choose kind, layer and head; pointing at a token or a cell shows its weights. It opens on
     the last record, at its focus. Tokens are data, written into the page by the script as text only. `layer`, `head`:
     numbers of the first of every record, where they were narrowed."""
-    last = records[-1]
     palettes = {"cividis": WEIGHTS, "viridis": VIRIDIS}
     data = {
         "records": [{**_record(record), "layer": layer, "head": head} for record in records],
         "palettes": {name: [hexadecimal(color) for color in chosen.table] for name, chosen in palettes.items()},
-        "focus": [len(records) - 1, *last.focus],
+        "focus": [len(records) - 1, *records[-1].focus],
     }
     # "</script>" or "<!--" inside a token must not end the data block.
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c").replace(">", "\\u003e")
@@ -111,9 +110,7 @@ def _record(record: AttentionRecord) -> dict[str, Any]:
         "asking": labels(record.asking),
         "sides": sides(record),
         "keys": labels(record.key_tokens),
-        "names": record.names,
-        "rows": record.rows,
-        "columns": record.columns,
+        **{name: getattr(record, name) for name in ("names", "rows", "columns")},
         "weights": [[_rounded(record.visible_weights(layer, head)) for head in heads] for layer in layers],
         "sums": np.round(record.weights.sum(axis=-1, dtype=np.float64), 2).tolist(),
         "note": [[head_sums(record, layer, head) for head in heads] for layer in layers],

@@ -44,9 +44,8 @@ def model_cost(section: ModelSection, length: int | None = None, sequences: int 
     while lengths[-1] < max(2 * a_token / a_pair, length, 8 * _SHORTEST):
         lengths.append(2 * lengths[-1])
     model = meta_model(replace(section, max_seq_len=max(length, section.max_seq_len)))
-    ids = torch.zeros(sequences, length, dtype=torch.long, device="meta")
     with FlopCounterMode(display=False) as counter:  # on the explicit path, by shapes alone
-        run_explicitly(model, ids)
+        run_explicitly(model, torch.zeros(sequences, length, dtype=torch.long, device="meta"))
     sizes = ("architecture", "d_model", "num_layers", "num_heads", "is_gated")
     return cost.CostRecord(
         **{name: getattr(section, name) for name in sizes},
@@ -115,11 +114,8 @@ def _at(section: ModelSection, length: int, sequences: int) -> cost.CostAtLength
     # Attentions of which generation keeps a key and a value of each token: those of a decoder.
     remembering = section.num_layers if section.architecture == "decoder" else 2 * _decoder_layers(section)
     return cost.CostAtLength(
-        length=length,
-        projections=flops.projections + flops.output,
-        feed_forward=flops.feed_forward,
-        scores_and_mixing=flops.scores + flops.mixing,
-        head=flops.head,
+        length,
+        *(flops.projections + flops.output, flops.feed_forward, flops.scores + flops.mixing, flops.head),
         visible_flops=flops_by_part(section, sequences, length).total,
         bytes_made=FLOAT * sequences * sum(_numbers_made(section, length).values()),
         cache_bytes=FLOAT * sequences * length * 2 * remembering * section.kv_heads * section.size_per_head,
@@ -163,9 +159,8 @@ def counted(make: Callable[[], MultiHeadAttention], size: int, length: int, sequ
     """Parameters, operations of the matrix products, and numbers that the softmax takes the exponential of."""
     with torch.device("meta"):
         attention, weights = make(), list[torch.Tensor]()
-        x = torch.empty(sequences, length, size)
         with FlopCounterMode(display=False) as counter:
-            attention(x, weights=weights)
+            attention(torch.empty(sequences, length, size), weights=weights)
     return _parameters(attention), int(counter.get_total_flops()), weights[0].numel()
 
 
@@ -254,8 +249,7 @@ def measured_cost(
     rate = products_a_second()
 
     def at(one: cost.CostAtLength) -> cost.CostAtLength:
-        predicted = one.flops / rate
-        scores = FLOAT * sequences * section.num_heads * one.length**2
+        predicted, scores = one.flops / rate, FLOAT * sequences * section.num_heads * one.length**2
         if one.length != record.length and (predicted > _LONGEST or scores > _MOST_SCORES):
             return one
         tell(f"measuring {one.length:,} tokens")

@@ -47,8 +47,7 @@ def role_keys(run: LoadedRun, kind: AttentionKind, material: Material, number: i
     """The keys of every role of a kind of attention, on a text by its number; of some, none. Shape: (T, S) each."""
     inputs = material.texts[number]
     ids, queries = np.array(key_ids(kind, inputs)), np.array(query_ids(kind, inputs))
-    labels = run.tokenizer.labels(ids.tolist())
-    special = np.isin(ids, sorted(run.tokenizer.special_ids))
+    labels, special = run.tokenizer.labels(ids.tolist()), np.isin(ids, sorted(run.tokenizer.special_ids))
     shape = (len(queries), len(ids))
     places, rows = np.arange(len(ids)), np.arange(len(queries))[:, None]
     elsewhere = np.ones(shape, bool) if kind == "cross" else places != rows
@@ -68,8 +67,7 @@ def role_keys(run: LoadedRun, kind: AttentionKind, material: Material, number: i
         if material.aligned:
             found["aligned word"] = _aligned(run, shape, material.aligned.get(number))
         return found
-    behind = np.pad(same, ((0, 0), (1, 0)))[:, :-1]
-    found |= {"itself": places == rows, "after the same token": behind & elsewhere}
+    found |= {"itself": places == rows, "after the same token": np.pad(same, ((0, 0), (1, 0)))[:, :-1] & elsewhere}
     for offset in (*range(-_FARTHEST, 0), *(range(1, _FARTHEST + 1) if kind == "encoder_self" else ())):
         found[offset_role(offset)] = places - rows == offset
     if material.stories:
@@ -117,8 +115,7 @@ def _aligned(run: LoadedRun, shape: tuple[int, int], pair: PtEnPair | None) -> K
 def heads(run: LoadedRun, material: Material, kind: AttentionKind | None = None, place: Place = None) -> HeadsRecord:
     """What every head does, of one kind or of all that the model has; or those of one layer, or at a layer and head. A
     UsageError where the model has no such kind or head."""
-    kinds = chosen_kinds(run, kind, place)
-    copied = copies(run)
+    kinds, copied = chosen_kinds(run, kind, place), copies(run)
 
     @torch.inference_mode()
     def read(number: int) -> ModelPass:

@@ -102,8 +102,7 @@ class HeadsView(View[HeadsRecord]):
 
 
 def commands(record: HeadsRecord, weights: Sequence[str] = ()) -> Iterator[str]:
-    """What to type next, each on one line: to see the clearest head, and to look for the one that does a job; with the
-    options that chose the weights."""
+    """What to type next, a line each: to see the clearest head, to find one for a job; with the weights' options."""
     head = ranked(record.heads, "role")[0]
     one, place = head.example, ["--layer", str(head.layer), "--head", str(head.head)]
     target = [] if one.target is None else [f"--target={one.target}", "--kind", head.kind]

@@ -225,8 +225,7 @@ class LossesView(View[Losses]):
 
 
 def _running_text(tokens: tuple[ScoredToken, ...], highest: float, brush: Brush) -> Text:
-    text = Text()
-    losses = np.array([np.nan if one.loss is None else one.loss for one in tokens], np.float32)
+    text, losses = Text(), np.array([np.nan if one.loss is None else one.loss for one in tokens], np.float32)
     for one, level in zip(tokens, levels(losses, 0.0, highest).tolist(), strict=True):
         text.append(printable(one.before, keep_newlines=True))
         if one.loss is None:
@@ -246,8 +245,7 @@ def _numbered(tokens: tuple[ScoredToken, ...], width: int) -> Iterator[Segment]:
 
 
 def _width(one: ScoredToken) -> int:
-    number = 0 if one.loss is None else len(f"{one.loss:.1f}")
-    return min(max(cell_len(token_label(one.token)), number), 30)
+    return min(max(cell_len(token_label(one.token)), 0 if one.loss is None else len(f"{one.loss:.1f}")), 30)
 
 
 def _facts(record: Losses) -> Iterator[Fact]:
@@ -280,5 +278,4 @@ def losses_table(record: Losses) -> CsvTable:
     """A row a token."""
     names = ("position", "token", "loss", "rank", "best", "best_probability")
     bests = ((one, (one.best.token, one.best.probability) if one.best else (None, None)) for one in record.tokens)
-    rows = ((one.position, one.token, one.loss, one.rank, *best) for one, best in bests)
-    return CsvTable(names, rows)
+    return CsvTable(names, ((one.position, one.token, one.loss, one.rank, *best) for one, best in bests))
