@@ -211,7 +211,7 @@ class AgainstView(View[AgainstRecord]):
 def against_table(record: AgainstRecord) -> CsvTable:
     """A row for each layer and number of tokens."""
     both = ((at.length, of) for at in record.lengths for of in (("attention", at.attention), (record.other, at.other)))
-    rows = ((length, name, *vars(layer).values()) for length, (name, layer) in both)
+    rows = ([length, name, *vars(layer).values()] for length, (name, layer) in both)
     return CsvTable(("length", "layer", "parameters", "flops", "steps", "path", "another_length"), rows)
 
 
