@@ -108,10 +108,9 @@ class Explorer(App[str]):
         row = reading.reworded(replace(view, words=False)).row if view.words else view.row
         try:
             said = reading.without(view.place.kind, (view.place.layer, view.place.head), row)
+            self._panels.say(said if view.combined == "head" else "Choose one head first: h and l go to one.")
         except TfcliError as error:
             self._panels.say(str(error), is_error=True)
-        else:
-            self._panels.say(said if view.combined == "head" else "Choose one head first: h and l go to one.")
 
     def action_ask(self, purpose: Purpose) -> None:
         reading, place = self.scene.reading, self.view.place
@@ -141,10 +140,9 @@ class Explorer(App[str]):
         elif event.purpose == "export":
             self._export(event.text)
         else:
-            reading = self.scene.reading
-            is_text = event.purpose == "text"
             self._panels.say("The model reads …")
-            self._reread(*((event.text, reading.target) if is_text else (reading.text, event.text or None)))
+            text, target = self.scene.reading.text, self.scene.reading.target
+            self._reread(*((event.text, target) if event.purpose == "text" else (text, event.text or None)))
 
     @work(thread=True, exclusive=True)
     def _reread(self, text: str, target: str | None) -> None:
@@ -175,11 +173,9 @@ class Explorer(App[str]):
 
     def _export(self, name: str) -> None:
         try:
-            path = export(self.scene, name)
+            self._panels.say(f"Written: {export(self.scene, name)}")
         except TfcliError as error:
             self._panels.say(str(error), is_error=True)
-        else:
-            self._panels.say(f"Written: {path}")
 
     def _handle_exception(self, error: Exception) -> None:
         """A fault ends the explorer; the command line says it in a sentence, Textual would print a traceback."""
@@ -196,8 +192,7 @@ def found_tokens(tokens: tuple[str, ...], text: str) -> list[int]:
     >>> found_tokens(("<s>", "to", " the", " river", "bank"), "riverb")
     [3]
     """
-    needle = text.casefold()
-    owners = [index for index, token in enumerate(tokens) for _ in token.casefold()]
+    needle, owners = text.casefold(), [index for index, token in enumerate(tokens) for _ in token.casefold()]
     joined = "".join(tokens).casefold()
     begins = [at for at in range(len(joined)) if needle and joined.startswith(needle, at)]
     return list(dict.fromkeys(owners[at] for at in begins))

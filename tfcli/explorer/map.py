@@ -24,6 +24,12 @@ _SIZES = ((12, 6), (12, 5), (10, 5), (10, 4), (8, 4), (8, 3), (6, 3), (6, 2), (4
 """Widths and heights of a cell, the largest first; from 4 columns on there is room for a number in it."""
 _ZOOMED = (4, 1)
 _MARKS = 2  # the cursor's mark before a label and the space behind it
+Labels = tuple[str, ...]
+Pair = tuple[int, int]
+_FOOTER = 4  # an empty line, the cursor's cell, the scale, and its words where they do not stand beside it
+_LONGEST = 20  # cells of a label below the map
+_SCALES = {"linear": "", "log": "logarithmic", "row": "each row by itself"}
+_GUTTER, _WIDEST = 4, 12  # cells before the thumbnails, and of one
 
 
 @dataclass(frozen=True)
@@ -61,12 +67,7 @@ class Grid:
         return (row - self.first_row) // self.factor, (column - self.first_column) // self.factor
 
 
-Labels = tuple[str, ...]
-
-
-def lay_out(
-    rows: Labels, columns: Labels, area: tuple[int, int], cursor: tuple[int, int], *, zoomed: bool, in_color: bool
-) -> Grid:
+def lay_out(rows: Labels, columns: Labels, area: Pair, cursor: Pair, *, zoomed: bool, in_color: bool) -> Grid:
     """The grid of a map with these labels in an area of so many columns and lines of the screen."""
     width, height = area
     # Labels of rows have a fifth of the width, or what narrow cells with numbers leave of a third.
@@ -96,15 +97,10 @@ def lay_out(
     return replace(whole, header=2, halves=in_color, factor=factor)
 
 
-_FOOTER = 4  # an empty line, the cursor's cell, the scale, and its words where they do not stand beside it
-_LONGEST = 20
-_SCALES = {"linear": "", "log": "logarithmic", "row": "each row by itself"}
-
-
 class AttentionMap(Drawn):
     """Queries down, keys across. A click moves the cursor; pointing at a cell says what it is."""
 
-    _grid: Grid | None = None
+    _grid = Grid(0, 0, cell_width=1, cell_height=1, rows=0, columns=0)  # nothing is drawn yet
     _pointed: tuple[int, int] | None = None
 
     def show(self, scene: Scene) -> None:
@@ -119,17 +115,15 @@ class AttentionMap(Drawn):
         lines = MapPicture(scene, self._grid, brush).lines()[: area[1]]
         scale, words = heatmap.scale_bar(*scene.values.ends, brush), Segment(self._legend(scene, self._grid), DIM)
         together = [*scale, Segment("  "), words]
-        fits = sum(segment.cell_length for segment in together) <= width
-        legend = [together] if fits else [scale, [words]]
+        legend = [together] if sum(segment.cell_length for segment in together) <= width else [scale, [words]]
         return [*lines, [], self._readout(scene), *legend]
 
     def clicked(self, scene: Scene, x: int, y: int) -> View | None:
-        place = None if self._grid is None else self._grid.place(x, y)
-        return None if place is None else scene.view.at(scene.record, *place)
+        return scene.view.at(scene.record, *place) if (place := self._grid.place(x, y)) else None
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         offset = event.get_content_offset(self)
-        self._point_at(None if offset is None or self._grid is None else self._grid.place(*offset))
+        self._point_at(None if offset is None else self._grid.place(*offset))
 
     def on_leave(self) -> None:
         self._point_at(None)
@@ -145,8 +139,7 @@ class AttentionMap(Drawn):
         value = float(scene.values.numbers[row, column])
         if np.isnan(value):
             return [Segment(f"{query} may not look at {key}: exactly 0", BOLD)]
-        number = f"{value:+.4f}" if scene.values.signed else f"{value:.4f}"
-        line = [Segment(f"{query} at {key}  {number}", BOLD)]
+        line = [Segment(f"{query} at {key}  {value:{'+' * scene.values.signed}.4f}", BOLD)]
         view, scores = scene.view, scene.record.scores
         if view.quantity == "scores":
             line.append(Segment(f"  weight {scene.weights[row, column]:.4f}", DIM))
@@ -276,10 +269,6 @@ def cell_number(value: float, *, signed: bool) -> str:
     return f"{value:+.1f}" if abs(value) < 9.95 else f"{value:+.0f}"
 
 
-_GUTTER = 4
-_WIDEST = 12
-
-
 def thumbnail_grid(layers: int, heads: int, area: tuple[int, int], chosen: tuple[int, int]) -> Grid:
     """Thumbnails, twice as wide as high, with a gap behind each, as large as fit; else those around the chosen head."""
     width, height = area
@@ -294,7 +283,7 @@ def thumbnail_grid(layers: int, heads: int, area: tuple[int, int], chosen: tuple
 class Thumbnails(Drawn):
     """The overview, with numbers of heads above and of layers on the left. A click chooses a head."""
 
-    _grid: Grid | None = None
+    _grid = AttentionMap._grid
     _record: AttentionRecord | None = None
     _pooled: dict[tuple[int, int, int], Map]  # of the record, by layer, head and size
 
@@ -316,7 +305,13 @@ class Thumbnails(Drawn):
                     line += [*part, Segment(" ")]
                 lines.append(line)
             lines.append([Segment(" " * (_GUTTER + grid.columns * grid.cell_width))])
-        return _framed(lines, grid, chosen, mark_style(scene.color_system))
+        # A frame in the gaps around the chosen thumbnail, which leaves the line of numbers its numbers.
+        numbers, (row, column), style = lines[0], grid.point(*chosen), mark_style(scene.color_system)
+        left = _GUTTER - 1 + column * grid.cell_width
+        frame(lines, row * grid.cell_height, left, width=grid.cell_width + 1, height=grid.cell_height + 1, style=style)
+        if row == 0:
+            lines[0] = changed(numbers, left + 1, grid.cell_width - 1, style)
+        return lines
 
     def _small(self, scene: Scene, layer: int, head: int, side: int) -> Map:
         """A head's weights in the size of a thumbnail, kept for as long as the text is."""
@@ -332,15 +327,5 @@ class Thumbnails(Drawn):
         return self._pooled[layer, head, size]
 
     def clicked(self, scene: Scene, x: int, y: int) -> View | None:
-        place = None if self._grid is None else self._grid.place(x, y)
+        place = self._grid.place(x, y)
         return None if place is None else scene.view.to_layer(scene.record, place[0]).to_head(scene.record, place[1])
-
-
-def _framed(lines: list[Line], grid: Grid, chosen: tuple[int, int], style: Style) -> list[Line]:
-    """A frame in the gaps around the chosen thumbnail, which leaves the line of numbers its numbers."""
-    numbers, (row, column) = lines[0], grid.point(*chosen)
-    left = _GUTTER - 1 + column * grid.cell_width
-    frame(lines, row * grid.cell_height, left, width=grid.cell_width + 1, height=grid.cell_height + 1, style=style)
-    if row == 0:
-        lines[0] = changed(numbers, left + 1, grid.cell_width - 1, style)
-    return lines

@@ -1,5 +1,4 @@
-"""The panels of the explorer, and its keys, said once for bindings, help and hints.
-On a small screen they shrink, then go."""
+"""The explorer's panels, which shrink, then go on a small screen; its keys, said once for bindings, help and hints."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -78,10 +77,8 @@ class HeaderLine(Drawn):
             how.insert(0, f"marked: layer {view.marked.layer}, head {view.marked.head}")
         left = f"{printable(Path(scene.run).name)}  {' · '.join(where)}"
         right = ", ".join(how) if width >= 100 else ""
-        room = width - 8 - cell_len(right)
-        return [
-            [Segment(" tfcli ", mark_style(scene.color_system)), Segment(fit(left, room), BOLD), Segment(right, DIM)]
-        ]
+        name, room = Segment(" tfcli ", mark_style(scene.color_system)), width - 8 - cell_len(right)
+        return [[name, Segment(fit(left, room), BOLD), Segment(right, DIM)]]
 
 
 class CommandLine(Drawn):
@@ -145,12 +142,11 @@ class RowBars(Drawn):
         lines = []
         for key in order[first : first + shown]:
             number, label, is_cursor = float(row[key]), fit(scene.keys[key], label_width, "right"), key == view.column
-            drawn = bar(abs(number) / largest, room)
+            drawn = fit(bar(abs(number) / largest, room), room)
             written = "·" if hidden[key] else cell_number(number, signed=values.signed)
-            line = [Segment(f"▸{label} ", mark) if is_cursor else Segment(f" {label} ")]
-            line.append(Segment(drawn, _bar_style(grid[key], brush, light=scene.light)))
-            line.append(Segment(" " * (room - len(drawn))))
-            lines.append([*line, Segment(written.rjust(_NUMBER), DIM if hidden[key] else None)])
+            name = Segment(f"▸{label} ", mark) if is_cursor else Segment(f" {label} ")
+            filled = Segment(drawn, _bar_style(grid[key], brush, light=scene.light))
+            lines.append([name, filled, Segment(written.rjust(_NUMBER), DIM if hidden[key] else None)])
         if shown < len(order):
             lines.append([Segment(f"{len(order) - shown} more keys", DIM)])
         return lines
@@ -185,22 +181,22 @@ class HeadFacts(Drawn):
         ]
 
 
+Spans = list[tuple[int, int, int]]  # from which cell up to which a token stands, and its number
+
+
 class TokenStrip(Drawn):
     """Two lines of tokens, moved so that the cursor's are in sight. A click chooses a query or a key."""
 
-    _spans: tuple[list[tuple[int, int, int]], ...] = ()
+    _spans: tuple[Spans, ...] = ()
 
     def draw(self, scene: Scene, width: int, height: int) -> list[Line]:
         brush = map_brush(scene.view, scene.color_system)
         shades = levels(scene.values.shades[scene.view.row], scene.values.low, scene.values.high).tolist()
-        mark = cursor_style(scene.color_system)
-        inputs = labels(scene.record.query_tokens)
+        mark, inputs = cursor_style(scene.color_system), labels(scene.record.query_tokens)
         queries = [mark if row == scene.view.row else DIM for row in range(len(inputs))]
-        keys = [
-            DIM if level == NO_VALUE else brush.readable(level) if brush.in_color else Style.null() for level in shades
-        ]
+        plain, name = Style.null(), mark_style(scene.color_system)
+        keys = [DIM if one == NO_VALUE else brush.readable(one) if brush.in_color else plain for one in shades]
         keys[scene.view.column] += Style(underline=True, bold=True)
-        name = mark_style(scene.color_system)
         above, of_queries = _strip(Segment("query ", name), inputs, queries, scene.view.row, width)
         below, of_keys = _strip(Segment("keys  ", name), scene.keys, keys, scene.view.column, width)
         self._spans = of_queries, of_keys
@@ -214,9 +210,7 @@ class TokenStrip(Drawn):
         return None
 
 
-def _strip(
-    name: Segment, tokens: Sequence[str], styles: Sequence[Style], at: int, width: int
-) -> tuple[Line, list[tuple[int, int, int]]]:
+def _strip(name: Segment, tokens: Sequence[str], styles: list[Style], at: int, width: int) -> tuple[Line, Spans]:
     """Tokens from the first one that leaves token `at` in sight, and where on the line each of them is."""
     room, lengths = width - name.cell_length, [cell_len(token) + 2 for token in tokens]
     first, used = at, lengths[at]

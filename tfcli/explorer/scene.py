@@ -44,19 +44,25 @@ from tfcli.runs.load import LoadedRun
 
 SAID = packaged(__file__, "explorer.toml")
 FIRST_TEXTS: dict[str, str] = SAID["first_texts"]  # what is shown before anybody has typed a text, by architecture
+Found = AttentionHeads | AttentionDifference
+Map = NDArray[np.float32]
+_LEAST = 1e-4  # where the logarithmic scale begins: smaller weights look like this one
+CURSOR = (224, 36, 130)  # A pink that is in none of the maps, and can be read on black and on white
+DIM = Style(dim=True)
+BOLD = Style(bold=True)
 
 
 @dataclass(frozen=True)
 class ReadText:
-    """A text, its target where one was given, a record for every kind of attention that the model has, and statistics
-    of every head on this text, none for a text of one token. `without` says what is predicted at a query without a
-    head of a kind."""
+    """A text, its target if given, a record for every kind of attention that the model has, and statistics of every
+    head, none for a text of one token. `without` says what is predicted at a query without a head of a kind."""
 
     text: str
     target: str | None
     records: tuple[AttentionRecord, ...]
     statistics: tuple[HeadStatistics, ...]
     without: Callable[[AttentionKind, tuple[int, int], int], str] = field(default=lambda *_: "", compare=False)
+    _found: dict[tuple[AttentionKind, AttentionChoice], Found] = field(default_factory=dict, init=False, compare=False)
 
     def record(self, kind: AttentionKind, *, words: bool = False) -> AttentionRecord:
         [found] = [record for record in (self._in_words if words else self.records) if record.kind == kind]
@@ -66,7 +72,7 @@ class ReadText:
     def _in_words(self) -> tuple[AttentionRecord, ...]:
         return tuple(map(attention_in_words, self.records))
 
-    def found(self, view: View) -> AttentionHeads | AttentionDifference:
+    def found(self, view: View) -> Found:
         """What a view looks at: a head, a mean, a rollout or a difference. The last one is kept."""
         asked = view.place.kind, view.choice
         if asked not in self._found:
@@ -75,10 +81,6 @@ class ReadText:
             self._found.clear()
             self._found[asked] = found
         return self._found[asked]
-
-    @cached_property
-    def _found(self) -> dict[tuple[AttentionKind, AttentionChoice], AttentionHeads | AttentionDifference]:
-        return {}
 
     def kinds(self) -> tuple[AttentionKind, ...]:
         return tuple(record.kind for record in self.records)
@@ -100,10 +102,9 @@ class ReadText:
     def reworded(self, view: View) -> View:
         """A view of words that was one of pieces: the cursor on the word of its piece; the other way, on the last."""
         whole = self.record(view.place.kind)
-        sides = (view.row, whole.query_words), (view.column, whole.key_words)
         row, column = (
             next(n for n, word in enumerate(words) if at in word.places) if view.words else words[at].places[-1]
-            for at, words in sides
+            for at, words in ((view.row, whole.query_words), (view.column, whole.key_words))
         )
         return replace(view, row=row, column=column)
 
@@ -133,9 +134,8 @@ class TextReader:
 
 @torch.inference_mode()
 def _without(run: LoadedRun, passed: ModelPass, kind: AttentionKind, head: tuple[int, int], position: int) -> str:
-    """What is predicted at a position when one head (layer, head) mixes nothing, as a sentence. A UsageError where the
-    model predicts no tokens; positions are those of the side that the head looks from, and the last where it is not the
-    one that predicts."""
+    """What is predicted at a position when a head (layer, head) mixes nothing, in words. A UsageError where the model
+    predicts no tokens. Positions are of the side that the head looks from; where that does not predict, the last."""
     require_head(run.config.model)
     mixed, part = passed.attentions(kind)[head[0]].mixed, heads_of(kind, head[0])
     values = by_head(mixed, torch.zeros_like(mixed))[head[1]]
@@ -146,11 +146,6 @@ def _without(run: LoadedRun, passed: ModelPass, kind: AttentionKind, head: tuple
     share = f"p({token_label(best)}) {before.max():.3f} → {after[before.argmax()]:.3f}"
     new = "" if best == then else f"; likeliest then {token_label(then)} {after.max():.3f}"
     return f"Without {kind.removesuffix('_self')} head {head[0]}.{head[1]}: {share}{new}."
-
-
-Map = NDArray[np.float32]
-
-_LEAST = 1e-4  # where the logarithmic scale begins: smaller weights look like this one
 
 
 @dataclass(frozen=True)
@@ -231,19 +226,13 @@ def _numbers(reading: ReadText, view: View) -> tuple[Map, str]:
     weights = record.visible_weights(layer, head)
     if found.scores:
         assert record.scores is not None
-        scores = np.where(np.isnan(weights), np.float32(np.nan), record.scores[layer, head])
-        return scores, "score before the softmax"
+        return np.where(np.isnan(weights), np.float32(np.nan), record.scores[layer, head]), "score before the softmax"
     meanings = {
         "mean": f"mean of {reading.record(kind).weights.shape[1]} heads",
         "rollout": "share of a token in what a query has become",
         "head": f"weight, {head_sums(record, layer, head)}",
     }
     return weights, meanings[view.combined]
-
-
-CURSOR = (224, 36, 130)  # A pink that is in none of the maps, and can be read on black and on white
-DIM = Style(dim=True)
-BOLD = Style(bold=True)
 
 
 def map_brush(view: View, color_system: str | None, *, small: bool = False) -> Brush:

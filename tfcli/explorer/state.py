@@ -17,10 +17,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class View:
-    """What is looked at and how; the cursor is on a `row`, a query, and a `column`, a key.
-    The `marked` head is what others are `compared` with; a `zoomed` map is cropped around the cursor, not pooled; small
-    maps share `one_scale` or have their own; `sorted` bars come with the largest first. Of `words`, pieces are merged.
-    """
+    """What is looked at and how; the cursor is on a `row`, a query, and a `column`, a key. The `marked` head is what
+    others are `compared` with; a `zoomed` map is cropped around the cursor, not pooled; small maps share `one_scale` or
+    have their own; `sorted` bars come with the largest first. Of `words`, pieces are merged."""
 
     place: Head
     row: int = 0
@@ -75,8 +74,7 @@ class View:
 
     def to_kind(self, record: AttentionRecord) -> "View":
         """Another kind of attention, on the head that says most; heads of two kinds are not compared."""
-        place = Head(record.kind, *record.focus)
-        moved = replace(self, place=place, marked=None, compared=False, combined="head")
+        moved = replace(self, place=Head(record.kind, *record.focus), marked=None, compared=False, combined="head")
         return moved.at(record, self.row, self.column)
 
     def rescaled(self) -> "View":

@@ -47,8 +47,7 @@ def attention_sums(subject: VerifiedRun) -> Iterator[Finding]:
     # A query that may attend to nothing, in the padding, has zeros.
     for weights, allowed, where in _all_weights(subject):
         lost = (weights.sum(-1) - allowed.any(-1).to(weights.dtype)).abs().max()
-        negative = (-weights).clamp(min=0).max()
-        yield at_most(float(torch.maximum(lost, negative)), subject.limit, "from 1", where)
+        yield at_most(float(torch.maximum(lost, (-weights).clamp(min=0).max())), subject.limit, "from 1", where)
 
 
 @proof("masked weights")
@@ -115,7 +114,10 @@ def _require_kernel(subject: VerifiedRun) -> None:
         raise Skipped(f"{which} have no fast kernel: the formula is the only way")
 
 
-def _all_weights(subject: VerifiedRun) -> Iterator[tuple[Tensor, Tensor, str]]:
+_Weights = Iterator[tuple[Tensor, Tensor, str]]
+
+
+def _all_weights(subject: VerifiedRun) -> _Weights:
     """Every layer's weights of every pass, (B, H, T, S), who may attend to whom, (B, 1, T, S), and where."""
     for read in _readings(subject):
         weights: AttentionWeights = {}
@@ -129,12 +131,9 @@ def _all_weights(subject: VerifiedRun) -> Iterator[tuple[Tensor, Tensor, str]]:
             yield from _layers(subject, weights, read.mask, f"{_size(read)}, {CHUNKED}")
 
 
-def _layers(
-    subject: VerifiedRun, weights: AttentionWeights, mask: Tensor | None, where: str
-) -> Iterator[tuple[Tensor, Tensor, str]]:
+def _layers(subject: VerifiedRun, weights: AttentionWeights, mask: Tensor | None, where: str) -> _Weights:
     """Queries are the last of the keys' positions. `mask` is of the source where there is one."""
     window = subject.run.config.model.sliding_window
-    of_source = subject.run.architecture == "encoder-decoder"
     for kind, layers in weights.items():
         for layer, found in enumerate(layers):
             queries, keys = found.shape[2:]
@@ -143,11 +142,10 @@ def _layers(
             allowed = ahead <= 0 if kind == "decoder_self" else torch.ones_like(ahead, dtype=torch.bool)
             if window is not None and kind != "cross":
                 allowed = allowed & (ahead.abs() < window)
-            if mask is not None and not (of_source and kind == "decoder_self"):
+            if mask is not None and not (subject.run.architecture == "encoder-decoder" and kind == "decoder_self"):
                 allowed = allowed & mask[:, None, None, :]
             yield found, allowed.expand(found.shape[0], 1, queries, keys), f"{kind}, layer {layer}, {where}"
 
 
 def _size(read: ModelInputs) -> str:
-    padding = "" if read.mask is None else ", padded"
-    return f"texts of {read.tokens.shape[1]} tokens{padding}"
+    return f"texts of {read.tokens.shape[1]} tokens{'' if read.mask is None else ', padded'}"

@@ -17,6 +17,10 @@ from tfcli.recipe.recipe import GenerateSection
 from tfcli.verification.check import ROWS, Finding, ModelInputs, Skipped, VerifiedRun, predict, proof, ragged
 
 CHUNKED = "in chunks"  # read a few tokens at a time, behind those before
+_STEPS = 6  # tokens that grow side by side
+_MOVES: Mapping[int, list[int]] = {1: [2, 0, 1], 2: [0, 2, 1, 2], 4: [1, 3]}
+"""After so many tokens, which row each row becomes: all change places, one is there twice, and some are dropped."""
+_LIMIT = 1e-4  # of the packed model, in float32, which is all it knows: rounding is a hundredth of it at most
 
 
 @proof("cached decoding")
@@ -24,10 +28,12 @@ CHUNKED = "in chunks"  # read a few tokens at a time, behind those before
 def cached_decoding(subject: VerifiedRun) -> Iterator[Finding]:
     """Behind a cache, token by token and in chunks, every position is predicted as when the text is read at once."""
     require_generation(subject)
+    at_each_end = max(1, subject.single_steps // 2)  # of a text too long to be read whole token by token
     for length in subject.lengths:
         read = subject.reading(length)
         at_once = predict(subject.model, read)
-        for how, cuts in (("token by token", _singles(subject, length)), (CHUNKED, chunks(length))):
+        singles = [place for place in range(length + 1) if not at_each_end < place < length - at_each_end]
+        for how, cuts in (("token by token", singles), (CHUNKED, chunks(length))):
             pieces = joined(subject.model, read, cuts)
             for position in range(length):
                 where = f"{how}, position {position} of {length}"
@@ -73,19 +79,9 @@ def in_pieces(
     memory = None if read.source is None else model.encode(read.source, read.mask)
     for start, end in pairwise(cuts):
         weights: AttentionWeights = {}
-        collected = weights if explicit else None
-        tokens = read.tokens[:, start:end]
-        if memory is None:
-            hidden = model.hidden(tokens, cache=cache, weights=collected)
-        else:
-            hidden = model.decode(tokens, memory, read.mask, cache=cache, weights=collected)
+        tokens, how = read.tokens[:, start:end], {"cache": cache, "weights": weights if explicit else None}
+        hidden = model.hidden(tokens, **how) if memory is None else model.decode(tokens, memory, read.mask, **how)
         yield model.head(hidden), weights
-
-
-def _singles(subject: VerifiedRun, length: int) -> list[int]:
-    """Cuts around every token; of a text too long for it, around as many at its two ends as are affordable."""
-    at_each_end = max(1, subject.single_steps // 2)
-    return [place for place in range(length + 1) if place <= at_each_end or place >= length - at_each_end]
 
 
 def chunks(length: int) -> list[int]:
@@ -94,11 +90,6 @@ def chunks(length: int) -> list[int]:
     while cuts[-1] < length:
         cuts.append(min(length, cuts[-1] + len(cuts)))
     return cuts
-
-
-_STEPS = 6
-_MOVES: Mapping[int, list[int]] = {1: [2, 0, 1], 2: [0, 2, 1, 2], 4: [1, 3]}
-"""After so many tokens, which row each row becomes: all change places, one is there twice, and some are dropped."""
 
 
 class _Text(NamedTuple):
@@ -133,7 +124,7 @@ def _findings(subject: VerifiedRun, moves: Mapping[int, list[int]]) -> Iterator[
         prompts = [text.ids[: text.start] if text.source is None else text.source for text in texts]
         # One of the rows will be there twice.
         reader = prefill(generator, prompts, subject.roles, GenerateSection(max_new_tokens=steps), rows=ROWS + 1)
-        order = list(range(len(texts)))
+        order = [*range(len(texts))]
         for step in range(steps + 1):
             if step in moves:
                 reader.select(moves[step])
@@ -158,12 +149,8 @@ def _texts(subject: VerifiedRun, length: int) -> list[_Text]:
     prefix, room = list(subject.roles.target_prefix), length - len(subject.roles.source(()))
     if room < 1 or length <= len(prefix):
         raise Skipped("the context has no room for a source and a target")
-    targets = subject.ids(min(_STEPS, length - len(prefix))).tolist()
-    pairs = zip(targets, ragged(subject.sources(room)), strict=True)
+    pairs = zip(subject.ids(min(_STEPS, length - len(prefix))).tolist(), ragged(subject.sources(room)), strict=True)
     return [_Text(prefix + target, len(prefix), source) for target, source in pairs]
-
-
-_LIMIT = 1e-4  # in float32, which is all that the packed matrices know: rounding is a hundredth of it at most
 
 
 @proof("laid out for prediction")

@@ -73,8 +73,7 @@ def padding_values(subject: VerifiedRun) -> Iterator[Finding]:
         read = subject.padded_reading(length)
         assert read.mask is not None
         side = read.tokens if read.source is None else read.source
-        changed = torch.where(read.mask, side, _other_tokens(subject, side))
-        other = replace(read, **{read.padded_side: changed})
+        other = replace(read, **{read.padded_side: torch.where(read.mask, side, _other_tokens(subject, side))})
         yield from _unchanged(subject, read, other, read.at_text, f"texts of up to {length} tokens")
 
 

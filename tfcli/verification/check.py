@@ -85,8 +85,7 @@ def difference(ours: Tensor, theirs: Tensor) -> float:
     if not ours.numel():
         return 0.0
     ours, theirs = ours.cpu().double(), theirs.cpu().double()  # some devices have no float64
-    scale = theirs.abs().max().clamp(min=torch.finfo(torch.float32).tiny)
-    return float((ours - theirs).abs().max() / scale)
+    return float((ours - theirs).abs().max() / theirs.abs().max().clamp(min=torch.finfo(torch.float32).tiny))
 
 
 @dataclass(frozen=True)
@@ -172,8 +171,7 @@ class VerifiedRun:
         what = f"made-up text{because}" if self.data is None else "its own validation text"
         context = self.run.config.model.max_seq_len
         far = f", up to {self.longest} tokens of the context's {context}" if self.longest < context else ""
-        rounded = "" if self.precision == torch.float64 else ", in float32"
-        return f"{what}{far}{rounded}"
+        return f"{what}{far}{'' if self.precision == torch.float64 else ', in float32'}"
 
     def alike(self, ours: Tensor, theirs: Tensor, where: str, limit: float | None = None) -> Finding:
         """Two ways to the same numbers; the `limit` is the run's where none is given."""
@@ -280,16 +278,14 @@ class VerifiedRun:
     def _windows(self, stream: NDArray[np.int64], length: int, rows: int) -> Tensor:
         """Windows spread over a stream, which begins again where it ends."""
         starts = np.arange(rows) * max(1, len(stream) // rows)
-        places = (starts[:, None] + np.arange(length)) % len(stream)
-        return torch.from_numpy(stream[places]).to(self.run.device)
+        return torch.from_numpy(stream[(starts[:, None] + np.arange(length)) % len(stream)]).to(self.run.device)
 
     def _made_up_source(self, seed: int) -> Source:
         pairs, draw = self.run.recipe.reads_pairs, np.random.default_rng(seed)
         longest = max(2, min(_LONGEST_DOCUMENT, self.run.config.model.max_seq_len // 2 - 2))
 
         def text() -> str:
-            ids = draw.choice(self._ordinary, int(draw.integers(2, longest + 1)))
-            return self.run.tokenizer.decode(ids) or "a"
+            return self.run.tokenizer.decode(draw.choice(self._ordinary, int(draw.integers(2, longest + 1)))) or "a"
 
         documents: list[Document] = [Pair(text(), text()) if pairs else text() for _ in range(_DOCUMENTS)]
         kind: Literal["pairs", "text"] = "pairs" if pairs else "text"
@@ -332,15 +328,13 @@ def predict(
     """The logits of a pass, (B, T, Vocab); of a model without a head, the last vectors, (B, T, D). `weights` takes the
     explicit attention; of a decoder, the first `prefix` tokens, (B,), see each other both ways."""
     inputs = (read.tokens,) if read.source is None else (read.source, read.tokens)
-    how = {} if prefix is None else {"prefix": prefix}
-    hidden = model.hidden(*inputs, read.mask, weights=weights, **how)
+    hidden = model.hidden(*inputs, read.mask, weights=weights, **({} if prefix is None else {"prefix": prefix}))
     return hidden if model.section.head == "none" else model.head(hidden)
 
 
 def mixed(logits: Tensor) -> Tensor:
     """One number of many by random weights, always the same: its gradient is a mixture in which nothing cancels."""
-    weights = torch.randn(logits.shape, generator=torch.Generator().manual_seed(0))
-    return (logits * weights.to(logits)).sum()
+    return (logits * torch.randn(logits.shape, generator=torch.Generator().manual_seed(0)).to(logits)).sum()
 
 
 @contextmanager

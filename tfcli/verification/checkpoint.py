@@ -107,10 +107,9 @@ def _begun(subject: VerifiedRun, data: PreparedDataset, out: RunDirectory) -> Re
 
 def _short(run: LoadedRun, recipe: Recipe, step: int) -> TrainSection:
     """Steps of bounded work, neither evaluated nor averaged, and not the last of the training."""
-    context, section = recipe.context, recipe.train
-    affordable = max(16, _WORK // run.model.num_parameters())
-    if not recipe.reads_pairs:  # a shorter context would leave pairs out
-        context = min(context, affordable)
+    section, affordable = recipe.train, max(16, _WORK // run.model.num_parameters())
+    # A shorter context would leave pairs out.
+    context = recipe.context if recipe.reads_pairs else min(recipe.context, affordable)
     off: dict[str, Any] = dict.fromkeys(("evaluate_every", "save_every", "average_checkpoints", "patience"), 0)
     off |= {"batch_tokens": None, "compile": "off", "keep_every": None}
     off["grad_accumulation"] = min(section.grad_accumulation, 2)
@@ -176,8 +175,7 @@ def saved_and_loaded(subject: VerifiedRun) -> Iterator[Finding]:
         again = load_run(copy.path)
         stored, _ = load_tensors(copy.weights)
         names = set(model_tensors(run.model)) ^ set(stored)
-        ours, theirs = dict(again.model.state_dict()), dict(run.model.state_dict())
-        yield _same_bits(ours, theirs)
+        yield _same_bits(again.model.state_dict(), run.model.state_dict())
         yield at_most(len(names), 0, "numbers", f"the file and the model do not both have {min(names, default='')}")
         for one, when in ((run, ""), (again, " after loading")):
             yield at_most(_untied(one), 0, "numbers", f"matrices that are one in the model are two{when}")

@@ -48,8 +48,7 @@ def scores(subject: VerifiedRun) -> Iterator[Finding]:
 @torch.inference_mode()
 def same_seed(subject: VerifiedRun) -> Iterator[Finding]:
     """The same seed gives the same text, alone and whatever else is in the batch."""
-    prompts = _prompts(subject)
-    settings = _settings(subject, seed=7, num_samples=_SAMPLES)
+    prompts, settings = _prompts(subject), _settings(subject, seed=7, num_samples=_SAMPLES)
     together = continuations(require_generation(subject), prompts, subject.roles, settings)
     for number, (prompt, ours) in enumerate(zip(prompts, together, strict=True), start=1):
         [alone] = continuations(require_generation(subject), [prompt], subject.roles, settings)

@@ -26,8 +26,7 @@ def labels(subject: VerifiedRun) -> Finding:
     """What is to be predicted is the token that comes next; of a masked text, what was hidden and no more."""
     wrong, asked, rows = 0, 0, 0
     with subject.dataset() as data:
-        batches = _validation_batches(subject, data)
-        probability = subject.recipe(data).train.mask_probability
+        batches, probability = _validation_batches(subject, data), subject.recipe(data).train.mask_probability
         texts = _texts(data, batches)
         for batch in islice(batches.whole(), _BATCHES):
             if isinstance(batches, PairBatches):
@@ -55,19 +54,14 @@ def loss(subject: VerifiedRun) -> Finding:
         batch, texts = next(batches.whole()), next(_texts(data, batches), [])
     found = total_loss(subject.model, [batch], subject.run.device).loss
     nats = [one for row in range(len(batch.labels)) for one in _nats(subject, texts, batch, row)]
-    expected = sum(nats) / len(nats)
-    limit = max(_ROUNDING, subject.limit)
+    expected, limit = sum(nats) / len(nats), max(_ROUNDING, subject.limit)
     return at_most(abs(found / expected - 1), limit, RELATIVE, f"{found:.6g} nats a token, and not {expected:.6g}")
 
 
-def _validation_batches(
-    subject: VerifiedRun, data: PreparedDataset, rows: int = ROWS, longest: int | None = None
-) -> Batches:
-    """Of the validation part; where they are windows of a text, of `longest` tokens at most (None: the subject's)."""
+def _validation_batches(subject: VerifiedRun, data: PreparedDataset, rows: int = ROWS, longest: int = 0) -> Batches:
+    """Of the validation part; where they are windows of a text, of `longest` tokens at most (0: the subject's)."""
     recipe = subject.recipe(data)
-    context = recipe.context
-    if not recipe.reads_pairs:
-        context = min(context, longest or subject.longest)
+    context = recipe.context if recipe.reads_pairs else min(recipe.context, longest or subject.longest)
     train = replace(recipe.train, context=context, batch_size=rows, batch_tokens=None)
     return build_batches(replace(recipe, train=train), data, "validation", subject.roles)
 
@@ -145,13 +139,11 @@ def _nats(subject: VerifiedRun, texts: list[NDArray[np.int64]], batch: Batch, ro
 @proof("evaluation twice")
 def evaluation_twice(subject: VerifiedRun) -> Iterator[Finding]:
     """Evaluating again gives the same loss to the last bit, even in the middle of a training."""
-    model = subject.run.model
-    batches = _batches(subject)
+    model, batches = subject.run.model, _batches(subject)
     first = _scored(subject, batches)
     model.train()
     try:
-        again = _scored(subject, batches)
-        goes_on = model.training
+        again, goes_on = _scored(subject, batches), model.training
     finally:
         model.eval()
     gap = abs(first.nats - again.nats) / first.tokens
@@ -163,8 +155,7 @@ def evaluation_twice(subject: VerifiedRun) -> Iterator[Finding]:
 @proof("evaluation by batches")
 def evaluation_by_batches(subject: VerifiedRun) -> Finding:
     """The loss of texts in one batch is that of the same texts one by one."""
-    batches = _batches(subject)
-    together = _scored(subject, batches)
+    together = _scored(subject, batches := _batches(subject))
     rows = [(batch, row) for batch in batches for row, asked in enumerate(batch.labels != IGNORED) if asked.any()]
     alone = _scored(subject, [_alone(*one) for one in rows])
     gap = abs(together.loss - alone.loss) if together.tokens == alone.tokens else float("nan")

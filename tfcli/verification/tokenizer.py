@@ -44,6 +44,7 @@ _TEXTS = (
 )
 
 _PLANES, _OF_A_PLANE = 17, 24
+_SHOWN = 40  # characters of a text that a reason quotes
 
 
 def torture_texts() -> tuple[str, ...]:
@@ -68,9 +69,6 @@ def _of_plane(plane: int) -> str:
     first, step = plane << 16, 0x10000 // _OF_A_PLANE
     codes = [*range(first, first + 0x10000, step), first + 0xFFFD, first + 0xFFFE, first + 0xFFFF]
     return "".join(chr(code) for code in codes if not 0xD800 <= code < 0xE000)
-
-
-_SHOWN = 40  # characters of a text that a reason quotes
 
 
 @proof("tokenizer round trip")

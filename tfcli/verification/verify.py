@@ -11,7 +11,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from tfcli import verification as records
+from tfcli import verification as facts
 from tfcli.errors import UsageError
 from tfcli.models.device import prepare_for_inference
 from tfcli.recipe.model import WeightPrecision
@@ -49,26 +49,26 @@ class OwnPath:
 
     subject: VerifiedRun
 
-    def look(self, proof: Proof, check: records.Check) -> records.Check:
+    def look(self, proof: Proof, check: facts.Check) -> facts.Check:
         """The check with the figures of each precision beside its own; failed where one of them is."""
         if proof not in PATHS or check.status == "skipped":
             return check
         for measured, subject in self._subjects:
             found = proof.check(subject)
-            check = replace(check, own=(*check.own, records.OwnFigure(measured.precision, found.measured, found.limit)))
+            check = replace(check, own=(*check.own, facts.OwnFigure(measured.precision, found.measured, found.limit)))
             if found.status == "failed" and check.status == "passed":
                 check = replace(check, status="failed", reason=f"in {measured.precision}: {found.reason}")
         return check
 
     @property
-    def precisions(self) -> tuple[records.OwnPrecision, ...]:
+    def precisions(self) -> tuple[facts.OwnPrecision, ...]:
         """What was measured of each: its rounding, and what it changes."""
         return tuple(measured for measured, _ in self._subjects)
 
     @cached_property
     @torch.inference_mode()
-    def _subjects(self) -> list[tuple[records.OwnPrecision, VerifiedRun]]:
-        subject, made = self.subject, list[tuple[records.OwnPrecision, VerifiedRun]]()
+    def _subjects(self) -> list[tuple[facts.OwnPrecision, VerifiedRun]]:
+        subject, made = self.subject, list[tuple[facts.OwnPrecision, VerifiedRun]]()
         if subject.precision != torch.float64:  # too large for copies, or a device without float64
             return made
         read = subject.reading(subject.longest)
@@ -87,7 +87,7 @@ class OwnPath:
                 rounding = _largest(plain, rounded)
             pieces = plain if subject.run.architecture == "encoder" else cache.joined(ready, read, cuts)
             others = _others(plain, exact), _others(pieces, plain)
-            measured = records.OwnPrecision(precision, _largest(plain, exact), plain[..., 0].numel(), *others)
+            measured = facts.OwnPrecision(precision, _largest(plain, exact), plain[..., 0].numel(), *others)
             made.append((measured, replace(subject, ready=ready, allowed=max(_LEAST, _ROUNDINGS * rounding))))
         return made
 
@@ -102,10 +102,8 @@ def _others(ours: Tensor, theirs: Tensor) -> int:
     return int((ours.argmax(-1) != theirs.argmax(-1)).sum())
 
 
-def verification(
-    subject: VerifiedRun, checks: Iterable[records.Check], own: OwnPath | None = None
-) -> records.Verification:
+def verification(subject: VerifiedRun, checks: Iterable[facts.Check], own: OwnPath | None = None) -> facts.Verification:
     """The record of checks that were made."""
     run, checks = subject.run, tuple(checks)
     precisions = own.precisions if own is not None and any(check.own for check in checks) else ()
-    return records.Verification(str(run.directory.path), run.architecture, subject.origin, checks, precisions)
+    return facts.Verification(str(run.directory.path), run.architecture, subject.origin, checks, precisions)

@@ -54,8 +54,7 @@ class CheckRow(View[Check]):
         why = Text(_spelled(printable(check.reason), options), "bold red" if check.status == "failed" else "yellow")
         own = Text(_spelled(_own(check), options), "dim")
         said = Text("\n").join(line for line in (claim, own, why) if line)
-        wide = options.max_width >= _WIDE
-        table = Table.grid(padding=(0, 2, 0, 0), expand=True)
+        wide, table = options.max_width >= _WIDE, Table.grid(padding=(0, 2, 0, 0), expand=True)
         table.add_column(width=2, no_wrap=True)
         table.add_column(width=_NAME if wide else None, ratio=None if wide else 1)
         if wide:
@@ -88,31 +87,26 @@ class VerificationSummary:
             count = sum(check.status == status for check in self.verification.checks)
             if count:
                 text.append(f"{letters if options.ascii_only else sign} ", style)
-                word = "proved" if status == "passed" else status
-                text.append(f"{count} {word}   ", style.removeprefix("bold "))
+                text.append(f"{count} {'proved' if status == 'passed' else status}   ", style.removeprefix("bold "))
         yield text + Text(f"in {duration(self.seconds)}", "dim")
 
 
 def _figure(check: Check) -> str:
     """As "3.1e-15 ≤ 1e-09" or "2e-04 > 1e-09"; of what there may be none, the count: "0 texts" or "3 texts > 0"."""
-    if check.measured is None or check.limit is None:
+    if check.measured is None or check.limit != 0:
+        return _against(check.measured, check.limit)
+    return f"{check.measured:g} {check.unit}" + (" > 0" if check.measured > 0 else "")
+
+
+def _against(measured: float | None, limit: float | None) -> str:
+    if measured is None or limit is None:
         return ""
-    if not check.limit:
-        return f"{check.measured:g} {check.unit}" + (" > 0" if check.measured > 0 else "")
-    return _against(check.measured, check.limit)
-
-
-def _against(measured: float, limit: float) -> str:
     return f"{measured:.2g} {'≤' if measured <= limit else '>'} {limit:.2g}"
 
 
 def _own(check: Check) -> str:
     """As in "as it generates: float32 2.1e-07 ≤ 1.4e-06 · bfloat16 0.0081 ≤ 0.03"."""
-    figures = [
-        f"{one.precision} {_against(one.measured, one.limit)}"
-        for one in check.own
-        if one.measured is not None and one.limit is not None
-    ]
+    figures = [f"{one.precision} {told}" for one in check.own if (told := _against(one.measured, one.limit))]
     return f"as it generates: {' · '.join(figures)}" if figures else ""
 
 

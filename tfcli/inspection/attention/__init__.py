@@ -235,8 +235,7 @@ class AttentionStep:
 
 @dataclass(frozen=True)
 class AttentionEvolution(AttentionTokens):
-    """One head on one text, at every checkpoint that the run keeps: `weights` (steps, T, S); `mask` (T, S) is True
-    where a query may look."""
+    """One head on a text at every kept checkpoint: `weights` (steps, T, S); `mask` (T, S), True where one may look."""
 
     layer: int
     head: int

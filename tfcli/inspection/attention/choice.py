@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from tfcli.runs.load import LoadedRun
 
 _RANGE = re.compile(r"(-?\d{1,18})?:(-?\d{1,18})?")
+ROLLOUT = "R₀ = I; Rₗ = Ãₗ · Rₗ₋₁, Ã = (A + I) / 2, A the mean of a layer's heads"
+_COMPARISONS = ("against_head", "against_text", "against_run", "against_checkpoint")
+_REFUSED = [(one["option"], one["others"], one["why"]) for one in packaged(__file__, "choice.toml")["refused"]]
 
 
 def positions_of(option: str, text: str, count: int) -> range:
@@ -31,10 +34,8 @@ def positions_of(option: str, text: str, count: int) -> range:
     if not found:
         problem = f"{option} {shortened(text)!r} is no range"
         raise UsageError(problem, f"write {option} a:b, from position a up to b, such as 0:20")
-    start, stop = (
-        default if side is None else int(side) + (count if int(side) < 0 else 0)
-        for side, default in zip(found.groups(), (0, count), strict=True)
-    )
+    sides = (int(side or default) for side, default in zip(found.groups(), (0, count), strict=True))
+    start, stop = (side + count * (side < 0) for side in sides)
     lies = 0 <= start <= count and 0 <= stop <= count
     if not lies or start >= stop:
         problem = f"holds nothing: there are {count}" if lies else f"lies outside the {count} there are"
@@ -124,9 +125,6 @@ def require_place(name: str, index: int | None, count: int) -> None:
         raise UsageError(f"There is no {name} {index}: the model has {count}", f"choose 0 to {count - 1}")
 
 
-ROLLOUT = "R₀ = I; Rₗ = Ãₗ · Rₗ₋₁, Ã = (A + I) / 2, A the mean of a layer's heads"
-
-
 def averaged(record: AttentionRecord, over: Literal["layer", "all"]) -> AttentionRecord:
     """The heads of each layer, or all heads, as their mean. Shape: weights (L, H, T, S) to (L or 1, 1, T, S)."""
     layers, heads = record.weights.shape[:2]
@@ -158,10 +156,6 @@ def rollout(record: AttentionRecord) -> AttentionRecord:
 def _combined(record: AttentionRecord, weights: NDArray[np.float64], names: list[str]) -> AttentionRecord:
     focus = (len(names) - 1, 0)
     return replace(record, weights=frozen(weights), focus=focus, scores=None, bias=None, names=tuple(names), formula="")
-
-
-_COMPARISONS = ("against_head", "against_text", "against_run", "against_checkpoint")
-_REFUSED = [(one["option"], one["others"], one["why"]) for one in packaged(__file__, "choice.toml")["refused"]]
 
 
 @dataclass(frozen=True)
@@ -206,8 +200,7 @@ class AttentionChoice:
 
     def given(self) -> dict[str, object]:
         """What is asked for, by its field; what is left as it is by default is not."""
-        every = ((field, getattr(self, field.name)) for field in fields(self))
-        return {field.name: value for field, value in every if value != field.default}
+        return {one.name: value for one in fields(self) if (value := getattr(self, one.name)) != one.default}
 
     def options(self) -> list[str]:
         """The words of a command line that ask for it."""

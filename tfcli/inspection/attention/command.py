@@ -124,11 +124,9 @@ def _write_npz(path: Path, records: tuple[AttentionRecord, ...]) -> dict[str, An
 
     from tfcli.outputs import writing
 
-    arrays: dict[str, Any] = {}
-    for record in records:
-        for name in ("weights", "query_tokens", "next_tokens", "key_tokens", "scores"):
-            if (values := getattr(record, name)) is not None and len(values):
-                arrays[f"{record.kind}.{name}"] = np.asarray(values)
+    kept = ("weights", "query_tokens", "next_tokens", "key_tokens", "scores")
+    there = {f"{record.kind}.{name}": getattr(record, name) for record in records for name in kept}
+    arrays: dict[str, Any] = {name: np.asarray(one) for name, one in there.items() if one is not None and len(one)}
     path.parent.mkdir(parents=True, exist_ok=True)
     with writing(path, "--npz") as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)

@@ -204,13 +204,12 @@ def strongest_edges(record: AttentionRecord, count: int) -> asked.AttentionEdges
     possible = int(open_.sum())
     order = np.argsort(np.where(open_, -weights, np.inf), axis=None, kind="stable")[: min(count, possible)]
     rows, columns = np.unravel_index(order, weights.shape)
-    alone = open_.sum(axis=1) == 1
     edges = tuple(
         asked.AttentionEdge(
             *(record.rows[row], record.columns[column], record.query_tokens[row], record.key_tokens[column]),
             record.asking[row],
             weight=float(weights[row, column]),
-            only=bool(alone[row]) and len(record.columns) > 1,
+            only=bool(open_[row].sum() == 1) and len(record.columns) > 1,
         )
         for row, column in zip(rows.tolist(), columns.tolist(), strict=True)
     )
@@ -242,11 +241,8 @@ def inspect_attention(run: LoadedRun, text: str, choice: AttentionChoice, checkp
     return asked.AttentionQuery(found.records, choice.layer, choice.head, predicted=predicted)
 
 
-def chosen_attention(
-    records: Sequence[AttentionRecord], choice: AttentionChoice
-) -> asked.AttentionHeads | asked.AttentionEdges | AttentionPairs | asked.AttentionDifference:
-    """As `inspect_attention`, of weights that are there: heads, the strongest weights, pairs, or a head less another
-    one."""
+def chosen_attention(records: Sequence[AttentionRecord], choice: AttentionChoice) -> AttentionFound:
+    """As `inspect_attention`, of weights that are there: heads, strongest weights, pairs, or one head less another."""
     if choice.pairs is not None:
         return named_pairs(records[-1], choice.pairs)
     whole = (choice.rows, choice.columns, choice.query) == (None, None, None)

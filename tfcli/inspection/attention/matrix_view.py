@@ -20,13 +20,18 @@ from tfcli.draw.safe import ARROW, fit, in_room, printable, token_label, widest
 from tfcli.draw.tables import dim, heading
 from tfcli.inspection.attention import AttentionDifference, AttentionKind, AttentionRecord, AttentionTokens, asking
 
-_LONGEST = 24
-
+_LONGEST = 24  # cells of a label
 KIND_NAMES: dict[AttentionKind, str] = {
     "encoder_self": "encoder self-attention",
     "decoder_self": "decoder self-attention",
     "cross": "cross-attention",
 }
+HABITS = "beyond the first word, punctuation, itself and its neighbours"
+_SUM = 5  # cells of a row's sum
+_GAP = "│ "  # behind the first keys
+_MOST_NAMES = 200  # keys that are listed where a ruler has no room for labels
+_SIDE, _GAP_OF_MAPS = 16, 2  # cells of a small map
+Scale = Literal["all", "each"]  # colours of small maps, from 0 to the largest weight of all maps, or of each
 
 
 def sides(one: AttentionTokens) -> str:
@@ -56,9 +61,6 @@ def head_sums(record: AttentionRecord, layer: int, head: int) -> str:
     return told + (" in the columns shown" if record.key_positions else "")
 
 
-HABITS = "beyond the first word, punctuation, itself and its neighbours"
-
-
 def strongest(record: AttentionRecord) -> tuple[int, int] | None:
     """The row and the column of the head's strongest weight that says something of the text; None: there is none."""
     tells = record.telling
@@ -83,11 +85,6 @@ def look_at(record: AttentionRecord) -> str:
 def placed(token: str, position: int) -> str:
     """The label of a token, at most 24 cells wide, with its position."""
     return f"{in_room(labels((token,)), _LONGEST)[0]} ({position})"
-
-
-_SUM = 5  # cells of a row's sum
-_GAP = "│ "  # behind the first keys
-_MOST_NAMES = 200  # keys that are listed where a ruler has no room for labels
 
 
 @dataclass(frozen=True)
@@ -151,8 +148,7 @@ class Matrix:
 
     def _header(self, width: int) -> tuple[tuple[str, ...], list[int], list[str]] | None:
         """Labels of rows, which have what the columns leave, or a fifth of the width; the width of each column, and the
-        lines above them: wide enough for every label; else narrow, with labels downwards; None when numbers do not
-        fit."""
+        lines above them: wide enough for every label; else narrow, labels downwards; None: numbers do not fit."""
         keys, kept, narrowest = self.keys, self.kept, 6 if self.signed else 4  # "+.25 " and ".87 "
         if self.cropped:
             narrowest = max(narrowest, len(str(max(self.columns, default=0))) + 1)
@@ -277,11 +273,6 @@ def paired(tokens: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(ARROW.join(a if a == b else f"{a}|{b}" for a, b in pairs) for pairs in sides)
 
 
-_SIDE, _GAP_OF_MAPS = 16, 2
-
-Scale = Literal["all", "each"]  # colours of small maps, from 0 to the largest weight of all maps, or of each
-
-
 def attention_overview(record: AttentionRecord, scale: Scale = "all") -> Group:
     """Every head small: layers down, heads across, each at most 16 columns wide."""
     num_layers, num_heads, rows, columns = record.weights.shape
@@ -303,8 +294,7 @@ class Thumbnails:
     scale: Scale = "all"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        brush = brush_for(console, WEIGHTS)
-        every = [one for row in self.rows for one in row]
+        brush, every = brush_for(console, WEIGHTS), [one for row in self.rows for one in row]
         highest = float(np.nanmax([weights for _, weights in every], initial=0.0))
         longest, columns = max(every[0][1].shape), every[0][1].shape[1]
         # The same size on the screen with half blocks (16 × 16) and with shades two columns wide (8 × 8).

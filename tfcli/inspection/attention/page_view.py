@@ -22,6 +22,8 @@ _LONGEST = 24
 _MOST_NUMBERS = 48  # columns with a number in every cell
 _COLUMNS = 190  # of the console that shows more of them
 _LINE, _GAP, _SCALE_STEPS = 20, 6, 16
+# Its style and its script, with `__DATA__` where the weights go, `__HASH__` where the one script that may run is named.
+_PAGE = Path(__file__).with_name("page.html")
 
 
 def matrices_svg(matrices: Sequence[Matrix], heading: str = "", note: str = "") -> str:
@@ -84,20 +86,15 @@ def _panel(matrix: Matrix, y: int) -> tuple[list[str], int, int]:
     return parts, max(xs[-1] + slant + 16, words, of_scale), bottom + 56 - y
 
 
-# Its style and its script, with `__DATA__` where the weights go, `__HASH__` where the one script that may run is named.
-_PAGE = Path(__file__).with_name("page.html")
-
-
 def attention_html(records: Sequence[AttentionRecord], *, layer: int = 0, head: int = 0) -> str:
     """A self-contained page: choose kind, layer and head; pointing at a token or a cell shows its weights. It opens on
     the last record, at its focus. Tokens are data, written into the page by the script as text only. `layer`, `head`:
     numbers of the first of every record, where they were narrowed."""
-    last = records[-1]
     palettes = {"cividis": WEIGHTS, "viridis": VIRIDIS}
     data = {
         "records": [{**_record(record), "layer": layer, "head": head} for record in records],
         "palettes": {name: [hexadecimal(color) for color in chosen.table] for name, chosen in palettes.items()},
-        "focus": [len(records) - 1, *last.focus],
+        "focus": [len(records) - 1, *records[-1].focus],
     }
     # "</script>" or "<!--" inside a token must not end the data block.
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c").replace(">", "\\u003e")
@@ -113,9 +110,7 @@ def _record(record: AttentionRecord) -> dict[str, Any]:
         "asking": labels(record.asking),
         "sides": sides(record),
         "keys": labels(record.key_tokens),
-        "names": record.names,
-        "rows": record.rows,
-        "columns": record.columns,
+        **{name: getattr(record, name) for name in ("names", "rows", "columns")},
         "weights": [[_rounded(record.visible_weights(layer, head)) for head in heads] for layer in layers],
         "sums": np.round(record.weights.sum(axis=-1, dtype=np.float64), 2).tolist(),
         "note": [[head_sums(record, layer, head) for head in heads] for layer in layers],

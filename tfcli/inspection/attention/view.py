@@ -103,8 +103,7 @@ class AttentionEnding:
             return
         words = [at for at, word in zip(record.rows, record.query_words, strict=True) if word.kind == "word"]
         found = matrix_view.strongest(record) if record.kind == "cross" else None
-        row = found[0] if found else max(words, default=0)
-        yield AttentionRow(record, row=row, most=max(3, room - 3))
+        yield AttentionRow(record, row=found[0] if found else max(words, default=0), most=max(3, room - 3))
 
 
 class AttentionEdgeList(View[AttentionEdges]):
@@ -183,13 +182,12 @@ class AttentionDifferenceView:
 def difference_table(difference: AttentionDifference) -> CsvTable:
     """A row a cell: query, key, their tokens on both sides, both weights and their difference."""
     one = difference
-    numbers = (one.weights, one.other_weights, one.differences)
     rows = (
         (
             *(one.kind, one.query_positions[row], one.key_positions[column]),
             *(one.query_tokens[row], one.key_tokens[column]),
             *(one.other_query_tokens[row], one.other_key_tokens[column]),
-            *(float(str(values[row, column])) for values in numbers),
+            *(float(str(values[row, column])) for values in (one.weights, one.other_weights, one.differences)),
         )
         for row, column in np.ndindex(one.weights.shape)
     )

@@ -52,8 +52,7 @@ def report(
     settings = parse_assignments(assignments or [])
     read = {"columns", "max_documents", "seed", "separator", "on_bad_record"}
     for name in [*(settings.keys() - {"data"}), *(f"data.{key}" for key in settings.get("data", {}).keys() - read)]:
-        problem = f"--set {name!r} says nothing about what is read"
-        raise UsageError(problem, f"set {_MAY}")
+        raise UsageError(f"--set {name!r} says nothing about what is read", f"set {_MAY}")
     section = build_recipe(settings, {"data": {} if seed is None else {"seed": seed}}).data
     loaded = None if tokenizer is None else load_tokenizer(tokenizer)
     kind = "pairs" if pairs else "text"

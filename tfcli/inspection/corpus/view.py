@@ -63,8 +63,7 @@ class CorpusReportView(View[CorpusReport]):
         labels = [f"{exact(one.low)}–{exact(one.high)}" if one.high > one.low else exact(one.low) for one in bins]
         if len(bins) > 1:
             labels[0], labels[-1] = f"up to {exact(bins[0].high)}", f"from {exact(bins[-1].low)}"
-        most = max(one.documents for one in bins)
-        table = columns("rrrl")
+        most, table = max(one.documents for one in bins), columns("rrrl")
         room = options.max_width - max(map(len, labels)) - len(exact(most)) - 8 - 6
         for label, one in zip(labels, bins, strict=True):
             drawn = bar(one.documents / most, max(4, min(room, _WIDEST_BAR)), ascii_only=options.ascii_only)

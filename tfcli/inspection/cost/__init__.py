@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 PartName = Literal["embeddings", "projections", "scores", "mixing", "output", "feed_forward", "head", "norms"]
+Other = Literal["dense", "rnn"]  # layer beside attention
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ class AgainstAtLength:
 class AgainstRecord:
     """Self-attention beside a fully connected layer over all tokens, or beside a recurrent one."""
 
-    other: Literal["dense", "rnn"]
+    other: Other
     d_model: int
     num_heads: int
     lengths: tuple[AgainstAtLength, ...]

@@ -1,13 +1,12 @@
 """What a forward pass costs, exactly: every matrix product of the explicit path, every parameter.
-Shape legend: B sequences, N tokens of each (of both sides, for pairs), D model, H heads, Hkv key-value heads, Dh size
-of a head, F feed-forward."""
+Shape legend: B sequences, N tokens of each side, D model, H heads, Hkv key-value heads, Dh a head, F feed-forward."""
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from statistics import median
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import torch
 from torch import nn
@@ -25,6 +24,14 @@ FLOAT = 4  # bytes of a float32
 _SHORTEST = 128
 _PRODUCTS = dict.fromkeys(("query", "key", "value"), "projections")  # of the modules of an attention
 _PRODUCTS |= {"output": "output", "score": "scores", "relative_bias": "scores"}
+_SQUARE = 1024  # rows of the two matrices whose product is timed
+_BUDGET = 0.25  # seconds that one measurement takes, roughly
+_FEWEST, _MOST = 3, 50  # rounds of it
+_OF_ATTENTION = ("d_model", "attention_score", "attention_bias", "attention_output_bias")
+_OF_HEADS = ("num_heads", "num_kv_heads", "head_dim")
+LENGTHS = (32, 64, 128, 256, 512, 1024)  # at which attention stands beside another layer
+_LONGEST, _MOST_SCORES = 1.5, 1 << 29  # seconds, and bytes of a layer's scores, above which a length is left out
+_MOST_BYTES = 4 << 30  # of the weights, or of a layer's scores and the logits, above which nothing is measured
 
 
 def model_cost(section: ModelSection, length: int | None = None, sequences: int = 1) -> cost.CostRecord:
@@ -37,9 +44,8 @@ def model_cost(section: ModelSection, length: int | None = None, sequences: int 
     while lengths[-1] < max(2 * a_token / a_pair, length, 8 * _SHORTEST):
         lengths.append(2 * lengths[-1])
     model = meta_model(replace(section, max_seq_len=max(length, section.max_seq_len)))
-    ids = torch.zeros(sequences, length, dtype=torch.long, device="meta")
     with FlopCounterMode(display=False) as counter:  # on the explicit path, by shapes alone
-        run_explicitly(model, ids)
+        run_explicitly(model, torch.zeros(sequences, length, dtype=torch.long, device="meta"))
     sizes = ("architecture", "d_model", "num_layers", "num_heads", "is_gated")
     return cost.CostRecord(
         **{name: getattr(section, name) for name in sizes},
@@ -51,7 +57,7 @@ def model_cost(section: ModelSection, length: int | None = None, sequences: int 
         sequences=sequences,
         length=length,
         parameters=meta_model(section).num_parameters(),
-        parts=_parts(section, length, sequences),
+        parts=tuple(_parts(section, length, sequences)),
         counted_flops=int(counter.get_total_flops()),
         lengths=tuple(_at(section, n, sequences) for n in sorted({*lengths, length})),
         flops_a_token=a_token,
@@ -76,13 +82,12 @@ def part_parameters(section: ModelSection) -> dict[str, int]:
     return found
 
 
-def _parts(section: ModelSection, length: int, sequences: int) -> tuple[cost.CostPart, ...]:
+def _parts(section: ModelSection, length: int, sequences: int) -> Iterator[cost.CostPart]:
     flops = flops_by_part(section, sequences, length, hidden_too=True)
     parameters, made = part_parameters(section), _numbers_made(section, length)
-    return tuple(
-        cost.CostPart(name, getattr(flops, name, 0), parameters.get(name, 0), FLOAT * sequences * made.get(name, 0))
-        for name in get_args(cost.PartName)
-    )
+    for name in get_args(cost.PartName):
+        size = FLOAT * sequences * made.get(name, 0)
+        yield cost.CostPart(name, getattr(flops, name, 0), parameters.get(name, 0), size)
 
 
 def _numbers_made(section: ModelSection, length: int) -> dict[str, int]:
@@ -109,11 +114,8 @@ def _at(section: ModelSection, length: int, sequences: int) -> cost.CostAtLength
     # Attentions of which generation keeps a key and a value of each token: those of a decoder.
     remembering = section.num_layers if section.architecture == "decoder" else 2 * _decoder_layers(section)
     return cost.CostAtLength(
-        length=length,
-        projections=flops.projections + flops.output,
-        feed_forward=flops.feed_forward,
-        scores_and_mixing=flops.scores + flops.mixing,
-        head=flops.head,
+        length,
+        *(flops.projections + flops.output, flops.feed_forward, flops.scores + flops.mixing, flops.head),
         visible_flops=flops_by_part(section, sequences, length).total,
         bytes_made=FLOAT * sequences * sum(_numbers_made(section, length).values()),
         cache_bytes=FLOAT * sequences * length * 2 * remembering * section.kv_heads * section.size_per_head,
@@ -122,11 +124,6 @@ def _at(section: ModelSection, length: int, sequences: int) -> cost.CostAtLength
 
 def _decoder_layers(section: ModelSection) -> int:
     return section.decoder_layers if section.architecture == "encoder-decoder" else 0
-
-
-_SQUARE = 1024
-_BUDGET = 0.25  # seconds that one measurement takes, roughly
-_FEWEST, _MOST = 3, 50
 
 
 def seconds_in_turns(calls: Sequence[Callable[[], object]]) -> list[float]:
@@ -149,10 +146,6 @@ def products_a_second() -> float:
     return 2 * _SQUARE**3 / seconds
 
 
-_OF_ATTENTION = ("d_model", "attention_score", "attention_bias", "attention_output_bias")
-_OF_HEADS = ("num_heads", "num_kv_heads", "head_dim")
-
-
 def one_attention(section: ModelSection, num_heads: int | None = None) -> Callable[[], MultiHeadAttention]:
     """Makes the attention of a section; with `num_heads`, of so many heads of size D / H each."""
     sizes: dict[str, Any] = {name: getattr(section, name) for name in (*_OF_ATTENTION, *_OF_HEADS)}
@@ -166,9 +159,8 @@ def counted(make: Callable[[], MultiHeadAttention], size: int, length: int, sequ
     """Parameters, operations of the matrix products, and numbers that the softmax takes the exponential of."""
     with torch.device("meta"):
         attention, weights = make(), list[torch.Tensor]()
-        x = torch.empty(sequences, length, size)
         with FlopCounterMode(display=False) as counter:
-            attention(x, weights=weights)
+            attention(torch.empty(sequences, length, size), weights=weights)
     return _parameters(attention), int(counter.get_total_flops()), weights[0].numel()
 
 
@@ -195,12 +187,7 @@ def _run(attention: MultiHeadAttention, x: torch.Tensor) -> Callable[[], object]
     return lambda: attention(x, weights=[])
 
 
-LENGTHS = (32, 64, 128, 256, 512, 1024)
-
-
-def cost_against(
-    section: ModelSection, other: Literal["dense", "rnn"], lengths: Sequence[int] = LENGTHS
-) -> cost.AgainstRecord:
+def cost_against(section: ModelSection, other: cost.Other, lengths: Sequence[int] = LENGTHS) -> cost.AgainstRecord:
     """One self-attention of the model's size and one other layer, on each number of tokens: all N D numbers to as many,
     with a bias, or Elman's h_t = tanh(W x_t + U h_{t−1} + b + c)."""
     size, make = section.d_model, one_attention(section)
@@ -233,10 +220,6 @@ def _parameters(layer: nn.Module) -> int:
     return sum(parameter.numel() for parameter in layer.parameters())
 
 
-_LONGEST, _MOST_SCORES = 1.5, 1 << 29  # seconds, and bytes of a layer's scores, above which a length is left out
-_MOST_BYTES = 4 << 30  # of the weights, or of a layer's scores and the logits, above which nothing is measured
-
-
 def require_measurable(parameters: int) -> None:
     """Refuse a model whose weights take more than 4 GiB."""
     if parameters * FLOAT > _MOST_BYTES:
@@ -266,8 +249,7 @@ def measured_cost(
     rate = products_a_second()
 
     def at(one: cost.CostAtLength) -> cost.CostAtLength:
-        predicted = one.flops / rate
-        scores = FLOAT * sequences * section.num_heads * one.length**2
+        predicted, scores = one.flops / rate, FLOAT * sequences * section.num_heads * one.length**2
         if one.length != record.length and (predicted > _LONGEST or scores > _MOST_SCORES):
             return one
         tell(f"measuring {one.length:,} tokens")

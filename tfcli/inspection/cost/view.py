@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
@@ -29,6 +28,7 @@ _PARTS = ("projections", "feed_forward", "scores_and_mixing", "head")
 _SHARES = tuple(zip("PFSH", _PARTS, ("cyan", "blue", "yellow", "magenta"), strict=True))
 _POINTS = 60  # of a curve
 _EXACT_FROM, _HEADS_EXACT_FROM = 78, 74  # columns from which on there is room for every digit
+_UNITS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (0, ""))
 
 
 class CostView(View[CostRecord]):
@@ -82,12 +82,10 @@ def _parts(r: CostRecord, *, is_exact: bool) -> Table:
 
 
 def _lengths(r: CostRecord, width: int) -> RenderResult:
-    hides = any(at.visible_flops != at.flops for at in r.lengths)
-    keeps = any(at.cache_bytes for at in r.lengths)
+    hides, keeps = any(at.visible_flops != at.flops for at in r.lengths), any(at.cache_bytes for at in r.lengths)
     caches = keeps and width >= _EXACT_FROM
     heads = [">N", ">FLOPs", ">made", *[">KV cache"] * caches, *[">masked"] * hides]
-    table = grid(*heads, "FLOPs by part")
-    cells = max(13, min(60, width - 10 * len(heads) - 1))
+    table, cells = grid(*heads, "FLOPs by part"), max(13, min(60, width - 10 * len(heads) - 1))
     for at in r.lengths:
         numbers = [exact(at.length), short(at.flops), short(at.bytes_made, "B"), *[short(at.cache_bytes, "B")] * caches]
         numbers += [percent(1 - at.visible_flops / at.flops)] * hides
@@ -112,9 +110,6 @@ def _share_bar(at: CostAtLength, cells: int) -> Text:
         before += getattr(at, name)
         bar.append(letter * (round(cells * before / at.flops) - len(bar)), style)
     return bar
-
-
-_UNITS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (0, ""))
 
 
 def _crossover(r: CostRecord) -> RenderResult:
@@ -155,8 +150,7 @@ def _formulas(r: CostRecord) -> Iterator[str]:
 
 def _measured(r: CostRecord, *, ascii_only: bool) -> RenderResult:
     assert r.products_a_second is not None
-    rate = short(r.products_a_second, "FLOP/s")
-    about = f"predicted: FLOPs over {rate}, a product of 1024 × 1024 matrices here"
+    about = f"predicted: FLOPs over {short(r.products_a_second, 'FLOP/s')}, a product of 1024 × 1024 matrices here"
     yield from heading("\nMeasured beside predicted", about)
     table = grid(">N", ">predicted", ">measured", ">ratio", "")
     known = [(at.length, at.predicted_seconds, at.seconds) for at in r.lengths if at.predicted_seconds and at.seconds]
@@ -203,10 +197,8 @@ class AgainstView(View[AgainstRecord]):
             table.add_row(exact(at.length), "attention", *_cells(at.attention), style="cyan")
             table.add_row("", "dense" if r.other == "dense" else "recurrent", *_cells(at.other), style="yellow")
         yield table
-        path = "path: steps between the two tokens furthest apart"
-        yield from dim(
-            f"steps: that wait for each other · {path} · N + 1: whether a layer made for N tokens ran on one more"
-        )
+        steps = "steps: that wait for each other · path: steps between the two tokens furthest apart"
+        yield from dim(f"{steps} · N + 1: whether a layer made for N tokens ran on one more")
         what = "parameters" if r.other == "dense" else "steps"
         yield from heading(f"\nlog10 of the {what} by log2 N")
         xs = [math.log2(at.length) for at in r.lengths]
@@ -218,10 +210,8 @@ class AgainstView(View[AgainstRecord]):
 
 def against_table(record: AgainstRecord) -> CsvTable:
     """A row for each layer and number of tokens."""
-    rows: list[list[Any]] = []
-    for at in record.lengths:
-        both = (("attention", at.attention), (record.other, at.other))
-        rows += [[at.length, name, *vars(layer).values()] for name, layer in both]
+    both = ((at.length, of) for at in record.lengths for of in (("attention", at.attention), (record.other, at.other)))
+    rows = ([length, name, *vars(layer).values()] for length, (name, layer) in both)
     return CsvTable(("length", "layer", "parameters", "flops", "steps", "path", "another_length"), rows)
 
 

@@ -180,8 +180,7 @@ class BankVectors:
 
 @dataclass(frozen=True)
 class BankFound:
-    """The head that looks from "bank" at the word that decides its sense, how many of them it finds, and how far apart
-    the vectors of the two banks are."""
+    """The head that looks from "bank" at the deciding word, how many it finds, and how far apart both vectors are."""
 
     head: Head
     training: SenseShares

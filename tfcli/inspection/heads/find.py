@@ -26,9 +26,9 @@ from tfcli.data.windows import document_windows
 from tfcli.errors import UsageError
 from tfcli.inspection import heads as records
 from tfcli.inspection.attention import AttentionKind
-from tfcli.inspection.heads import Head, ReadSentence, Share
+from tfcli.inspection.heads import Head, ReadSentence, Share, WordFound
 from tfcli.inspection.heads import statistics as measure
-from tfcli.inspection.heads.statistics import WordWeights, best_head
+from tfcli.inspection.heads.statistics import Place, WordWeights, best_head
 from tfcli.inspection.passes import Inputs, chosen_kinds, framed, query_ids, read_text, record_model
 from tfcli.runs.config import read_run_data
 from tfcli.runs.load import LoadedRun
@@ -38,6 +38,16 @@ _TEXTS, _TOKENS, _LONGEST = 96, 8192, 256
 _LABELLED_PAIRS = 256  # the first of the part, for the grammar makes them one after the other
 _SEED = 0
 HELD_OUT_SEED = 1_000_003  # added to a run's own: other built-in sentences than it was trained on
+_KINDS: dict[str, AttentionKind] = {"decoder": "decoder_self", "encoder": "encoder_self"}
+# Bishop, Deep Learning (2024), chapter 12.
+BISHOP = ("I swam across the river to get to the other bank.", "I walked across the road to get cash from the bank.")
+_FEW_STORIES = 500  # that tell whether a run can be asked
+_MOST_STORIES = 30_000  # in which held-out sentences are looked for
+_READERS = "name a run of the recipe quickstart or stories-encoder"
+_TRANSLATORS = "name a run of the recipe pt-en"
+_EXAMPLES = 3  # of words that change their place
+_EACH_WORD = 40  # sentences that a word is looked for in
+_EQUAL = 1e-5  # cosines that are only rounding apart
 
 
 class Surface(NamedTuple):
@@ -58,8 +68,7 @@ class Material:
 
 
 def given(run: LoadedRun, text: str, target: str | None) -> Material:
-    """One text; a UsageError where it is longer than the context or shorter than two tokens, or the model takes no
-    target."""
+    """One text; a UsageError where it is too long or shorter than two tokens, or the model takes no target."""
     inputs = read_text(run, text, target)
     if run.architecture == "encoder" and not run.tokenizer.encode_masked(text):
         raise UsageError("The text is empty", "give a few words")
@@ -156,18 +165,6 @@ def require_trained_on(run: LoadedRun, kind: Literal["text", "pairs"], knows: st
         raise UsageError(f"{corpus} has changed since {run.directory.path} was trained on it", remedy)
 
 
-_KINDS: dict[str, AttentionKind] = {"decoder": "decoder_self", "encoder": "encoder_self"}
-# Bishop, Deep Learning (2024), chapter 12.
-BISHOP = ("I swam across the river to get to the other bank.", "I walked across the road to get cash from the bank.")
-_FEW_STORIES = 500
-_MOST_STORIES = 30_000  # in which held-out sentences are looked for
-_READERS = "name a run of the recipe quickstart or stories-encoder"
-_TRANSLATORS = "name a run of the recipe pt-en"
-_EXAMPLES = 3
-_EACH_WORD = 40  # sentences that a word is looked for in
-_EQUAL = 1e-5  # cosines that are only rounding apart
-
-
 @dataclass(frozen=True)
 class BankText:
     """A sentence as a model reads it, and the places of each word's tokens among the ids."""
@@ -187,9 +184,10 @@ class BankText:
         return [self.of.word(number) for number in self.of.deciding]
 
 
-def find_bank(
-    run: LoadedRun, training: int = 100, held_out: int = 120, place: tuple[int, int | None] | None = None
-) -> records.BankFound:
+_Readings = dict[Sense, list[BankText]]
+
+
+def find_bank(run: LoadedRun, training: int = 100, held_out: int = 120, place: Place = None) -> records.BankFound:
     """Choose the head that finds most deciding words of the sense it is worse at, on so many `training` sentences of
     each sense, and for each word that decides in Bishop's sentences the head that finds it; measure them on `held_out`
     ones, of which none is in a training story, and compare the vectors of "bank" there. `place`: choose the first head
@@ -207,7 +205,7 @@ def find_bank(
     asked = (sentence for text in BISHOP for sentence in bank_sentences(text))
     lecture = [reading for sentence in asked if (reading := read(run, sentence)) is not None]
     underlined = dict.fromkeys(word for one in lecture for word in one.deciding)
-    words = tuple(found for word in underlined if (found := _word_found(run, word, (known, unseen), first)) is not None)
+    words = tuple(found for word in underlined if (found := _word_found(run, word, [known, unseen], first)) is not None)
     best = Head(_KINDS[run.architecture], *first)
     return records.BankFound(
         best,
@@ -220,13 +218,11 @@ def find_bank(
             for one in lecture
             for head in dict.fromkeys([best, *(found.head for found in words if found.word in one.deciding)])
         ),
-        vectors=_vectors(run, measured_on, lecture),
+        vectors=tuple(_vectors(run, measured_on, lecture)),
     )
 
 
-def _word_found(
-    run: LoadedRun, word: str, parts: tuple[list[BankSentence], list[BankSentence]], first: tuple[int, ...]
-) -> records.WordFound | None:
+def _word_found(run: LoadedRun, word: str, parts: list[list[BankSentence]], first: tuple[int, ...]) -> WordFound | None:
     """The head that most often gives this word the most where it decides, chosen on sentences of training stories and
     measured on others, the `first` one rather than an equal; None where none of them has it."""
     hits = []
@@ -238,7 +234,7 @@ def _word_found(
         hits.append(_hits(run, texts, word))
     chosen = hits[0].mean(axis=0)
     place = first if chosen[first] == chosen.max() else best_head(chosen)
-    return records.WordFound(word, Head(_KINDS[run.architecture], *place), *(_share(of, place) for of in hits))
+    return WordFound(word, Head(_KINDS[run.architecture], *place), *(_share(of, place) for of in hits))
 
 
 def require_bank_sentences(run: LoadedRun) -> None:
@@ -275,9 +271,7 @@ def _weights(run: LoadedRun, reading: BankText, words: Iterable[int]) -> WordWei
     return measure.on_words(weights[:, :, reading.row], [reading.places[word] for word in words])
 
 
-def _vectors(
-    run: LoadedRun, readings: dict[Sense, list[BankText]], lecture: Sequence[BankText]
-) -> tuple[records.BankVectors, ...]:
+def _vectors(run: LoadedRun, readings: _Readings, lecture: Sequence[BankText]) -> Iterator[records.BankVectors]:
     """Cosines of the vectors of "bank" at every depth, of two sentences that different words decide."""
     texts = [one for of_sense in readings.values() for one in of_sense]
     streams = np.stack([_streams(run, one) for one in (*texts, *lecture)], axis=1)  # (L + 1, N + 2, D)
@@ -286,7 +280,6 @@ def _vectors(
     apart = np.array([[not one & other for other in words] for one in words])
     is_river = np.array([one.of.sense == "river" for one in texts])
     same, nobody = is_river[:, None] == is_river, ~apart.any(axis=1)
-    found = []
     for depth, every in enumerate(streams):
         cosines = every[: len(texts)] @ every[: len(texts)].T
         nearest = np.where(apart, cosines, -np.inf).argmax(axis=1)
@@ -295,8 +288,7 @@ def _vectors(
         river, money, between = (float(cosines[kind].mean()) if kind.any() else None for kind in kinds)
         hits = None if are_equal else Share.of((is_river[nearest] == is_river)[~nobody].tolist())
         pair = float(every[-2] @ every[-1]) if len(lecture) == 2 else None
-        found.append(records.BankVectors(depth, river, money, between, nearest=hits, lecture=pair))
-    return tuple(found)
+        yield records.BankVectors(depth, river, money, between, nearest=hits, lecture=pair)
 
 
 def _streams(run: LoadedRun, reading: BankText) -> NDArray[np.float32]:
@@ -312,9 +304,9 @@ def _visible(reading: BankText) -> list[int]:
     return [number for number in reading.of.content() if number <= reading.of.bank]
 
 
-def _readings(run: LoadedRun, sentences: Iterable[BankSentence], count: int) -> dict[Sense, list[BankText]]:
+def _readings(run: LoadedRun, sentences: Iterable[BankSentence], count: int) -> _Readings:
     """The first sentences of each sense that are asked about."""
-    found: dict[Sense, list[BankText]] = {"river": [], "money": []}
+    found: _Readings = {"river": [], "money": []}
     for one in sentences:
         if one.contested and len(found[one.sense]) < count and (reading := read(run, one)) is not None:
             found[one.sense].append(reading)
@@ -360,7 +352,7 @@ class _Word:
 
 
 def find_alignment(
-    run: LoadedRun, training_pairs: int = 200, held_out_pairs: int = 300, place: tuple[int, int | None] | None = None
+    run: LoadedRun, training_pairs: int = 200, held_out_pairs: int = 300, place: Place = None
 ) -> records.AlignmentFound:
     """Choose the head that finds most words of training pairs, and measure it on held-out pairs; `place` as in
     `find_bank`. A UsageError where the run is no translator of builtin:pt-en, or has no such layer or head."""

@@ -5,7 +5,7 @@ many is not flattered. Shape legend: H heads, T queries, S keys, R roles, U text
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -21,22 +21,33 @@ from tfcli.inspection.attention import AttentionKind
 from tfcli.inspection.heads import NO_ROLE, Head, HeadExample, HeadsRecord, HeadStatistics, RoleShare
 from tfcli.inspection.heads import statistics as measure
 from tfcli.inspection.heads.find import Material, Surface, require_bank_sentences, require_translator, surface
-from tfcli.inspection.heads.statistics import Copies, PerHead, copies, covered, cross_places, spelled
+from tfcli.inspection.heads.statistics import Copies, PerHead, Place, copies, covered, cross_places, spelled
 from tfcli.inspection.passes import AttentionPass, Inputs, ModelPass, chosen_kinds, key_ids, query_ids, record_model
 from tfcli.runs.load import LoadedRun
 
 _FARTHEST = 8  # of the single offsets that are looked at
 _SENTENCE_END = (".", "!", "?", "…", "。", "！", "？")
-
 Keys = NDArray[np.bool_]
+_CLEAR = 0.3  # above chance: what a role is named from
+_HELD = 0.2  # above chance, on the texts that it is measured on
+_COVERAGE = 0.12  # of all rows, those that have a key of the role
+_RESTING = ("first token", "end mark")  # a head that looks for something rests there where it finds nothing
+_BESIDE = 0.2  # above chance, from which on it rests there
+_FEWEST = 3  # rows of a query token, for it to have a role
+_FAVOURITES = 3  # tokens, and pairs of them
+_FIGURES = ("entropy", "entropy_share", "sharpness", "distance", "induction", "duplicate", "in_order")
+_EARLIER, _LETTERS = 0.002, 0.05  # of two rows, the example is the one with less before it, and a word
+_BREAK = re.compile(r"(?<=[.!?…。！？])[\"”']?\s+|(?<=[.!?][\"”'])\s+|\n+")
+_BEFORE, _BEHIND = 60, 60  # characters, where no sentence begins or ends nearer
+_Naming = tuple[str, tuple[str, ...], RoleShare | None, str | None, tuple[RoleShare, ...]]
+"""The role of a head, on the rows of which queries, how much, where it rests, and all shares: as in HeadStatistics."""
 
 
 def role_keys(run: LoadedRun, kind: AttentionKind, material: Material, number: int) -> dict[str, Keys]:
     """The keys of every role of a kind of attention, on a text by its number; of some, none. Shape: (T, S) each."""
     inputs = material.texts[number]
     ids, queries = np.array(key_ids(kind, inputs)), np.array(query_ids(kind, inputs))
-    labels = run.tokenizer.labels(ids.tolist())
-    special = np.isin(ids, sorted(run.tokenizer.special_ids))
+    labels, special = run.tokenizer.labels(ids.tolist()), np.isin(ids, sorted(run.tokenizer.special_ids))
     shape = (len(queries), len(ids))
     places, rows = np.arange(len(ids)), np.arange(len(queries))[:, None]
     elsewhere = np.ones(shape, bool) if kind == "cross" else places != rows
@@ -56,8 +67,7 @@ def role_keys(run: LoadedRun, kind: AttentionKind, material: Material, number: i
         if material.aligned:
             found["aligned word"] = _aligned(run, shape, material.aligned.get(number))
         return found
-    behind = np.pad(same, ((0, 0), (1, 0)))[:, :-1]
-    found |= {"itself": places == rows, "after the same token": behind & elsewhere}
+    found |= {"itself": places == rows, "after the same token": np.pad(same, ((0, 0), (1, 0)))[:, :-1] & elsewhere}
     for offset in (*range(-_FARTHEST, 0), *(range(1, _FARTHEST + 1) if kind == "encoder_self" else ())):
         found[offset_role(offset)] = places - rows == offset
     if material.stories:
@@ -102,27 +112,10 @@ def _aligned(run: LoadedRun, shape: tuple[int, int], pair: PtEnPair | None) -> K
     return keys
 
 
-_CLEAR = 0.3  # above chance: what a role is named from
-_HELD = 0.2  # above chance, on the texts that it is measured on
-_COVERAGE = 0.12  # of all rows, those that have a key of the role
-_RESTING = ("first token", "end mark")  # a head that looks for something rests there where it finds nothing
-_BESIDE = 0.2
-_FEWEST = 3  # rows of a query token, for it to have a role
-_FAVOURITES = 3
-_FIGURES = ("entropy", "entropy_share", "sharpness", "distance", "induction", "duplicate", "in_order")
-_EARLIER, _LETTERS = 0.002, 0.05  # of two rows, the example is the one with less before it, and a word
-
-_BREAK = re.compile(r"(?<=[.!?…。！？])[\"”']?\s+|(?<=[.!?][\"”'])\s+|\n+")
-_BEFORE, _BEHIND = 60, 60  # characters, where no sentence begins or ends nearer
-
-
-def heads(
-    run: LoadedRun, material: Material, kind: AttentionKind | None = None, place: tuple[int, int | None] | None = None
-) -> HeadsRecord:
+def heads(run: LoadedRun, material: Material, kind: AttentionKind | None = None, place: Place = None) -> HeadsRecord:
     """What every head does, of one kind or of all that the model has; or those of one layer, or at a layer and head. A
     UsageError where the model has no such kind or head."""
-    kinds = chosen_kinds(run, kind, place)
-    copied = copies(run)
+    kinds, copied = chosen_kinds(run, kind, place), copies(run)
 
     @torch.inference_mode()
     def read(number: int) -> ModelPass:
@@ -151,9 +144,7 @@ def heads_on(
                 if known is None or not np.array_equal(mask, known.mask):  # layers may have windows of their own
                     known = _Text.of(keys, mask, queries, labels)
                 tallies.setdefault((kind, layer), _Layer(tuple(keys))).add(kind, one, known)
-    named = [
-        (Head(*of, head), tally, *tally.named(head)) for of, tally in tallies.items() for head in range(tally.heads)
-    ]
+    named = [(Head(*of, n), tally, *tally.named(n)) for of, tally in tallies.items() for n in range(tally.heads)]
     found = {}
     for number in sorted({where[0] for *_, where in named}):
         passed = read(number)
@@ -175,10 +166,6 @@ def _search(run: LoadedRun) -> str | None:
         (require_translator if translates else require_bank_sentences)(run)
         return "alignment" if translates else "bank"
     return None
-
-
-_Naming = tuple[str, tuple[str, ...], RoleShare | None, str | None, tuple[RoleShare, ...]]
-"""The role of a head, on the rows of which queries, how much, where it rests, and all shares: as in HeadStatistics."""
 
 
 @dataclass(frozen=True)
@@ -243,11 +230,8 @@ class _Layer:
         apart = len(self._shares) > 1
         chosen, measured = (range(n, len(self._shares), 2) if apart else range(1) for n in (0, 1))
         shares = {one.role: one for one in self._of(head, measured, sure=True)}
-        clear = [
-            one
-            for one in self._of(head, chosen)
-            if one.above_chance >= _CLEAR and one.coverage >= _COVERAGE and _holds(shares.get(one.role))
-        ]
+        often = [one for one in self._of(head, chosen) if one.above_chance >= _CLEAR and one.coverage >= _COVERAGE]
+        clear = [one for one in often if _holds(shares.get(one.role))]
         at, does = frozenset[str](), None
         if clear:
             does = shares[min(clear, key=lambda one: (one.role in _RESTING, -one.above_chance)).role]
@@ -311,9 +295,7 @@ class _Layer:
             if n
         ]
 
-    def statistics(
-        self, place: Head, naming: _Naming, copied: Mapping[str, PerHead], shown: HeadExample
-    ) -> HeadStatistics:
+    def statistics(self, place: Head, naming: _Naming, copied: dict[str, PerHead], best: HeadExample) -> HeadStatistics:
         """Everything about a head."""
         measured = [(name, column[place.head]) for one in (*self._figures, copied) for name, column in one.items()]
         figures = ([value for name, value in measured if name == key] for key in _FIGURES)
@@ -324,7 +306,7 @@ class _Layer:
             *(float(np.mean(one)) if one else None for one in figures),  # type: ignore[call-arg, arg-type]
             tuple(sorted(received.items(), key=lambda one: -one[1])[:_FAVOURITES]),
             tuple(sorted(pairs, key=lambda pair: -pairs[pair])[:_FAVOURITES]),
-            shown,
+            best,
         )
 
 

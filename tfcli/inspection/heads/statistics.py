@@ -3,7 +3,7 @@ measured on random tokens read twice: nothing but the first copy tells what come
 H heads, T queries, S keys, W words."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,10 @@ from tfcli.tokenization.tokenizer import Tokenizer
 Weights = NDArray[np.float64]
 PerHead = NDArray[np.float64]
 WordWeights = NDArray[np.float32]
+Place = tuple[int, int | None] | None  # the layer and the head that are asked for, or the layer alone; None: all
+_SEQUENCES, _LONGEST, _SHORTEST, _SEED = 4, 50, 4, 0  # of random tokens that are read twice
+_SPACED = re.compile(r"\S+")
+_SIGNS = ".,?!\"'"  # around a word
 
 
 def entropy(weights: Weights) -> PerHead:
@@ -68,9 +72,6 @@ def duplicate(weights: Weights, start: int, period: int) -> PerHead:
     return np.asarray(weights[:, queries, queries - period].mean(axis=-1))
 
 
-_SEQUENCES, _LONGEST, _SHORTEST, _SEED = 4, 50, 4, 0
-
-
 @dataclass(frozen=True)
 class Copies:
     """The induction and duplicate scores of every head of a run, (H,) each: by kind and layer, by name, of
@@ -78,7 +79,7 @@ class Copies:
 
     period: int | None
     sequences: int
-    scores: Mapping[tuple[AttentionKind, int], Mapping[str, PerHead]]
+    scores: dict[tuple[AttentionKind, int], dict[str, PerHead]]
 
 
 def copies(run: LoadedRun) -> Copies:
@@ -90,17 +91,15 @@ def copies(run: LoadedRun) -> Copies:
     for kind, start in starts.items():
         for layer, read in enumerate(zip(*(one.attentions(kind) for one in passes), strict=True)):
             weights = [one.weights.cpu().double().numpy() for one in read]
-            scores[kind, layer] = {
-                score.__name__: np.mean([score(one, start, period) for one in weights], axis=0)
-                for score in (induction, duplicate, previous)
-            }
+            for score in (induction, duplicate, previous):
+                of_texts = [score(one, start, period) for one in weights]
+                scores.setdefault((kind, layer), {})[score.__name__] = np.mean(of_texts, axis=0)
     return Copies(period or None, len(twice), scores)
 
 
 def watched(run: LoadedRun) -> dict[str, float]:
     """The best head's `induction` and `previous` scores, and of a decoder `in_context`: by how many nats a token its
-    mean loss is less in the second copy than in the first, whose tokens nothing tells. Nothing where the context is too
-    short."""
+    mean loss is less in the second copy than in the first, which nothing tells. Nothing in too short a context."""
     period, starts, twice = repeated_sequences(run)
     scores = copies(run).scores.values()
     found = {name: max(float(of[name].max()) for of in scores) for name in ("induction", "previous") if twice}
@@ -126,10 +125,6 @@ def repeated_sequences(run: LoadedRun) -> tuple[int, dict[AttentionKind, int], l
     rng = np.random.default_rng(_SEED)
     drawn = [rng.choice(ids, period, replace=False).tolist() * 2 for _ in range(_SEQUENCES)]
     return period, starts, [framed(run, twice, twice) for twice in drawn]
-
-
-_SPACED = re.compile(r"\S+")
-_SIGNS = ".,?!\"'"
 
 
 @dataclass(frozen=True)
@@ -162,8 +157,7 @@ def covered(offsets: Sequence[tuple[int, int]], start: int, end: int) -> list[in
 
 
 def cross_places(run: LoadedRun, source: SpelledText, target: SpelledText) -> tuple[list[int | None], list[list[int]]]:
-    """Of cross-attention: the row that predicts each target word's first token, None of a word without one; and the
-    columns of each source word."""
+    """The row that predicts each target word's first token, None of one without; each source word's columns."""
     before, offset = len(run.config.roles.target_prefix), len(run.config.roles.source_start)
     rows = [before + word[0] - 1 if word else None for word in target.places]
     return rows, [[offset + place for place in word] for word in source.places]
@@ -182,7 +176,7 @@ def on_words(rows: WordWeights, places: Sequence[Sequence[int]]) -> WordWeights:
     return np.stack([rows[..., list(place)].sum(axis=-1) for place in places], axis=-1)
 
 
-def best_head(shares: NDArray[np.float64], place: tuple[int, int | None] | None = None) -> tuple[int, ...]:
+def best_head(shares: NDArray[np.float64], place: Place = None) -> tuple[int, ...]:
     """The place of the largest of the shares (…, L, H); of a layer's heads, or of one head, where `place` names it."""
     if place is not None:
         asked = (..., place[0], slice(None) if place[1] is None else place[1])

@@ -41,6 +41,7 @@ _FAR = 90  # characters between query and key that are shown
 
 _TEXTS = tomllib.loads((files(__package__) / "words.toml").read_text("utf-8"))
 _ROLE_WORDS: dict[str, str] = _TEXTS["roles"]
+_SHOWN_FROM, _DEPTH = 0.05, 14  # weight that is written, and cells of a depth's name
 
 
 class _Column(NamedTuple):
@@ -101,8 +102,7 @@ class HeadsView(View[HeadsRecord]):
 
 
 def commands(record: HeadsRecord, weights: Sequence[str] = ()) -> Iterator[str]:
-    """What to type next, each on one line: to see the clearest head, and to look for the one that does a job; with the
-    options that chose the weights."""
+    """What to type next, a line each: to see the clearest head, to find one for a job; with the weights' options."""
     head = ranked(record.heads, "role")[0]
     one, place = head.example, ["--layer", str(head.layer), "--head", str(head.head)]
     target = [] if one.target is None else [f"--target={one.target}", "--kind", head.kind]
@@ -119,9 +119,7 @@ def ranked(heads: Sequence[HeadStatistics], sort: str) -> list[HeadStatistics]:
     if sort == "layer":
         return sorted(heads, key=lambda head: (head.layer, head.head))
     if sort == "role":
-        return sorted(
-            heads, key=lambda head: (head.does is None, bool(head.at), -(head.does.above_chance if head.does else 0.0))
-        )
+        return sorted(heads, key=lambda one: (not one.does, bool(one.at), -getattr(one.does, "above_chance", 0.0)))
     [column] = [column for column in _COLUMNS if column.key == sort]
     return sorted(heads, key=lambda head: -(value_of(head, column) or 0.0))
 
@@ -246,9 +244,6 @@ def _number(value: float) -> str:
     return text[1:] if text.startswith("0") else text
 
 
-_SHOWN_FROM, _DEPTH = 0.05, 14
-
-
 class AlignmentView(View[AlignmentFound]):
     """The cross-attention head that aligns words."""
 
@@ -286,10 +281,8 @@ class BankView(View[BankFound]):
             f"From 'bank': the row of the token that is read{predicts}. {_TEXTS['find']['decided']}",
             "",
         )
-        parts = (
-            ("", record.held_out, "sentences that no training story has"),
-            (", chosen on", record.training, "sentences of training stories"),
-        )
+        held_out = ("", record.held_out, "sentences that no training story has")
+        parts = held_out, (", chosen on", record.training, "sentences of training stories")
         facts = [_counted(sense + what, share, of) for what, both, of in parts for sense, share in vars(both).items()]
         facts.append(Fact("chance", percent(record.chance), "any content word"))
         for one in record.words:

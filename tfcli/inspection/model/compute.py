@@ -37,8 +37,7 @@ def _placed(name: str) -> tuple[str, str, str]:
         module, _, tensor = name.rpartition(".")
         return module, module.replace("_", " ").replace(".", " "), tensor
     number, module, tensor = rest.split(".", 2)
-    side = "" if before == "stack" else f"{before} "
-    part = part_of_parameter(name)
+    side, part = "" if before == "stack" else f"{before} ", part_of_parameter(name)
     if part == "norms":
         tensor = f"{module.removesuffix('_residual').replace('_', '-')} {tensor}"
     return f"{before}.{number}", f"{side}{part.replace('_', '-')}", tensor
@@ -51,14 +50,11 @@ _ADDED, _TOLD = _WORDS["added"], _WORDS["told"]
 def model_diagram(section: ModelSection, published: str = "") -> ModelRecord:
     """Every box and matrix of a model with a vocabulary, a tied one once; `published`: what its authors count."""
     assert section.vocab_size is not None
-    model = meta_model(section)
-    drawn = _Drawn(section)
+    model, drawn = meta_model(section), _Drawn(section)
     return ModelRecord(
         architecture=section.architecture,
         about=tuple(_about(section, published)),
-        vocab_size=section.vocab_size,
-        max_seq_len=section.max_seq_len,
-        d_model=section.d_model,
+        **{name: getattr(section, name) for name in ("vocab_size", "max_seq_len", "d_model")},
         embeddings=tuple(drawn.embedding(one) for one in model.children() if isinstance(one, TokenEmbedding)),
         stacks=tuple(drawn.stack(one, name) for name, one in model.named_children() if isinstance(one, Stack)),
         head=drawn.head(model.head),
@@ -101,7 +97,7 @@ class _Drawn:
         return _block("embedding", notes, tokens, *others)
 
     def stack(self, module: Stack, name: str) -> StackRecord:
-        first = module.layers[0]
+        first, last = module.layers[0], module.final_norm
         assert isinstance(first, TransformerLayer)
         sublayers = (
             (first.attention, first.attention_residual),
@@ -113,7 +109,7 @@ class _Drawn:
             num_layers=len(module.layers),
             sublayers=tuple(self._sublayer(one, residual) for one, residual in sublayers if one and residual),
             positions=self._positions(module.positions),
-            final_norm=None if isinstance(module.final_norm, nn.Identity) else self._norms(module.final_norm),
+            final_norm=None if isinstance(last, nn.Identity) else _block("norm", (), self._norm(last)),
         )
 
     def head(self, module: nn.Module) -> Block:
@@ -129,7 +125,7 @@ class _Drawn:
 
     def _sublayer(self, module: MultiHeadAttention | FeedForward, residual: Residual) -> Sublayer:
         block = self._attention(module) if isinstance(module, MultiHeadAttention) else self._feed_forward(module)
-        return Sublayer(block, self._norms(residual.norm), residual.placement, residual.adds)
+        return Sublayer(block, _block("norm", (), self._norm(residual.norm)), residual.placement, residual.adds)
 
     def _attention(self, module: MultiHeadAttention) -> Block:
         linear = (("W^q", module.query), ("W^k", module.key), ("W^v", module.value), ("W^o", module.output))
@@ -155,9 +151,6 @@ class _Drawn:
             table = self._own("P positions", getattr(module, "table"))  # noqa: B009 (a Tensor or a Module)
             return _block("positions", (f"{s.positions} positions, added to what", "Q and K come from"), table)
         return None
-
-    def _norms(self, module: nn.Module) -> Block:
-        return _block("norm", (), self._norm(module))
 
     def _norm(self, module: nn.Module | None, prefix: str = "") -> Iterator[Matrix]:
         yield from self._own(f"{prefix}gain", getattr(module, "weight", None))
@@ -192,8 +185,7 @@ def _attention_notes(section: ModelSection, module: MultiHeadAttention) -> Itera
     if module.causal:
         yield "masked: the future is hidden"
     if module.window is not None:
-        seen = module.window if module.causal else 2 * module.window - 1
-        yield f"window: the {seen} nearest tokens alone"
+        yield f"window: the {module.window if module.causal else 2 * module.window - 1} nearest tokens alone"
     if section.attention_softcap is not None:
         yield f"scores within ± {section.attention_softcap:g}"
     if not module.cross and section.positions in ("rotary", "alibi"):

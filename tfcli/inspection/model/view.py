@@ -16,6 +16,19 @@ Lines = list[Text]
 
 _PLAIN = str.maketrans("╭╮╰╯─│┤╔╗╚╝═║▲▶⊕×·⊙", "++++-||++++=|^>+x.*")
 _LIGHT, _DOUBLE = "╭╮╰╯─│", "╔╗╚╝═║"  # of a box: corners, and the two kinds of sides
+_BOXES = {  # titles and styles
+    "embedding": ("Embedding", "green"),
+    "positions": ("Positions", "green"),
+    "attention": ("Self-attention", "yellow"),
+    "cross_attention": ("Cross-attention", "red"),
+    "feed_forward": ("Feed-forward", "blue"),
+    "norm": ("Norm", "cyan"),
+    "head": ("Head", "magenta"),
+}
+_WIDEST = 72  # of a column
+_GAP = 6  # cells between the columns of an encoder-decoder
+_NARROWEST = 50  # column in which every matrix has room
+_BAR, _BARS_FROM = 24, 74
 
 
 def boxed(lines: Iterable[Text], width: int, *, title: str, number: str, style: str, frame: str = _LIGHT) -> Lines:
@@ -40,21 +53,6 @@ def padded(line: Text, width: int) -> Text:
 def centred(text: str, width: int, style: str = "") -> Text:
     """In the middle, with the sign at half the width over an arrow."""
     return padded(Text(" " * max(0, width // 2 - len(text) // 2) + text, style), width)
-
-
-_BOXES = {  # titles and styles
-    "embedding": ("Embedding", "green"),
-    "positions": ("Positions", "green"),
-    "attention": ("Self-attention", "yellow"),
-    "cross_attention": ("Cross-attention", "red"),
-    "feed_forward": ("Feed-forward", "blue"),
-    "norm": ("Norm", "cyan"),
-    "head": ("Head", "magenta"),
-}
-_WIDEST = 72  # of a column
-_GAP = 6  # cells between the columns of an encoder-decoder
-_NARROWEST = 50  # column in which every matrix has room
-_BAR, _BARS_FROM = 24, 74
 
 
 class ModelView(View[ModelRecord]):
@@ -84,11 +82,8 @@ class ModelView(View[ModelRecord]):
 
 def model_table(record: ModelRecord) -> CsvTable:
     """A row for each matrix of a box; of layers, of one of them."""
-    rows = [
-        [where, count, m.name, "x".join(map(str, m.shape)), m.bias, m.parameters]
-        for where, count, block in _blocks(record)
-        for m in block.matrices
-    ]
+    every = ((where, count, m) for where, count, block in _blocks(record) for m in block.matrices)
+    rows = ((where, count, m.name, "x".join(map(str, m.shape)), m.bias, m.parameters) for where, count, m in every)
     return CsvTable(("block", "count", "name", "shape", "bias", "parameters"), rows)
 
 

@@ -48,9 +48,7 @@ class Asked:
     kind: Literal["next", "masked"]
 
 
-def ask(
-    run: LoadedRun, text: str, target: str | None = None, position: int | None = None, *, words: bool = False
-) -> Asked:
+def ask(run: LoadedRun, text: str, target: str | None, position: int | None, *, words: bool = False) -> Asked:
     """Read a text, and the true target or the model's own. A UsageError where the model has no head or no such
     position, or where `read_text` raises one. A `position` of None is that of the token which comes next, of the first
     mask, or of the last token that the model has translated. With `words` a position is a word, whose first piece is
@@ -69,14 +67,11 @@ def ask(
         found = run.tokenizer.words(read)
         default = next(number for number, word in enumerate(found) if default in word.places)
         places, names = tuple(word.places[0 if masked else -1] for word in found), tuple(word.text for word in found)
-    position = default if position is None else position
+    position, right = default if position is None else position, tuple(answers[place] for place in places)
     if not 0 <= position < len(places):
         problem = f"There is no position {position}: the model reads {len(places)} {'words' if words else 'tokens'}"
         raise UsageError(problem, f"choose one from 0 to {len(places) - 1}")
-    right = tuple(answers[place] for place in places)
-    return Asked(
-        inputs, read, places, names=names, answers=right, position=position, kind="masked" if masked else "next"
-    )
+    return Asked(inputs, read, places, names, answers=right, position=position, kind="masked" if masked else "next")
 
 
 def named(run: LoadedRun, scores: Tensor) -> Tensor:
@@ -167,8 +162,7 @@ def lens(
     words: bool = False,
 ) -> Lens:
     """What the model would predict at every position if it stopped after each layer, and the `top_k` likeliest tokens
-    of each layer at one; `position` and `words` are those of `ask`, and so is what is refused; a model without
-    residuals is, too."""
+    of each layer at one; `position`, `words` and what is refused are those of `ask`, and a model without residuals."""
     require_residuals(run.config.model)
     asked = ask(run, text, target, position, words=words)
     stack = record_model(run.model, asked.inputs.tensors(run.device)).last
@@ -183,17 +177,10 @@ def lens(
         tops.append((token.tolist(), highest.tolist(), likely.gather(-1, last[:, None])[:, 0].tolist()))
         candidates.append(_likeliest(run, likely[asked.position], top_k))
     top, probabilities, final = zip(*tops, strict=True)
-    return Lens(
-        kind=asked.kind,
-        tokens=asked.names,
-        answers=tuple(_label(run, answer) for answer in asked.answers),
-        top=tuple(map(tuple, map(run.tokenizer.labels, top))),
-        probabilities=frozen(probabilities),
-        final=frozen(final),
-        settled=tuple(_settled(tops) for tops in zip(*top, strict=True)),
-        position=asked.position,
-        candidates=tuple(candidates),
-    )
+    answers, labels = (_label(run, answer) for answer in asked.answers), map(tuple, map(run.tokenizer.labels, top))
+    table = (tuple(answers), tuple(labels), frozen(probabilities), frozen(final))
+    settled = tuple(map(_settled, zip(*top, strict=True)))
+    return Lens(asked.kind, asked.names, *table, settled, asked.position, tuple(candidates))
 
 
 def _probabilities(run: LoadedRun, stream: Tensor) -> Tensor:
@@ -225,18 +212,12 @@ def losses(run: LoadedRun, text: str, target: str | None = None, *, words: bool 
         raise UsageError(problem, "give text in the alphabet that the tokenizer was trained on")
     loss, size = float(nats.mean()), len(passages.text.encode())
     masked, tokens = run.architecture == "encoder", _tokens(run, passages, scores)
+    if words:
+        tokens = losses_in_words(tokens, run.tokenizer.words(passages.ids))
     bits_per_byte = float(nats.sum()) / np.log(2) / size if size and not masked else None
     remark_if_foreign(run, text, bits_per_byte)
-    return Losses(
-        kind="masked" if masked else "next",
-        tokens=losses_in_words(tokens, run.tokenizer.words(passages.ids)) if words else tokens,
-        scored=nats.size,
-        loss=loss,
-        perplexity=perplexity(loss),
-        bits_per_byte=bits_per_byte,
-        windows=passages.windows,
-        context=run.recipe.context,
-    )
+    figures = nats.size, loss, perplexity(loss), bits_per_byte, passages.windows, run.recipe.context
+    return Losses("masked" if masked else "next", tokens, *figures)
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,6 +23,10 @@ from tfcli.records.generation import Candidate, Option
 _LEAST_LABEL, _MOST_LABEL = 6, 16
 _LEAST_BAR, _MOST_BAR, _WIDEST_BAR = 3, 10, 40
 _AROUND = 8  # cells of a candidate beside its label and its bar: its sign, its percentage, blanks
+_FIXED = 4 + 6 + 5 + 5  # cells of position, rank, p, H
+_GUTTER, _LEAST_CELL, _MOST_CELL = 11, 4, 10  # of the lens: cells before a row, and of a token
+_DIM, _BOLD = Style(dim=True), Style(bold=True)
+_WORST = 8  # tokens, of the least expected
 
 
 @dataclass(frozen=True)
@@ -43,9 +47,7 @@ def row_layout(rows: Sequence[Sequence[Candidate | Option]], room: int, around: 
     return Row(label, max(_LEAST_BAR, min(_MOST_BAR, room // count - label - around)), count)
 
 
-def append_candidates(
-    row: Text, candidates: Sequence[Candidate], answer: str | None, layout: Row, *, ascii_only: bool
-) -> None:
+def _append(row: Text, candidates: Sequence[Candidate], answer: str | None, layout: Row, *, ascii_only: bool) -> None:
     """Candidates at the end of a row, `answer` marked among them."""
     for one in candidates[: layout.count]:
         is_answer = one.token == answer
@@ -55,14 +57,12 @@ def append_candidates(
         row.append(f" {percent_in_four(one.probability)}")
 
 
-def candidate_bars(
-    candidates: Sequence[Candidate], answer: str | None, width: int, *, ascii_only: bool
-) -> RenderResult:
+def candidate_bars(likeliest: Sequence[Candidate], answer: str | None, width: int, *, ascii_only: bool) -> RenderResult:
     """A candidate a line."""
-    names = tuple(token_label(one.token) for one in candidates)
+    names = tuple(token_label(one.token) for one in likeliest)
     name_width = min(widest(names), 24)
     room = max(4, min(_WIDEST_BAR, width - name_width - 13))
-    for name, one in zip(names, candidates, strict=True):
+    for name, one in zip(names, likeliest, strict=True):
         is_answer = one.token == answer
         line = Text(f"{_sign(ascii_only) if is_answer else ' '} ", no_wrap=True, overflow="crop")
         line.append(fit(name, name_width), "bold" if is_answer else "")
@@ -72,9 +72,6 @@ def candidate_bars(
 
 def _sign(ascii_only: bool) -> str:
     return ">" if ascii_only else "▸"
-
-
-_FIXED = 4 + 6 + 5 + 5  # position, rank, p, H
 
 
 class PredictionsView(View[Predictions]):
@@ -113,7 +110,7 @@ def _row(one: Prediction, tokens: int, layout: Row, *, is_chosen: bool, ascii_on
     rank = unknown if one.rank is None else str(one.rank) if one.rank < 100_000 else short(one.rank).replace(" ", "")
     share = unknown if one.probability is None else percent_in_four(one.probability)
     row.append(f"{fit(answer, tokens)} {rank:>5} {share:>4} {one.entropy:4.1f}  ")
-    append_candidates(row, one.candidates, one.answer, layout, ascii_only=ascii_only)
+    _append(row, one.candidates, one.answer, layout, ascii_only=ascii_only)
     return row
 
 
@@ -129,14 +126,8 @@ def predictions_table(record: Predictions) -> CsvTable:
     return CsvTable((*own, "candidate", "candidate_probability"), rows)
 
 
-_GUTTER = 11
-_LEAST_CELL, _MOST_CELL = 4, 10
-_DIM, _BOLD = Style(dim=True), Style(bold=True)
-
-
 class LensView(View[Lens]):
-    """The likeliest token of every layer at every position, its probability as colour; as many positions side by side
-    as fit, the others below."""
+    """The likeliest token of every layer at every position, its probability as colour; those that do not fit, below."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record, brush = self.record, brush_for(console, WEIGHTS)
@@ -193,7 +184,7 @@ def _by_layer(record: Lens, options: ConsoleOptions) -> RenderResult:
     for depth, candidates in enumerate(record.candidates):
         row = Text(f"{_layer_name(depth):>{_GUTTER - 1}} ", no_wrap=True, overflow="crop")
         row.append(f"{percent_in_four(float(record.final[depth, position])):>10} ")
-        append_candidates(row, candidates, record.top[-1][position], layout, ascii_only=options.ascii_only)
+        _append(row, candidates, record.top[-1][position], layout, ascii_only=options.ascii_only)
         yield row
     yield from dim(f"{_sign(options.ascii_only)} what the model predicts in the end, the likeliest from {settled} on")
 
@@ -206,15 +197,9 @@ def lens_table(record: Lens) -> CsvTable:
     """A row a depth and position."""
     names = ("depth", "position", "read", "answer", "top", "probability", "final_probability")
     depths = zip(record.top, record.probabilities.tolist(), record.final.tolist(), strict=True)
-    rows = (
-        (depth, position, *cells)
-        for depth, of in enumerate(depths)
-        for position, cells in enumerate(zip(record.tokens, record.answers, *of, strict=True))
-    )
+    lines = (enumerate(zip(record.tokens, record.answers, *of, strict=True)) for of in depths)
+    rows = ((depth, position, *cells) for depth, line in enumerate(lines) for position, cells in line)
     return CsvTable(names, rows)
-
-
-_WORST = 8
 
 
 class LossesView(View[Losses]):
@@ -240,8 +225,7 @@ class LossesView(View[Losses]):
 
 
 def _running_text(tokens: tuple[ScoredToken, ...], highest: float, brush: Brush) -> Text:
-    text = Text()
-    losses = np.array([np.nan if one.loss is None else one.loss for one in tokens], np.float32)
+    text, losses = Text(), np.array([np.nan if one.loss is None else one.loss for one in tokens], np.float32)
     for one, level in zip(tokens, levels(losses, 0.0, highest).tolist(), strict=True):
         text.append(printable(one.before, keep_newlines=True))
         if one.loss is None:
@@ -261,8 +245,7 @@ def _numbered(tokens: tuple[ScoredToken, ...], width: int) -> Iterator[Segment]:
 
 
 def _width(one: ScoredToken) -> int:
-    number = 0 if one.loss is None else len(f"{one.loss:.1f}")
-    return min(max(cell_len(token_label(one.token)), number), 30)
+    return min(max(cell_len(token_label(one.token)), 0 if one.loss is None else len(f"{one.loss:.1f}")), 30)
 
 
 def _facts(record: Losses) -> Iterator[Fact]:
@@ -295,5 +278,4 @@ def losses_table(record: Losses) -> CsvTable:
     """A row a token."""
     names = ("position", "token", "loss", "rank", "best", "best_probability")
     bests = ((one, (one.best.token, one.best.probability) if one.best else (None, None)) for one in record.tokens)
-    rows = ((one.position, one.token, one.loss, one.rank, *best) for one, best in bests)
-    return CsvTable(names, rows)
+    return CsvTable(names, ((one.position, one.token, one.loss, one.rank, *best) for one, best in bests))
