@@ -25,8 +25,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Labelled(Pair):
-    """A text (`source`) with its labels (`target`), each with the characters that it is of: from, and up to. `place` is
-    where it was read."""
+    """A text (`source`), read at `place`, with its labels (`target`), each with its characters: from, and up to."""
 
     spans: tuple[tuple[int, int, str], ...]
     place: str
@@ -60,6 +59,7 @@ class LongText:
 
 Text = str | LongText
 Document = Text | Pair
+Documents = Callable[[], Iterator[Document]]  # that can be read any number of times
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Source:
 
     names: tuple[str, ...]  # as the user wrote them
     kind: Kind
-    documents: Callable[[], Iterator[Document]]  # every document; of a source with its own division, both parts
+    documents: Documents  # every document; of a source with its own division, both parts
     fingerprint: Callable[[], str]  # of bytes of files; version, seed and count of generators; revision on the hub
     divided: Callable[[], Iterator[tuple[Part, Document]]] | None = None  # its own division, as ordered as `documents`
     skipped: Callable[[], SkippedRecords] = SkippedRecords  # records that cannot be read, as far as it has been read
@@ -77,9 +77,8 @@ class Source:
 
 def texts(document: Document) -> Iterator[Text]:
     """The texts of a document: itself, or both sides of a pair. Labels are no text."""
-    if isinstance(document, Labelled):
-        return iter((document.source,))
-    return iter((document.source, document.target) if isinstance(document, Pair) else (document,))
+    sides = (document.source, document.target) if isinstance(document, Pair) else (document,)
+    return iter(sides[:1] if isinstance(document, Labelled) else sides)
 
 
 def stretches(text: Text) -> Iterable[str]:
@@ -99,11 +98,8 @@ def pieces(text: Text, limit: int = PIECE_CHARACTERS) -> Iterator[str]:
     for stretch in stretches(text):
         left, start = left + stretch, 0
         while len(left) - start > limit:
-            cut = left.rfind("\n", start + 1, start + limit + 1)
-            if cut < 0:
-                cut = left.rfind(" ", start + 1, start + limit + 1)
-            if cut < 0:
-                cut = start + limit
+            cuts = (left.rfind(mark, start + 1, start + limit + 1) for mark in "\n ")
+            cut = next((cut for cut in cuts if cut > 0), start + limit)
             yield left[start:cut]
             start = cut
         left = left[start:]
@@ -116,8 +112,7 @@ def batched(stream: Iterable[T], text: Callable[[T], str], characters: int = BAT
     held = 0
     for one in stream:
         batch.append(one)
-        # An empty text counts as well: a list of them must end, too.
-        held += len(text(one)) + 1
+        held += len(text(one)) + 1  # an empty text counts as well: a list of them must end, too
         if held >= characters:
             yield batch
             batch, held = [], 0

@@ -1,9 +1,6 @@
-"""Cleaning a corpus: Unicode normalization, filters by length and ratio, deduplication exact and near.
-
-A document is normalized first; then the first reason to remove it counts. Near-duplicates are found by MinHash (Broder
-1997) and locality-sensitive hashing (Leskovec, Rajaraman and Ullman 2020, section 3.4). Of several sources, in their
-order, the first copy stays.
-"""
+"""Cleaning a corpus: Unicode normalization, filters by length and ratio, deduplication exact and near. A document is
+normalized first; then the first reason to remove it counts, and of several sources the first copy stays. Near copies
+are found by MinHash (Broder 1997) and locality-sensitive hashing (Leskovec, Rajaraman and Ullman 2020, section 3.4)."""
 
 import re
 import unicodedata
@@ -40,8 +37,7 @@ def document_key(document: Document) -> int:
 
 
 class KeyTable:
-    """Hashes of 64 bits, each with the number it came with first: a hash table with linear probing, of 12 bytes a
-    place, half to three quarters of which are taken."""
+    """Hashes of 64 bits with the number each came with first: linear probing, 12 bytes a place, 1/2 to 3/4 taken."""
 
     def __init__(self, places: int = 1 << 10) -> None:
         self._keys, self._numbers = array("Q", bytes(8 * places)), array("I", bytes(4 * places))
@@ -248,8 +244,7 @@ class Copies:
 
     @cached_property
     def _found(self) -> tuple[frozenset[int], int]:
-        """Keys of the documents that stand in both parts, and how many the part loses. All are read once for it, of
-        which 16 bytes each are kept until then."""
+        """Keys of the documents in both parts, and how many the part loses: of one reading, 16 bytes kept of each."""
         found = {"train": array("Q"), "validation": array("Q")}
         for part, document in chain.from_iterable(divided() for divided in self.divisions):
             found[part].append(document_key(document))

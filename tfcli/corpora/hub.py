@@ -30,13 +30,11 @@ def open_hub(name: str, how: reading.How) -> Source:
         streams = builder.as_streaming_dataset()
     splits = _splits(name, match["split"], list(streams))
     readers = {split: _hub_reader(name, split, streams[split], how) for split in splits}
-    skip = ["skip"] if how.skips else []
-
     return Source(
         (name,),
         how.kind,
         lambda: (document for read in readers.values() for document in read()),
-        lambda: digest(match["name"], builder.config_id, builder.hash, splits, how.kind, how.columns, *skip),
+        lambda: digest(match[1], builder.config_id, builder.hash, splits, how.kind, how.columns, *["skip"] * how.skips),
         None if len(splits) == 1 else lambda: ((part, one) for part in PARTS for one in readers[part]()),
     )
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
 
-from tfcli.corpora import Document, Kind, Labelled, is_blank
+from tfcli.corpora import Document, Documents, Kind, Labelled, is_blank
 from tfcli.corpora.reading import BadLine, BadRecords, Report, StoredFile, read_lines
 from tfcli.corpora.stories import TOLD_BY, bank_sentences, stories
 from tfcli.corpora.tables import Record, columnar_records, encodable, even_rows, json_lines, numbered_rows
@@ -51,13 +51,11 @@ def asked(question: str, context: str) -> tuple[str, int]:
     return before + context, len(before)
 
 
-def labelled_texts(
-    file: StoredFile, kind: Kind, wanted: Sequence[str] | None, bad: BadRecords
-) -> Callable[[], Iterator[Document]]:
+def labelled_texts(file: StoredFile, kind: Kind, wanted: Sequence[str] | None, bad: BadRecords) -> Documents:
     """The labelled texts of a file, afresh at each call. Errors name file and line; a UsageError, a missing column."""
     if kind == "tag" and file.suffix in (".txt", ".tsv"):
         return lambda: _conll(file, bad.reading())
-    chosen, records = _table(file, kind, wanted, bad)
+    chosen, records = _read(file, kind, wanted, bad)
 
     def documents() -> Iterator[Document]:
         report = bad.reading()
@@ -65,18 +63,14 @@ def labelled_texts(
             try:
                 if missing := [name for name in chosen if record.get(name) is None]:
                     raise BrokenInputError(f"{place} has no {missing[0]!r}", "give every record the same columns")
-                found = _READERS[kind](place, *(record[name] for name in chosen), start=record.get("start"))
+                yield _READERS[kind](place, *(record[name] for name in chosen), start=record.get("start"))
             except BrokenInputError as error:
                 report(error)
-                continue
-            yield found
 
     return documents
 
 
-def _table(
-    file: StoredFile, kind: Kind, wanted: Sequence[str] | None, bad: BadRecords
-) -> tuple[tuple[str, ...], Records]:
+def _read(file: StoredFile, kind: Kind, wanted: Sequence[str] | None, bad: BadRecords) -> tuple[Sequence[str], Records]:
     """The columns to read, and the records."""
     usual = _COLUMNS[kind] if wanted is None else (tuple(wanted),)
     if len(usual[0]) != len(_COLUMNS[kind][0]):
@@ -172,9 +166,8 @@ def _label(place: str, label: Any) -> str:
 
 
 def _conll(file: StoredFile, report: Report) -> Iterator[Document]:
-    """Sentences with blank lines between them: a word and its tag a line, with a tab between them; or several columns
-    with blanks, of which the first and the last are read (CoNLL 2003; Tjong Kim Sang and De Meulder 2003). A bad line
-    takes its sentence with it."""
+    """Sentences with blank lines between them: a word, a tab and its tag a line; or columns with blanks, of which the
+    first and last are read (CoNLL 2003; Tjong Kim Sang and De Meulder 2003). A bad line takes its sentence with it."""
     words, tags, begin, is_bad = list[str](), list[str](), 1, False
     for number, line in enumerate(chain(read_lines(file, report), [""]), 1):
         fields = line.strip("\r\n").split("\t") if "\t" in line else line.split()
@@ -203,8 +196,7 @@ def _banks(seed: int) -> Iterator[Document]:
     """Sentences with "bank", each with the sense that a word in it decides; each sentence once."""
     seen: set[str] = set()
     for one in chain.from_iterable(map(bank_sentences, stories(seed))):
-        begin = len(one.text) - len(one.sentence)
-        if one.words[one.deciding[-1]][0] >= begin and one.sentence not in seen:
+        if one.words[one.deciding[-1]][0] >= len(one.text) - len(one.sentence) and one.sentence not in seen:
             seen.add(one.sentence)
             yield _classified(f"Sentence {len(seen)} of builtin:bank", one.sentence, one.sense)
         if len(seen) == BUILT_IN_TEXTS:

@@ -1,18 +1,16 @@
-"""Opening sources: files, folders and globs, built-in languages, datasets of the hub; several joined.
-
-The built-in corpora, `builtin:NAME`, need no file and no network: stories, pt-en, the interpreter's own documentation.
-"""
+"""Opening sources: files, folders and globs, datasets of the hub, several joined; and built-in corpora, `builtin:NAME`,
+which need no file and no network: stories, pt-en, the interpreter's own documentation."""
 
 import glob
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice, product, zip_longest
 from pathlib import Path
 from random import Random
 
-from tfcli.corpora import TASKS, Document, Kind, Pair, Part, Source, is_blank, reading, tables, texts
+from tfcli.corpora import TASKS, Document, Documents, Kind, Pair, Part, Source, is_blank, reading, tables, texts
 from tfcli.corpora.hub import HUB_PREFIX, open_hub
 from tfcli.corpora.remote import is_remote, remote_files
 from tfcli.errors import BrokenInputError, TfcliError, UsageError, near, shortened
@@ -35,8 +33,7 @@ def _open_files(name: str, how: reading.How) -> Source:
 
 
 def require_there(name: str) -> None:
-    """Refuse a path, a glob, or two paths joined by a comma, of which nothing is there, and a file of an unknown kind;
-    the UsageError names the nearest that is there."""
+    """Refuse a path, a glob, or two joined by a comma, that is not there (naming the nearest), or of unknown kind."""
     is_one = is_there(name) or "," not in name
     for part in [name] if is_one else filter(None, name.split(",")):
         for file in _stored_files(part):
@@ -102,9 +99,7 @@ def _open_standard_input(how: reading.How) -> Source:
     return _file_source("-", how, [file], _reader(file, how))
 
 
-def _file_source(
-    name: str, how: reading.How, files: Sequence[reading.StoredFile], documents: Callable[[], Iterator[Document]]
-) -> Source:
+def _file_source(name: str, how: reading.How, files: Sequence[reading.StoredFile], documents: Documents) -> Source:
     def fingerprint() -> str:
         read = "files", how.kind, how.columns, [file.digest() for file in files]
         more = {"separator": how.separator, "skip": how.skips or None}
@@ -118,7 +113,7 @@ def _require_unchanged(read: Sequence[reading.StoredFile | Source]) -> None:
         one.require_unchanged()
 
 
-def _reader(file: reading.StoredFile, how: reading.How) -> Callable[[], Iterator[Document]]:
+def _reader(file: reading.StoredFile, how: reading.How) -> Documents:
     is_text, bad = file.suffix in _WHOLE, how.bad_records(file.require_unchanged)
     try:
         reading.require_content(file)
@@ -140,9 +135,8 @@ def _reader(file: reading.StoredFile, how: reading.How) -> Callable[[], Iterator
 def _table(file: reading.StoredFile, columns: Sequence[str] | None, bad: reading.BadRecords) -> tables.Table:
     if file.suffix in (".csv", ".tsv"):
         return tables.delimited_table(file, columns, bad)
-    return tables.record_table(
-        file.label, tables.json_lines(file) if file.suffix == ".jsonl" else tables.columnar_records(file), bad
-    )
+    records = tables.json_lines(file) if file.suffix == ".jsonl" else tables.columnar_records(file)
+    return tables.record_table(file.label, records, bad)
 
 
 def _stored_files(name: str) -> list[reading.StoredFile]:
@@ -229,8 +223,7 @@ def _half(path: Path) -> Path | None:
     """The one file beside this that has its name and the letters of another language: train.en.gz of train.de.gz."""
     name, _, rest = path.name.partition(".")
     language, *compression = rest.split(".")
-    pattern = ".".join((glob.escape(name), "??", *compression))
-    others = [other for other in path.parent.glob(pattern) if other != path]
+    others = [one for one in path.parent.glob(".".join((glob.escape(name), "??", *compression))) if one != path]
     return others[0] if len(others) == 1 and len(language) == 2 else None
 
 
@@ -261,17 +254,13 @@ def open_source(
 ) -> Source:
     """Open one source or several, one after the other; whatever can be known before reading is checked here. A name is
     a path, a folder, a glob or a URL, two parallel files joined by a comma (pairs), `-` for standard input,
-    `builtin:NAME`, or `hf:owner/name[:config][@split]`. Blank documents, and pairs with a blank side, are left out.
-
-    Args:
-        columns: the columns to read from tables, one for text and two for pairs; None: the obvious ones.
-        max_documents: read no more than this in all; None: everything, or a generator's own number.
-        separator: what stands between two documents of a plain text file; None: a whole file is one.
-        on_bad_record: whether a record that cannot be read is refused, or left out and counted (`Source.skipped`).
-
-    A UsageError where a source does not exist, is empty or of the wrong kind, or holds nothing but white space; a
-    BrokenInputError where the first document is binary, not UTF-8, or truncated; a TfcliError where the hub or a remote
-    file cannot be reached, or a file has changed while it was read."""
+    `builtin:NAME`, or `hf:owner/name[:config][@split]`. Blank documents, and pairs with a blank side, are left out. Of
+    tables, `columns` are read, one for text and two for pairs (None: the obvious ones); of everything, no more than
+    `max_documents` (None: all, or a generator's own number). A `separator` stands between two documents of a plain text
+    file; None: a whole file is one. A record that cannot be read is refused, or left out and counted
+    (`Source.skipped`). A UsageError where a source does not exist, is empty or of the wrong kind, or holds nothing but
+    white space; a BrokenInputError where the first document is binary, not UTF-8, or truncated; a TfcliError where the
+    hub or a remote file cannot be reached, or a file has changed while it was read."""
     names = (names,) if isinstance(names, str) else tuple(names)
     if kind not in TASKS:
         tables.require_column_count(kind, columns)
@@ -329,10 +318,8 @@ def _open_builtin(name: str, kind: Kind, max_documents: int | None, seed: int) -
 
         return Source((name,), kind, lambda: BUILT_IN[name](seed), lambda: digest(name, FORMAT_VERSION, seed))
     if short == "repeats":
-        wanted = max_documents or _REPEATING
-        return Source(
-            (name,), kind, lambda: map(partial(_repeating, seed), range(wanted)), lambda: digest(name, wanted, seed)
-        )
+        wanted, made_up = max_documents or _REPEATING, partial(_repeating, seed)
+        return Source((name,), kind, lambda: map(made_up, range(wanted)), lambda: digest(name, wanted, seed))
     if short == "python-docs":
         return Source((name,), kind, python_docs, lambda: digest(name, digest(list(python_docs()))))
 
@@ -345,22 +332,18 @@ def _open_builtin(name: str, kind: Kind, max_documents: int | None, seed: int) -
         for pair in islice(pt_en.pairs(seed), count):
             yield "validation" if pair.validation else "train", Pair(pair.source, pair.target)
 
-    def fingerprint() -> str:
-        return digest(name, made.FORMAT_VERSION, seed, count)
-
+    fingerprint = partial(digest, name, made.FORMAT_VERSION, seed, count)
     if made is stories:
         return Source((name,), kind, lambda: islice(stories.stories(seed), count), fingerprint)
     return Source((name,), kind, lambda: (document for _, document in divided()), fingerprint, divided)
 
 
 _REPEATING = 8000  # documents
-_LETTERS = "bdfgklmnprst", "aeiou", "klmnr"
-_MADE_UP = tuple(map("".join, product(*_LETTERS)))[::2]
+_MADE_UP = tuple(map("".join, product("bdfgklmnprst", "aeiou", "klmnr")))[::2]
 
 
 def _repeating(seed: int, number: int) -> str:
-    """Three phrases of 4 to 12 made-up words, all drawn at random, in a random order, again and again: what a word is
-    followed by, nothing but its last occurrence tells."""
+    """Three random phrases of 4 to 12 made-up words repeated in random order; only the last time tells what is next."""
     rng = Random(f"{seed}/{number}")
     phrases = [rng.choices(_MADE_UP, k=rng.choice(range(4, 13))) for _ in range(3)]
     return " ".join(word for _ in range(12) for word in rng.choice(phrases))

@@ -13,8 +13,7 @@ A pattern of `pt_en.toml` is a list of named steps, taken in their order, and wh
     {who} {no} {am} = {who} {am} {no}     a template for each side, with the results of steps in its slots
     if CONDITION… then X else Y           conditions: a probability, a step that gave something, its kind (verb.back)
 
-A step named `when` that gave a time ends the sentence, or, where the step `first` holds, begins it in Portuguese.
-"""
+A step named `when` that gave a time ends the sentence, or, where the step `first` holds, begins it in Portuguese."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -123,8 +122,7 @@ def _value(token: str) -> Expression:
     """What a name stands for: the result of a step, words of the lexicon, one's form, a number, or the word itself."""
     name, _, part = token.partition(".")
     if name.isdigit() and part:
-        number = float(token)
-        return lambda draw, bound: number
+        return lambda draw, bound: float(token)
     known = None if token == "nothing" else phrases.LEXICON.get(name, name)
     if part and type(known) is tuple:
         words = tuple(word for word in known if _is(word, part.removeprefix("!")) != part.startswith("!"))
@@ -136,10 +134,8 @@ def _value(token: str) -> Expression:
 
 def _condition(test: str) -> Expression:
     """Whether all of the conditions hold; none behind the first that does not is looked at."""
-    first, *others = [_check(check) for check in test.replace("not ", "!").split()]
-    if not others:
-        return first
-    return lambda draw, bound: first(draw, bound) and all(check(draw, bound) for check in others)
+    checks = [_check(check) for check in test.replace("not ", "!").split()]
+    return lambda draw, bound: all(check(draw, bound) for check in checks)
 
 
 def _check(check: str) -> Expression:
@@ -164,9 +160,7 @@ def _is(word: Any, kind: str) -> bool:
 
 def _head(word: Any) -> str:
     """The dictionary form of what is named in `meets`; of nothing, none."""
-    if isinstance(word, phrases.Phrase):
-        return word.head
-    return str(getattr(word, "pt", word or ""))
+    return word.head if isinstance(word, phrases.Phrase) else str(getattr(word, "pt", word or ""))
 
 
 @phrases.step

@@ -7,8 +7,7 @@ a link are aligned. A template a side arranges phrases in different orders, so a
     >>> text(join("o {book} {red} = the {red} {book}", book=book, red=red))
     ('o livro vermelho', 'the red book')
 
-The words stand in `pt_en.toml`.
-"""
+The words stand in `pt_en.toml`."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -22,10 +21,8 @@ from tfcli.files import packaged
 
 _DATA = packaged(__file__, "pt_en.toml")
 _CONTRACTIONS = {(first, second): melted for first, second, melted in map(str.split, _DATA["contractions"])}
-
 Combination = tuple[str, str]  # two dictionary forms that meet, as ("livro", "vermelho"): what validation holds out
 STEPS: dict[str, Callable[..., Any]] = {}  # what the rules call by its name, each with the draw first
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -85,10 +82,9 @@ _PIECE = re.compile(r"\{(\w+)\}|([^\s{}]+)")
 
 
 def join(template: str, /, **parts: Any) -> Phrase:
-    """Arrange phrases by a template a side, "{book} {red} = {red} {book}"; one template serves both sides. A template
-    is words and {slots}; a comma sticks to the slot before it. Words that share a number translate each other
-    ("semana:1 passada:2 = last:2 week:1"); without slots and numbers, all do. A slot that holds None stays empty. The
-    combinations of the parts add up."""
+    """Arrange phrases by a template a side, "{book} {red} = {red} {book}", or one for both: words and {slots}; a comma
+    sticks to the slot before it. Words that share a number translate each other ("semana:1 passada:2 = last:2 week:1");
+    without slots and numbers, all do. A slot that holds None stays empty. The combinations of the parts add up."""
     *both, all_linked = _sides(template)
     mark = (object(),)
     sides: list[tuple[Word, ...]] = []
@@ -222,8 +218,7 @@ class Relation(NamedTuple):
 def _noun(pt: str, gender: str, en: str, kinds: str) -> Noun:
     pt, _, pt_plural = pt.partition("/")
     en, _, en_plural = en.partition("/")
-    many = {"pt_plural": pt_plural or pt + "s", "en_plural": en_plural or en + "s"}
-    return Noun(pt, gender=gender, en=en, kinds=frozenset(kinds.split()), **many)
+    return Noun(pt, pt_plural or pt + "s", gender, en, en_plural or en + "s", kinds=frozenset(kinds.split()))
 
 
 def _adjective(pt: str, en: str, verb: str, fits: str, more_pt: str = "", more_en: str = "") -> Adjective:
@@ -273,9 +268,7 @@ for _room, _make in _MAKERS.items():
     LEXICON |= {name: tuple(_make(*row) for row in rows) for name, rows in _DATA[_room].items()}
 LEXICON |= {name: _auxiliary(name, *sides) for name, sides in _DATA["auxiliaries"].items()}
 LEXICON |= {name: Determiner(*row) for name, row in _DATA["determiners"].items()}
-PRONOUNS = {
-    pt: word(pt, en, None, head=pt, gender=gender, person=person) for pt, en, person, gender in _DATA["pronouns"]
-}
+PRONOUNS = {pt: word(pt, en, None, pt, gender, person=person) for pt, en, person, gender in _DATA["pronouns"]}
 LEXICON |= {name: tuple(names.split()) for name, names in _DATA["names"].items()}
 _HEADS = {state.pt: state for state in LEXICON["states"]} | {need.head: need for need in LEXICON["needs"]}
 _HEADS |= {number.pt: number for number in LEXICON["numbers"]} | PRONOUNS | LEXICON
@@ -329,8 +322,7 @@ def possessive(who: Phrase) -> Phrase:
 @step
 def she(who: Phrase, verb: Phrase) -> Phrase:
     """The English subject that Portuguese leaves out."""
-    third = "she" if who.gender == "f" else "he"
-    return english_only({"1s": "I", "2s": "you", "3s": third, "3p": "they"}, verb, who)
+    return english_only({"1s": "I", "2s": "you", "3s": "she" if who.gender == "f" else "he", "3p": "they"}, verb, who)
 
 
 @step
@@ -361,8 +353,7 @@ def rival_of(draw: Draw, noun: Noun, adjective: Adjective) -> Noun:
 @step
 def agreeing(adjective: Adjective, who: Phrase) -> Phrase:
     """The adjective after ser or estar, in the subject's gender and number."""
-    number = "3p" if who.person in ("1p", "3p") else "3s"
-    return word(adjective.forms[who.gender + number], adjective.en)
+    return word(adjective.forms[who.gender + ("3p" if who.person in ("1p", "3p") else "3s")], adjective.en)
 
 
 @step

@@ -1,8 +1,6 @@
-"""Reading text files: UTF-8, plain or compressed (gzip, Zstandard, bzip2, xz), and standard input, kept in a file.
-
-A text is exactly what the file says, or an error that says why not. The text reader of the `datasets` library turns
-every line ending into a line feed and does not say which byte is wrong, so text is read here.
-"""
+"""Reading text files: UTF-8, plain or compressed (gzip, Zstandard, bzip2, xz), and standard input, kept in a file. A
+text is exactly what the file says, or an error that says why not. The text reader of the `datasets` library turns every
+line ending into a line feed and does not say which byte is wrong, so text is read here."""
 
 import bz2
 import codecs
@@ -90,8 +88,7 @@ class StoredFile:
     state: State = ()  # its size and time, or what a store says of it, when it was described
 
     def digest(self) -> str:
-        """A fingerprint of the bytes and of how they are read; of what is elsewhere, of its address, its size and its
-        entity tag, where there is one."""
+        """Fingerprint of the bytes and of how they are read; elsewhere, of address, size and entity tag, if any."""
         if not self.url:
             content = file_digest(self.path)
             self.require_unchanged()
@@ -108,8 +105,7 @@ class StoredFile:
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
-        """Yield the bytes, decompressed; BrokenInputError where it is truncated, none, or the disk fails, TfcliError
-        where it has changed."""
+        """Yield the bytes, decompressed; BrokenInputError: truncated, none, or the disk fails; TfcliError: changed."""
         try:
             with self.raw() as raw, _decompressed(raw, self.compression) as stream:
                 yield stream
@@ -196,8 +192,7 @@ class BadRecords:
 
 @dataclass(frozen=True)
 class How:
-    """How files are read: into what, from which columns of tables, what stands between the documents of a plain text,
-    and whether what cannot be read is left out."""
+    """How files are read: into what, from which columns, what stands between texts, whether bad ones are left out."""
 
     kind: Kind
     columns: Sequence[str] | None
@@ -231,11 +226,10 @@ def read_texts(file: StoredFile, separator: str | None, bad: BadRecords) -> Iter
         try:
             if bad.skips:  # all of it is looked at before any of it is used
                 deque(_stretches(file), maxlen=0)
-            text = read_text(file)
+            yield read_text(file)
         except BrokenInputError as error:
-            return report(error)
-        yield text
-        return None
+            report(error)
+        return
     for data, offset, line in _between(file, separator):
         try:
             part = _decode(data, file, offset, line)[0]
@@ -275,9 +269,8 @@ def read_text(file: StoredFile) -> Text:
 
 
 def read_lines(file: StoredFile, report: Report) -> Iterator[str]:
-    """The lines of a file with their endings; only a line feed ends a line. Reported, and a `BadLine` where it is left
-    out, is one that is binary, not UTF-8, or longer than `LONGEST` bytes; BrokenInputError where the file is truncated.
-    """
+    """The lines of a file with their endings; only a line feed ends a line. Reported, and a `BadLine` where left out,
+    is one that is binary, not UTF-8, or longer than `LONGEST` bytes; BrokenInputError where the file is truncated."""
     offset = 0
     with file.open() as stream:
         for number, line in enumerate(iter(lambda: stream.readline(LONGEST + 1), b""), 1):
@@ -323,8 +316,7 @@ def _stretches(file: StoredFile) -> Iterator[str]:
 
 
 def _decode(data: bytes, file: StoredFile, offset: int, line: int, *, is_last: bool = True) -> tuple[str, int]:
-    """The text, and how many bytes it is; unless they are the last, a character may end behind them. `offset` and
-    `line` are those of the first byte."""
+    """The text, and how many bytes it is; `offset`, `line`: of the first. Unless `is_last`, a character may go on."""
     if (position := data.find(b"\0")) >= 0:
         place = f"byte {offset + position} is 0, in line {line + data.count(10, 0, position)}"
         raise BrokenInputError(f"{file.label} is binary, not text: {place}", "give text in UTF-8")

@@ -1,7 +1,5 @@
-"""Remote files (URLs): read as a stream, over HTTP by the standard library, from all other stores by fsspec.
-
-fsspec comes with `datasets`; the library that it needs for a store, such as s3fs, is the user's to install.
-"""
+"""Remote files (URLs): read as a stream, over HTTP by the standard library, from all other stores by fsspec. That comes
+with `datasets`; the library that it needs for a store, such as s3fs, is the user's to install."""
 
 import io
 import logging
@@ -16,11 +14,8 @@ from tfcli.errors import TfcliError, UsageError, first_lines
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://.", re.ASCII)
 _HTTP = ("http", "https")
 _LIBRARIES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "adlfs", "az": "adlfs"}
-_TIMEOUT = 60.0  # seconds that a server may be silent
-_BUFFER = 1 << 20
 State = tuple[tuple[str, str], ...]  # what changes with a file's content: size, entity tag or checksum, time
 _CHANGING = ("size", "etag", "md5hash", "modified", "lastmodified", "last_modified", "mtime", "updated", "created")
-_IDENTIFYING = ("etag", "md5hash")
 
 
 def is_remote(name: str) -> bool:
@@ -35,10 +30,8 @@ def remote_files(name: str) -> list[str]:
         return [name]
     with _explained(name):
         system, path = _file_system(name)
-        if any(sign in path for sign in "*?["):
-            found = system.glob(path)
-        else:
-            found = system.find(path) if system.isdir(path) else [path]
+        is_pattern = any(sign in path for sign in "*?[")
+        found = system.glob(path) if is_pattern else system.find(path) if system.isdir(path) else [path]
         if found == [path]:
             return [name]
         urls = [str(system.unstrip_protocol(one)) for one in sorted(found) if system.size(one)]
@@ -65,7 +58,7 @@ def remote_state(url: str) -> State:
 
 def identity(state: State) -> State | None:
     """The size and the entity tag or checksum, which stand for the content; None: the store says neither."""
-    return state if any(key in _IDENTIFYING for key, _ in state) else None
+    return state if any(key in ("etag", "md5hash") for key, _ in state) else None
 
 
 def open_remote(url: str) -> BinaryIO:
@@ -77,7 +70,7 @@ def open_remote(url: str) -> BinaryIO:
         else:
             system, path = _file_system(url)
             stream = _Stream(url, system.open(path, "rb"), None)
-    return io.BufferedReader(stream, _BUFFER)
+    return io.BufferedReader(stream, 1 << 20)
 
 
 class _Stream(io.RawIOBase):
@@ -120,7 +113,7 @@ def _protocol(url: str) -> str:
 
 def _response(url: str) -> Any:
     request = urllib.request.Request(url, headers={"User-Agent": "tfcli", "Accept-Encoding": "identity"})
-    return urllib.request.urlopen(request, timeout=_TIMEOUT)
+    return urllib.request.urlopen(request, timeout=60.0)  # seconds that the server may be silent
 
 
 def _file_system(url: str) -> tuple[Any, str]:

@@ -1,14 +1,14 @@
 """Train/validation split: which documents train and which are held out."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, reduce
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Literal
 
-from tfcli.corpora import PARTS, TASKS, Document, Kind, Pair, Part, Source, is_blank, stretches, texts
+from tfcli.corpora import PARTS, TASKS, Document, Documents, Kind, Pair, Part, Source, is_blank, stretches, texts
 from tfcli.corpora.open import DEFAULT, joined, open_source
 from tfcli.errors import UsageError
 from tfcli.files import digest
@@ -19,17 +19,14 @@ if TYPE_CHECKING:
     from tfcli.corpora.cleaning import Cleaning, Copies
 
 SplitMethod = Literal["hash", "tail", "file", "own"]
-
 _FEWEST_FOR_HASH = 100  # with fewer documents an automatic split is `tail`, and one text file has a validation part
-
 _FORMAT_VERSION = 1
 _HASH_BYTES = 8
 
 
 @dataclass(frozen=True)
 class WeightedSplit:
-    """A source of a mixture, divided, with its share of the training tokens (in any unit) and the most times that it is
-    read."""
+    """A divided source of a mixture, its share of training tokens (in any unit), and how often it is read at most."""
 
     split: "TrainValidationSplit"
     weight: float
@@ -42,8 +39,7 @@ class TrainValidationSplit:
 
     hash: by the content of the document (of a pair, its source side), so that adding documents moves none.
     tail: the last share of all characters, cut inside a text, never inside a pair.
-    file: another source is the validation part.  own: the source's own division.
-    """
+    file: another source is the validation part.  own: the source's own division."""
 
     source: Source
     split: SplitMethod
@@ -69,8 +65,7 @@ class TrainValidationSplit:
         return {**found, "in_both_parts": dropped} if dropped else found
 
     def parts(self) -> Iterator[tuple[Part, Document]]:
-        """Every document once, or every piece of one, with its part; afresh at each call. UsageError at the end, when a
-        part holds no text."""
+        """Every document or piece, with its part; afresh at each call. UsageError at the end: a part holds no text."""
         missing = list(PARTS)
         for part, document in self.divided():
             if part in missing and not all(map(is_blank, texts(document))):
@@ -80,8 +75,7 @@ class TrainValidationSplit:
             raise self._empty(missing[0])
 
     def only(self, part: Part) -> Iterator[Document]:
-        """The documents of one part; of a division by file only that file is read, and nobody looks whether it holds
-        text."""
+        """The documents of one part; divided by file, that file alone is read, and need not hold any text."""
         if self.validation and not self.copies:
             return (self.source if part == "train" else self.validation).documents()
         return (document for its_part, document in self.parts() if its_part == part)
@@ -125,8 +119,8 @@ class TrainValidationSplit:
         if self.validation:
             both = zip(PARTS, (self.source, self.validation), strict=True)
             return ((part, document) for part, source in both for document in source.documents())
-        by = _by_hash if self.split == "hash" else _by_tail
-        return by(self.source.documents, Fraction(str(self.validation_fraction)))
+        fraction = Fraction(str(self.validation_fraction))
+        return (_by_hash if self.split == "hash" else _by_tail)(self.source.documents, fraction)
 
     def _empty(self, part: Part) -> UsageError:
         names = ", ".join(self.source.names)
@@ -148,8 +142,7 @@ def evaluation_only(source: Source) -> TrainValidationSplit:
 
 
 def open_split(section: DataSection, kind: Kind) -> TrainValidationSplit:
-    """Open the source of a recipe's data section, or the built-in one of that kind, clean and divide it; of a mixture
-    each source on its own. Errors as there."""
+    """The source of a recipe's data section, or the built-in of that kind, cleaned and divided; of mixtures, each."""
     opened = _open(section, kind) if section.sources is None else _open_mixture(section, section.sources, kind)
     return without_copies(opened, section)
 
@@ -233,7 +226,7 @@ def split_source(
     return TrainValidationSplit(cleaned, split, section.validation_fraction, held_out, cleaning=cleaning)
 
 
-def _by_hash(documents: Callable[[], Iterator[Document]], fraction: Fraction) -> Iterator[tuple[Part, Document]]:
+def _by_hash(documents: Documents, fraction: Fraction) -> Iterator[tuple[Part, Document]]:
     limit = int(fraction * 256**_HASH_BYTES)
     for document in documents():
         content = hashlib.blake2b(digest_size=_HASH_BYTES)
@@ -242,7 +235,7 @@ def _by_hash(documents: Callable[[], Iterator[Document]], fraction: Fraction) ->
         yield "validation" if int.from_bytes(content.digest(), "big") < limit else "train", document
 
 
-def _by_tail(documents: Callable[[], Iterator[Document]], fraction: Fraction) -> Iterator[tuple[Part, Document]]:
+def _by_tail(documents: Documents, fraction: Fraction) -> Iterator[tuple[Part, Document]]:
     """Two readings: one counts the characters, one divides. The pair in which the cut falls is validation."""
     cut, start = int(sum(map(_length, documents())) * (1 - fraction)), 0
     for document in documents():

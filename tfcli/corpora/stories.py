@@ -16,8 +16,7 @@ A template is compiled once to a tree, whose leaves are texts and slots.
 
 Every story has a hero and a friend, who are called by name and then by the right pronoun, and a thing, a food
 or an animal that comes back; one plot tells its own and has no hero. More than half have a "bank", of a river or with
-money in it: a word before it decides which, and what follows agrees. Words, rules and plots stand in `stories.toml`.
-"""
+money in it: a word before it decides which, and what follows agrees. Words, rules and plots stand in `stories.toml`."""
 
 import re
 from bisect import bisect_right
@@ -92,8 +91,7 @@ class Grammar:
         self._compiled: dict[str, Node] = {}
 
     def compile(self, template: str) -> Node:
-        """The tree of a template. A ValueError of a bracket or a character of the language that stands alone, a
-        KeyError of a rule that does not exist."""
+        """The tree of a template; ValueError of a bracket or sign that stands alone, KeyError of a rule unknown."""
         tokens = _TOKEN.findall(template)
         depths = list(accumulate((token == "[") - (token == "]") for token in tokens))
         if "".join(tokens) != template or min(depths, default=0) < 0 or depths[-1:] > [0]:
@@ -134,7 +132,6 @@ FORMAT_VERSION = 4  # part of every fingerprint of text from here; raised when t
 DEFAULT_DOCUMENTS = 20_000  # how many stories a caller takes who names no number
 Sense = Literal["river", "money"]
 _TABLE = packaged(__file__, "stories.toml")
-
 HEROES, FRIENDS, SLOTS, _SENSES, _KINDS = (
     {name: tuple(words.split()) for name, words in _TABLE[room].items()}
     for room in ("heroes", "friends", "slots", "senses", "kinds")
@@ -149,7 +146,6 @@ _FUNCTION_WORDS = frozenset(_KINDS["function"])
 _OTHER = {"girl": "boy", "boy": "girl"}
 _WORD = re.compile(r"[A-Za-z]+")
 _SENTENCE_END = re.compile(r'[.!?]"?(?: |$)')
-
 _NAME = "|".join(name for people in (HEROES, FRIENDS) for names in people.values() for name in names)
 _VERB = "|".join(_KINDS["verbs"])
 _SAID = "|".join(f"(?<={verb} )" for verb in _KINDS["speech"])
@@ -236,11 +232,8 @@ def bank_sentences(story: str) -> Iterator[BankSentence]:
             end = next((at for at in ends if at > spans[number][1]), len(story))
             begin = max((at for at in ends if at <= spans[number][0]), default=0)
             sense, last = SENSES[words[decided[-1]]], max((at for at in ends if at <= spans[decided[-1]][0]), default=0)
-            text, sentence, read = (
-                story[:end].rstrip(),
-                story[begin:end].strip(),
-                [one for one in spans if one[1] <= end],
-            )
+            text, sentence = story[:end].rstrip(), story[begin:end].strip()
+            read = tuple(span for span in spans if span[1] <= end)
             deciding = tuple(i for i in decided if spans[i][0] >= last and SENSES[words[i]] == sense)
             contested = len({SENSES[words[i]] for i in decided}) == 2
-            yield BankSentence(text, sentence, sense, tuple(read), bank=number, deciding=deciding, contested=contested)
+            yield BankSentence(text, sentence, sense, read, number, deciding=deciding, contested=contested)

@@ -1,10 +1,8 @@
-"""Tables of text: CSV, TSV, JSON Lines, Parquet and Arrow, and which of their columns hold the text.
-
-CSV has the usual quoting, in TSV every field is taken literally. Both, and JSON Lines, are read with the standard
-library: the `datasets` library reads them through pandas, which turns the texts "NA" and "null" into missing values,
-numbers into numbers and what looks like a date into a date. Parquet and Arrow are read with pyarrow, since the
-`datasets` library would count a download on the hub. A column inside a column is named with a dot: `translation.de`.
-"""
+"""Tables of text: CSV, TSV, JSON Lines, Parquet and Arrow, and which of their columns hold the text. CSV has the usual
+quoting, in TSV every field is taken literally. Both, and JSON Lines, are read with the standard library: the `datasets`
+library reads them through pandas, which turns the texts "NA" and "null" into missing values, numbers into numbers and
+what looks like a date into a date. Parquet and Arrow are read with pyarrow, since the `datasets` library would count a
+download on the hub. A column inside a column is named with a dot: `translation.de`."""
 
 import csv
 import json
@@ -15,17 +13,17 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from tfcli.corpora import Document, Kind, Pair
+from tfcli.corpora import Documents, Kind, Pair
 from tfcli.corpora.reading import LONGEST, BadLine, BadRecords, Report, Spool, StoredFile, read_lines, too_long
 from tfcli.errors import BrokenInputError, UsageError, first_lines, near, shortened
 
 Record = Mapping[str, Any]
 Records = Callable[[tuple[str, ...], Report], Iterable[tuple[str, Record]]]
-"""Each record with its place ("line 7"), with at least the given outer columns; all where none is given. What cannot be
-read is reported."""
+"""Each record with its place ("line 7") and at least the given outer columns, or all; the unreadable is reported."""
 
 _NAME = re.compile(r"[A-Za-z_]([A-Za-z0-9_.-]{0,30}[A-Za-z0-9_])?")
 _ROWS = 256  # of Parquet and Arrow, turned into records at a time
+_USUAL_PAIRS = (("source", "target"), ("prompt", "answer"), ("prompt", "completion"))  # columns, the usual ones first
 
 
 @dataclass(frozen=True)
@@ -37,9 +35,8 @@ class Table:
     rows: Callable[[tuple[str, ...]], Iterator[tuple[str, ...]]]  # values of columns; a missing one is empty
 
 
-def table_documents(table: Table, kind: Kind, wanted: Sequence[str] | None) -> Callable[[], Iterator[Document]]:
-    """How to read a table's documents, from the columns `wanted` or else the obvious ones; UsageError where there are
-    none such."""
+def table_documents(table: Table, kind: Kind, wanted: Sequence[str] | None) -> Documents:
+    """A table's documents, from the columns `wanted` or else the obvious ones; UsageError where there are none such."""
     chosen = _chosen(table, kind, wanted)
     if kind == "text":
         return lambda: (text for (text,) in table.rows(chosen))
@@ -48,9 +45,8 @@ def table_documents(table: Table, kind: Kind, wanted: Sequence[str] | None) -> C
 
 def require_column_count(kind: Kind, wanted: Sequence[str] | None) -> None:
     """Refuse `data.columns` with the wrong number of names."""
-    count = 1 if kind == "text" else 2
+    count, expected = (1, "one name for text") if kind == "text" else (2, "two names for pairs (source, target)")
     if wanted is not None and len(wanted) != count:
-        expected = "one name for text" if kind == "text" else "two names for pairs (source, target)"
         raise UsageError(f"data.columns is {shortened(json.dumps(list(wanted)))}", f"give {expected}")
 
 
@@ -63,7 +59,7 @@ def _chosen(table: Table, kind: Kind, wanted: Sequence[str] | None) -> tuple[str
                 problem = f"{table.label} has no column of text '{shortened(name)}', only {there}"
                 raise UsageError(problem, f"perhaps '{guess[0]}' was meant" if guess else "choose one of those")
         return tuple(wanted)
-    for known in _USUAL[kind]:
+    for known in _USUAL_PAIRS if kind == "pairs" else (("text",),):
         if {*known} <= {*table.columns}:
             return known
     if len(table.columns) == len(known):
@@ -78,23 +74,15 @@ def _chosen(table: Table, kind: Kind, wanted: Sequence[str] | None) -> tuple[str
     raise UsageError(f"{table.label} has {found}, where pairs need two", "give one column for each side of the pair")
 
 
-_USUAL: dict[Kind, tuple[tuple[str, ...], ...]] = {
-    "text": (("text",),),
-    "pairs": (("source", "target"), ("prompt", "answer"), ("prompt", "completion")),
-}
-
-
 def _listed(table: Table) -> str:
     return ", ".join(f"'{column}'" for column in table.columns)
 
 
 def delimited_table(file: StoredFile, wanted: Sequence[str] | None, bad: BadRecords) -> Table:
-    """A `.csv` or `.tsv` file as a table, whose columns are "1", "2" and so on where it has no header.
-
-    The first row is a header when its cells are distinct plain names of up to 32 ASCII letters, digits, `_`, `.` and
-    `-`, a letter or `_` first and no punctuation last: "pt, en" is one, "Sim., Yes." is a record. The columns `wanted`
-    overrule this: names that are in the first row make it a header, and the numbers make it a record.
-    """
+    """A `.csv` or `.tsv` file as a table, whose columns are "1", "2" and so on where it has no header. The first row is
+    one when its cells are distinct plain names of up to 32 ASCII letters, digits, `_`, `.` and `-`, a letter or `_`
+    first and no punctuation last: "pt, en" is a header, "Sim., Yes." a record. The columns `wanted` overrule this:
+    names that are in the first row make it a header, and the numbers make it a record."""
     first = next((row for _, row in numbered_rows(file, bad.reading())), [])
     numbers = tuple(str(place) for place in range(1, len(first) + 1))
     asked = set(wanted or ())
@@ -171,11 +159,9 @@ def record_table(label: str, records: Records, bad: BadRecords) -> Table:
         report = bad.reading()
         for place, record in records(outer, report):
             try:
-                values = tuple(_text(record, column, f"{place} of {label}") for column in chosen)
+                yield tuple(_text(record, column, f"{place} of {label}") for column in chosen)
             except BrokenInputError as error:
                 report(error)
-            else:
-                yield values
 
     return Table(label, tuple(_text_columns(first)), rows)
 
@@ -236,8 +222,7 @@ def encodable(text: str, place: str, where: str) -> str:
 
 def columnar_records(file: StoredFile) -> Records:
     """The records of a `.parquet` or `.arrow` file, a few hundred rows, or a batch as it was written, in memory at a
-    time. These formats are read from their end, so a compressed file, and one that comes as a stream alone, is first
-    copied into a temporary one."""
+    time. These formats are read from their end: what is compressed or a stream is first copied to a temporary file."""
     spool, is_stream = file.spool, bool(file.compression)
     if file.url and not is_stream:
         with file.raw() as raw:

@@ -3,11 +3,11 @@
 import fnmatch
 import pickle
 import shlex
-import sys
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from sys import float_info
 from typing import Any, TypeVar
 
 import torch
@@ -46,9 +46,8 @@ def read_optional(path: Path) -> dict[str, Any]:
 
 
 class CheckpointConfig:
-    """The settings of a checkpoint. Each is asked for by name; `finish` refuses those that nobody asked for. Each
-    method raises a UsageError that names the setting where it is missing or something else than asked for. `inside` is
-    the setting whose object this is, where it is not the whole file."""
+    """The settings of a checkpoint, or of the object `inside` one. Each is asked for by name; `finish` refuses those
+    that nobody asked for. A UsageError names a setting that is missing or something else than asked for."""
 
     def __init__(self, values: Mapping[str, Any], file: Path, inside: str = "") -> None:
         self.file, self._inside, self._values = file, inside, values
@@ -64,19 +63,17 @@ class CheckpointConfig:
 
     def integer(self, name: str, default: int | None = None) -> int:
         """A whole number of 1 or more, and no larger than any model's."""
-        value, needed = self._value(name, default), f"a whole number from 1 to {LARGEST_SIZE:,}"
-        return self._needed(name, value, needed, type(value) is int and 1 <= value <= LARGEST_SIZE)
+        needed = f"a whole number from 1 to {LARGEST_SIZE:,}"
+        return self._value(name, default, needed, lambda n: type(n) is int and 1 <= n <= LARGEST_SIZE)
 
     def number(self, name: str, default: float | None = None) -> float:
         """A finite number of 0 or more."""
-        value = self._value(name, default)
-        is_right = type(value) in (int, float) and 0 <= value <= sys.float_info.max
-        return float(self._needed(name, value, "a number of 0 or more", is_right))
+        needed = "a number of 0 or more"
+        return float(self._value(name, default, needed, lambda n: type(n) in (int, float) and 0 <= n <= float_info.max))
 
     def flag(self, name: str, default: bool) -> bool:
         """True or false."""
-        value = self._value(name, default)
-        return self._needed(name, value, "true or false", isinstance(value, bool))
+        return self._value(name, default, "true or false", lambda value: isinstance(value, bool))
 
     def choice(self, name: str, known: Mapping[str, Value], default: str | None = None) -> Value:
         """What one of several names stands for; the UsageError lists them."""
@@ -93,8 +90,7 @@ class CheckpointConfig:
 
     def mapping(self, name: str) -> Mapping[str, Any]:
         """A nested object, empty where there is none."""
-        value = self._value(name, {})
-        return self._needed(name, value, "an object", isinstance(value, dict))
+        return self._value(name, {}, "an object", lambda value: isinstance(value, dict))
 
     def finish(self, without_effect: Collection[str] = ()) -> None:
         """Refuse settings that were not asked for and are not known to change nothing; names the first."""
@@ -104,18 +100,16 @@ class CheckpointConfig:
             if value is not None and name not in understood and not name.startswith("_"):
                 raise self._lacking(name, value, "tfcli does not know this setting of the family")
 
-    def _value(self, name: str, default: Any) -> Any:
+    def _value(self, name: str, default: Any, needed: str = "", is_right: Callable[[Any], bool] = bool) -> Any:
         self._read.add(name)
         value = self._values.get(name)
-        if value is None and default is None:
+        value = default if value is None else value
+        if value is None:
             problem = f"{self.file} does not say {name!r}"
             raise UsageError(problem, "complete the file: the model cannot be built without")
-        return default if value is None else value
-
-    def _needed(self, name: str, value: Any, needed: str, is_right: bool) -> Any:
-        if not is_right:
-            problem, remedy = f"{needed} is needed", "correct the file, or choose another checkpoint"
-            raise UsageError(self._problem(name, value, problem), remedy)
+        if needed and not is_right(value):
+            problem = self._problem(name, value, f"{needed} is needed")
+            raise UsageError(problem, "correct the file, or choose another checkpoint")
         return value
 
     def _lacking(self, name: str, value: object, why: str) -> UsageError:
@@ -233,8 +227,7 @@ def _shard(index: Path, file: str) -> Path:
 
 
 def _tensors(path: Path) -> dict[str, Tensor]:
-    """The finite tensors of a file. They stay as they are, those of a safetensors file in the file until they are used;
-    float64 alone becomes float32."""
+    """The finite tensors of a file, those of safetensors left there until they are used; float64 becomes float32."""
     try:
         tensors = _unpickled(path) if path.suffix == ".bin" else load_tensors(path)[0]
     except BrokenInputError as error:  # a run's own weights have another remedy

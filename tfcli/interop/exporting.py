@@ -13,7 +13,7 @@ from tfcli.files import claimed, replacing_folder, write_json, write_text
 from tfcli.generation.sampling import never_generated
 from tfcli.interop import Exportable, ExportedRun
 from tfcli.interop.families import KNOWN_FAMILIES
-from tfcli.interop.families.layout import CheckpointFamily, UnsupportedVariantError, written_tokens
+from tfcli.interop.families.layout import CheckpointFamily, UnsupportedVariantError, target_tokens, written_tokens
 from tfcli.interop.tensors import Parameters, checkpoint_of_parameters, precision_of, same_functions
 from tfcli.interop.token_roles import framing_template, prefix_token_ids
 from tfcli.interop.tokenizer_files import CHAT_FILE, CHAT_FOLDER
@@ -40,10 +40,9 @@ def write_tokenizer(folder: Path, run: LoadedRun) -> None:
     if run.architecture == "encoder" and not roles.endless:  # what BERT calls them
         names |= {"cls_token": names["bos_token"], "sep_token": names["eos_token"]}
     write_json(folder / "special_tokens_map.json", names)
-    settings: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast"}
-    settings |= {"model_max_length": run.config.model.max_seq_len, "clean_up_tokenization_spaces": False}
-    settings["model_input_names"] = ["input_ids", "attention_mask"]
-    write_json(folder / "tokenizer_config.json", settings | names)
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": run.config.model.max_seq_len}
+    more = {"clean_up_tokenization_spaces": False, "model_input_names": ["input_ids", "attention_mask"]}
+    write_json(folder / "tokenizer_config.json", {**settings, **more, **names})
     for name, template in run.tokenizer.chat.templates.items() if run.tokenizer.chat else ():
         file = folder / (CHAT_FILE if name == "default" else f"{CHAT_FOLDER}/{name}.jinja")
         file.parent.mkdir(exist_ok=True)
@@ -79,23 +78,22 @@ class Expressed(NamedTuple):
 _KINDS = {"decoder": "CausalLM", "encoder": "MaskedLM", "encoder-decoder": "Seq2SeqLM"}
 AUTO_CLASSES = {architecture: f"AutoModelFor{kind}" for architecture, kind in _KINDS.items()}
 _WITH_A_FAMILY = {"decoder": "llama", "encoder": "bert", "encoder-decoder": "portable"}  # a preset that can be exported
-
 _READ_BY_CTRANSLATE2 = ("gpt2", "llama", "qwen2", "qwen3", "gemma", "bart", "t5")
 """By its version 4.8 as by transformers. It leaves out encoders' heads, and its Marians begin from no token."""
-
 _OWN_TOKENIZER = ("qwen2",)  # for which `AutoTokenizer` cuts texts in its own way, whatever the folder's says
 
 
 def export_run(run: LoadedRun, out: Path) -> ExportedRun:
     """Write a run as config.json, generation_config.json, model.safetensors and the tokenizer's files. A UsageError
     where no family has the run's variant (names the setting in the way of each), or the folder is taken."""
+    path = run.directory.path
     with claimed(out):
         found = expressed(run.config.model, model_tensors(run.model), run.config.roles, run.recipe.origin.layout)
         if isinstance(found, str):
             if run.config.model.labels:
-                raise UsageError(f"{run.directory.path} is not exported: {found}", "export a run that predicts tokens")
+                raise UsageError(f"{path} is not exported: {found}", "export a run that predicts tokens")
             remedy = f"train with a preset of a family, as --preset {_WITH_A_FAMILY[run.architecture]} with a --size"
-            raise UsageError(f"transformers has no family with the variant of {run.directory.path}: {found}", remedy)
+            raise UsageError(f"transformers has no family with the variant of {path}: {found}", remedy)
         layout, config, section, parameters = found
         tensors = checkpoint_of_parameters(layout, section, parameters)
         stored = _stored_precision(run)
@@ -108,7 +106,6 @@ def export_run(run: LoadedRun, out: Path) -> ExportedRun:
             if run.architecture != "encoder":
                 write_json(temporary / "generation_config.json", _generation(run))
             save_tensors(temporary / "model.safetensors", tensors, {"format": "pt"})
-            files = sorted(file.name for file in temporary.iterdir())
     return ExportedRun(
         path=str(out),
         run=str(run.directory.path),
@@ -117,7 +114,7 @@ def export_run(run: LoadedRun, out: Path) -> ExportedRun:
         auto_class=AUTO_CLASSES[run.architecture] if run.config.model.head != "none" else "AutoModel",
         parameters=sum(tensor.numel() for tensor in tensors.values()),
         precision=precision_of(tensors),
-        files=tuple(files),
+        files=tuple(sorted(file.name for file in out.iterdir())),
         lacks=layout.headless_lacks if section.head == "none" else (),
     )
 
@@ -154,14 +151,12 @@ def expressed(section: ModelSection, parameters: Parameters, roles: TokenRoles, 
 
 
 def exportable(section: ModelSection, roles: TokenRoles | None = None) -> Exportable:
-    """Where a model with these settings can go, trained or not: found as an export finds it, on shapes alone.
-    Without `roles` a tokenizer is yet to be trained."""
+    """Where a model can go, found as an export does, on shapes alone; without `roles`, its tokenizer is yet to come."""
     found = expressed(section, model_tensors(meta_model(section)), roles or TokenRoles(pad=0, bos=1, eos=2))
     if isinstance(found, str):
         return Exportable(None, (), found)
     family = re.split("For|LMHead|MTModel|Model", found.config["architectures"][0])[0]
-    readers = ("transformers", *["CTranslate2"] * (found.layout.name in _READ_BY_CTRANSLATE2))
-    return Exportable(family, readers, None)
+    return Exportable(family, ("transformers", *["CTranslate2"] * (found.layout.name in _READ_BY_CTRANSLATE2)), None)
 
 
 def _no_ends(roles: TokenRoles) -> dict[str, None]:
@@ -171,18 +166,14 @@ def _no_ends(roles: TokenRoles) -> dict[str, None]:
 
 
 def _generation(run: LoadedRun) -> dict[str, Any]:
-    """What `generate` of transformers must know to choose the tokens that tfcli would. What was imported goes out with
-    the ids that it ruled out itself, and no others."""
+    """What `generate` of transformers needs to choose tfcli's tokens; of imported runs the ids they ruled out alone."""
     roles, section = run.config.roles, run.config.model
     assert section.vocab_size is not None
-    settings = written_tokens(roles)
     suppressed = list(roles.suppressed) if run.recipe.is_imported else never_generated(roles, section.vocab_size)
-    if section.architecture == "encoder-decoder":
-        start, *forced = roles.target_prefix
-        settings["decoder_start_token_id"] = start
-        settings |= {"forced_bos_token_id": forced[0]} if forced else {}
-        if hidden := [token for token in suppressed if token in forced]:
-            # `suppress_tokens` would rule it out even where it is forced; this list is read before.
-            settings["bad_words_ids"] = [[token] for token in hidden]
-            suppressed = [token for token in suppressed if token not in hidden]
+    is_pair = section.architecture == "encoder-decoder"
+    settings = target_tokens(roles) if is_pair else written_tokens(roles)
+    if hidden := [token for token in suppressed if is_pair and token in roles.target_prefix[1:]]:
+        # `suppress_tokens` would rule it out even where it is forced; this list is read before.
+        settings["bad_words_ids"] = [[token] for token in hidden]
+        suppressed = [token for token in suppressed if token not in hidden]
     return settings | _no_ends(roles) | ({"suppress_tokens": suppressed} if suppressed else {})

@@ -23,7 +23,7 @@ from tfcli.interop import ImportedRun
 from tfcli.interop import checkpoint as checkpoints
 from tfcli.interop.families import layout_of
 from tfcli.interop.tensors import canonical_names, multiplied, parameters_of_checkpoint, precision_of, settled_section
-from tfcli.interop.tokenizer_files import read_chat, read_roles, read_tokenizer
+from tfcli.interop.tokenizer_files import CHAT_FOLDER, read_chat, read_roles, read_tokenizer
 from tfcli.recipe.loading import as_name, build_recipe, to_toml
 from tfcli.recipe.model import ModelSection
 from tfcli.recipe.recipe import GenerateSection, OriginSection, Recipe
@@ -86,9 +86,8 @@ def needed(files: Sequence[str], name: str) -> list[str]:
     weights = checkpoints.weights_name(files, name)
     shards = re.sub(r"(\.\w+)\.index\.json", r"-*\1", weights)
     wanted = {checkpoints.CONFIG_NAME, "generation_config.json", *TOKENIZER_FILES, weights, shards}
-    inside = "additional_chat_templates/*.jinja"
     at_the_top = {file for file in files if "/" not in file and any(fnmatch(file, one) for one in wanted)}
-    return [file for file in files if file in at_the_top or fnmatch(file, inside)]
+    return [file for file in files if file in at_the_top or fnmatch(file, f"{CHAT_FOLDER}/*.jinja")]
 
 
 def _explained(error: Exception, name: str) -> TfcliError:
@@ -125,12 +124,11 @@ def import_run(
     ignored: Sequence[str] = (),
     bos: str | None = None,
 ) -> ImportedRun:
-    """Read a checkpoint and write it as a run: weights as they are stored, its tokenizer, and where it comes from. A
-    UsageError where there is none, a setting of it is not tfcli's, or the folder is taken; a BrokenInputError where a
-    file is damaged, or tensors, config and tokenizer contradict each other. The `source` is a folder, or
-    hf:owner/name[@revision]; without `out`, the run is `runs/<name>-<n>`. A `tokenizer_file` is used instead of the
-    checkpoint's own tokenizer, config.json read without the `ignored` settings, as "rope_parameters.factor". Every text
-    begins with `bos`, or "none"; None: what the tokenizer puts there."""
+    """Read a checkpoint and write it as a run: weights as stored, its tokenizer, its origin. UsageError: there is none,
+    a setting is not tfcli's, or the folder is taken; BrokenInputError: a file is damaged, or tensors, config and
+    tokenizer contradict each other. The `source` is a folder, or hf:owner/name[@revision]; without `out`, the run is
+    `runs/<name>-<n>`. A `tokenizer_file` replaces the checkpoint's own, config.json is read without the `ignored`
+    settings, as "rope_parameters.factor", and every text begins with `bos`, or "none"; None: the tokenizer's own."""
     name = _name_of(source)
     with claimed_run(out, name) as run:
         folder = fetch(source) if is_hub_name(source) else Path(source)
@@ -275,8 +273,5 @@ def _record(run: RunDirectory, model: _Model, tokenizer: Tokenizer, source: str)
 
 def _fingerprint(parameters: Mapping[str, Tensor]) -> str:
     """16 hex digits of the tensors, whatever files they came in."""
-
-    def content(tensor: Tensor) -> memoryview:
-        return tensor.contiguous().view(-1).view(torch.uint8).numpy().data
-
-    return digest(sorted((name, hashlib.sha256(content(one)).hexdigest()) for name, one in parameters.items()))
+    data = ((name, one.contiguous().view(-1).view(torch.uint8).numpy().data) for name, one in parameters.items())
+    return digest(sorted((name, hashlib.sha256(content).hexdigest()) for name, content in data))

@@ -27,15 +27,13 @@ _MARKED = ("½̣", "ế", "ǻb", "a\r\nb", "🏽b", "각", "ﬁ̈")  # character
 
 
 def sentencepiece_backend(files: Sequence[Path], family: str) -> tuple[Backend, list[str]]:
-    """The tokenizer of a folder with SentencePiece files, and the names of its special tokens. UsageError where the
-    library is missing, or the other one has no form for the model."""
+    """The tokenizer of SentencePiece files, and its special tokens; UsageError: no library or no form for the model."""
     file = files[0]
     if family not in _FRAMES or files[1:]:
         how = f"how {family or 'this family'} numbers its pieces" + f" in {len(files)} files" * (len(files) > 1)
         raise UsageError(f"{file} is a SentencePiece file, and tfcli does not know {how}", REMEDY)
     model = _parsed(file)
     _require_convertible(model, file)
-    special = [piece.piece for piece in model.pieces if piece.type in (_UNKNOWN, _CONTROL)]
     backend = Backend(_pieces_model(model))
     backend.normalizer = normalizers.Sequence(_normalizers(model.normalizer_spec, file))
     hidden = [piece.piece for piece in model.pieces if piece.type != _NORMAL and len(piece.piece) > 1]
@@ -45,7 +43,7 @@ def sentencepiece_backend(files: Sequence[Path], family: str) -> tuple[Backend, 
     backend.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), *strip])
     _require_same_normalization(model, backend, file)
     validate_tokenizer(json.loads(backend.to_str()))
-    return backend, special
+    return backend, [piece.piece for piece in model.pieces if piece.type in (_UNKNOWN, _CONTROL)]
 
 
 def add_sentinels(backend: Backend, family: str, folder: Path) -> None:
@@ -60,8 +58,7 @@ def framed(backend: Backend, family: str, names: Mapping[str, str], folder: Path
     role, settings = _FRAMES[family], read_optional(folder / "tokenizer_config.json")
     name = names.get(role, {"bos": "<s>", "eos": "</s>"}[role])
     if settings.get(f"add_{role}_token") is not False and backend.token_to_id(name) is not None:
-        before, after = [name] * (role == "bos"), [name] * (role == "eos")
-        backend.post_processor = framing_template(backend, before, after)
+        backend.post_processor = framing_template(backend, [name] * (role == "bos"), [name] * (role == "eos"))
 
 
 def _parsed(file: Path) -> Any:
@@ -72,9 +69,8 @@ def _parsed(file: Path) -> Any:
         problem = f"{file} is a SentencePiece file, and the library that reads it is not installed"
         raise UsageError(problem, f"pip install 'tfcli[sentencepiece]', or {REMEDY}") from error
     require_size(file, LARGEST_FILE)
-    model = form.ModelProto()
     try:
-        model.ParseFromString(file.read_bytes())
+        model = form.ModelProto.FromString(file.read_bytes())
     except failures.DecodeError as error:
         raise BrokenInputError(f"{file} is no SentencePiece model", "restore the file") from error
     except OSError as error:
@@ -123,23 +119,19 @@ def _normalizers(spec: Any, file: Path) -> list[normalizers.Normalizer]:
             table = normalizers.Precompiled(spec.precompiled_charsmap)
         except Exception as error:
             raise BrokenInputError(f"{file} has a map of characters that cannot be read", "restore the file") from error
-        controls = [*range(0x20), *range(0x7F, 0xA0)]
-        removed = [code for code in controls if table.normalize_str(f"b{chr(code)}b") == "bb"]
-        steps.append(normalizers.NFC())
+        controls = map(chr, (*range(0x20), *range(0x7F, 0xA0)))
+        removed = [one for one in controls if table.normalize_str(f"b{one}b") == "bb"]
+        steps = [normalizers.NFC(), table]
         if removed:
-            run = "".join(f"\\x{{{code:x}}}" for code in removed)
-            steps.append(normalizers.Replace(Regex(f"\\A[{run}]+"), ""))
-            steps.append(normalizers.Replace(Regex(r"(?<=[\s\S])(?=[^\x00-\x7f]|\n)"), chr(removed[0])))
-        steps.append(table)
+            run = "".join(f"\\x{{{ord(one):x}}}" for one in removed)
+            cut = normalizers.Replace(Regex(r"(?<=[\s\S])(?=[^\x00-\x7f]|\n)"), removed[0])
+            steps[1:1] = [normalizers.Replace(Regex(f"\\A[{run}]+"), ""), cut]
     if spec.remove_extra_whitespaces:
-        steps.append(normalizers.Replace(Regex(r"\A +"), ""))
-        steps.append(normalizers.Replace(Regex(" {2,}"), " "))
+        steps += [normalizers.Replace(Regex(r"\A +"), ""), normalizers.Replace(Regex(" {2,}"), " ")]
     if spec.add_dummy_prefix:
         steps.append(normalizers.Prepend("▁"))
     steps.append(normalizers.Replace(" ", "▁"))
-    if spec.remove_extra_whitespaces:
-        steps.append(normalizers.Replace(Regex(r"▁+\z"), ""))
-    return steps
+    return steps + [normalizers.Replace(Regex(r"▁+\z"), "")] * bool(spec.remove_extra_whitespaces)
 
 
 def _require_same_normalization(model: Any, backend: Backend, file: Path) -> None:

@@ -22,8 +22,7 @@ _REMEDY = "the file is damaged, or config.json belongs to another checkpoint"
 
 
 def canonical_names(layout: CheckpointFamily, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors under the names of today's class with a language-model head: old endings are renamed, and base-model
-    checkpoints, which leave the prefix out, get it."""
+    """The tensors as today's class with a head calls them: old endings renamed, the prefix base models omit added."""
 
     def of_today(name: str) -> str:
         for old, new in layout.renames.items():
@@ -42,8 +41,7 @@ def settled_section(layout: CheckpointFamily, section: ModelSection, tensors: Ma
         section = replace(section, head="none", head_bias=False, tie_embeddings=True)
     if layout.tied_by_tensors:
         head, embedding = (tensors.get(name) for name in layout.head)
-        tied = head is None or (embedding is not None and _equal(head, embedding))
-        section = replace(section, tie_embeddings=tied)
+        section = replace(section, tie_embeddings=head is None or (embedding is not None and _equal(head, embedding)))
     return layout.settle(section, tensors)
 
 
@@ -115,9 +113,7 @@ def _parts(one: TensorMap, tensor: Tensor | None, shape: torch.Size, where: Path
     return {name: parts[:, place].flatten(0, 1) for place, name in enumerate(one.ours)}
 
 
-def checkpoint_of_parameters(
-    layout: CheckpointFamily, section: ModelSection, parameters: Parameters
-) -> dict[str, Tensor]:
+def checkpoint_of_parameters(layout: CheckpointFamily, section: ModelSection, parameters: Parameters) -> Parameters:
     """A model's parameters under a checkpoint's names; gains of ones and biases of zeros where the model has none."""
     usual = {
         name: torch.full(parameter.shape, float(name.endswith("norm.weight")))
@@ -126,8 +122,7 @@ def checkpoint_of_parameters(
     }
     whole, theirs = usual | dict(parameters), {}
     for one in layout.tensors(section, whole):
-        parts = [whole[name].unflatten(0, (one.groups, -1)) for name in one.ours]
-        joined = torch.stack(parts, dim=1).flatten(0, 2)
+        joined = torch.stack([whole[name].unflatten(0, (one.groups, -1)) for name in one.ours], dim=1).flatten(0, 2)
         joined = joined - one.shift if one.shift else joined
         laid_out = joined.T if one.transposed else joined
         theirs[one.theirs] = laid_out.reshape(one.theirs_shape or laid_out.shape).contiguous()
@@ -195,12 +190,10 @@ def _adds_sinusoids(section: ModelSection) -> bool:
 def sort_sinusoids(section: ModelSection, parameters: Parameters) -> Written | None:
     """All sines before all cosines: the dimensions of the residual stream change their order, and with them the rows
     and columns of every parameter that writes to it or reads from it. Norms do not see the order."""
-    if not _adds_sinusoids(section) or section.layout != "interleaved" or section.d_model % 2:
+    is_cut = section.attention_score == "parameter_free"  # its heads are cut from the residual stream itself
+    if is_cut or not _adds_sinusoids(section) or section.layout != "interleaved" or section.d_model % 2:
         return None
-    if section.attention_score == "parameter_free":
-        return None  # its heads are cut from the residual stream itself
-    even = torch.arange(0, section.d_model, 2)
-    order = torch.cat((even, even + 1))
+    order = torch.arange(section.d_model).unflatten(0, (-1, 2)).T.flatten()
     sorted_ = {name: _sorted(name, tensor, order) for name, tensor in parameters.items()}
     return replace(section, position_layout="halves"), sorted_
 
@@ -227,7 +220,6 @@ def fold_score_scale(section: ModelSection, parameters: Parameters) -> Written |
 
 
 _REWRITINGS = (fold_scale, zero_output_biases, sort_sinusoids, write_out_positions, fold_score_scale)
-
 _EMBEDDINGS = ("embedding.weight", "target_embedding.weight")
 _INSIDE = ("attention.query", "attention.key", "attention.value", "feed_forward.up", "feed_forward.gate")
 _HEAD_WIDE = ("query_norm", "key_norm", "score.weight", "head.bias")

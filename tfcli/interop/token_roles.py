@@ -1,6 +1,6 @@
 """Special tokens of a checkpoint: which serves as what, from the files that come with it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -20,11 +20,10 @@ ENCODER_DECODERS = ("bart", "marian", "t5", "mt5")
 
 def special_names(folder: Path) -> dict[str, str]:
     """The names of special tokens, {"eos": "</s>", …}, from tokenizer_config.json and special_tokens_map.json."""
-    settings = [setting for names in _SETTINGS.values() for setting in names]
     found: dict[str, str] = {}
     for file in (folder / "special_tokens_map.json", folder / "tokenizer_config.json"):
         values = read_optional(file)
-        for setting in settings:
+        for setting in chain.from_iterable(_SETTINGS.values()):
             value = values.get(f"{setting}_token")
             token = value.get("content") if isinstance(value, dict) else value
             if isinstance(token, str):
@@ -44,9 +43,8 @@ def checkpoint_roles(backend: Backend, folder: Path, values: Mapping[str, Any], 
     stands before one is what the tokenizer itself puts there. `where` is how to name the tokenizer in an error."""
     files = [(folder / "config.json", values)]
     files.append((folder / "generation_config.json", read_optional(folder / "generation_config.json")))
-    known = set(backend.get_added_tokens_decoder())
     well_known = (backend.token_to_id(name) for names in ROLE_NAMES.values() for name in names)
-    known |= {token_id for token_id in well_known if token_id is not None}
+    known = {*backend.get_added_tokens_decoder(), *well_known}
     names = special_names(folder)
 
     def all_of(setting: str) -> list[int]:
@@ -85,8 +83,7 @@ def _ids(files: list[tuple[Path, Mapping[str, Any]]], setting: str) -> Iterator[
         value = values.get(f"{setting}_token_id")
         for token in value if isinstance(value, list) else () if value is None else (value,):
             if isinstance(token, bool) or not isinstance(token, int):
-                given = shortened(repr(value))
-                problem = f"{file} has {setting}_token_id = {given}, and the id of a token is needed"
+                problem = f"{file} has {setting}_token_id = {shortened(repr(value))}, and the id of a token is needed"
                 raise BrokenInputError(problem, "restore the file")
             yield token
 
@@ -95,8 +92,7 @@ def prefix_token_ids(backend: Backend) -> tuple[int, ...]:
     """What the tokenizer puts before a text: ``<s>`` for Llama and BART, nothing for GPT-2 and T5."""
     backend.no_truncation()
     backend.no_padding()
-    words = (backend.decode([token_id]) for token_id in range(backend.get_vocab_size()))
-    for text in chain("a", words):
+    for text in chain("a", (backend.decode([token_id]) for token_id in range(backend.get_vocab_size()))):
         if own := backend.encode(text, add_special_tokens=False).ids:
             ids = backend.encode(text, add_special_tokens=True).ids
             before = next((n for n in range(len(ids)) if ids[n : n + len(own)] == own), 0)
@@ -104,9 +100,7 @@ def prefix_token_ids(backend: Backend) -> tuple[int, ...]:
     return ()
 
 
-def framing_template(
-    backend: Backend, before: Sequence[str], after: Sequence[str], **pair: list[str]
-) -> TemplateProcessing:
+def framing_template(backend: Backend, before: list[str], after: list[str], **pair: list[str]) -> TemplateProcessing:
     """The post-processor that puts these special tokens around a text; `pair`: how it frames two texts."""
     special = [(name, backend.token_to_id(name)) for name in dict.fromkeys([*before, *after])]
     return TemplateProcessing(single=[*before, "$A", *after], special_tokens=special, **pair)

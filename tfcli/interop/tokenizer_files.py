@@ -19,21 +19,18 @@ from tfcli.tokenization.chat import ChatTemplates
 from tfcli.tokenization.tokenizer import FILE_NAME, Tokenizer, load_tokenizer
 from tfcli.tokenization.tokenizer_json import copy_backend, library_refusals, read_backend, require_ids, tried
 
-CHAT_FILE, CHAT_FOLDER = "chat_template.jinja", "additional_chat_templates"
-_READINGS = 4  # after so many a tokenizer reads back as it was written
+CHAT_FILE, CHAT_FOLDER, _SETTINGS = "chat_template.jinja", "additional_chat_templates", "tokenizer_config.json"
 
 
 def read_tokenizer(folder: Path, values: Mapping[str, Any]) -> Tokenizer:
-    """The tokenizer of a checkpoint with these `values` in config.json, and the roles it gives its special tokens. A
-    UsageError where there is none that tfcli reads, or no token can end a text; a BrokenInputError where a file is
-    damaged."""
+    """The tokenizer of a checkpoint with these `values` in config.json, and the roles of its special tokens. UsageError
+    where there is none that tfcli reads, or no token can end a text; BrokenInputError where a file is damaged."""
     file, backend = _backend(folder, str(values.get("model_type", "")))
     return Tokenizer(backend, str(file), checkpoint_roles(backend, folder, values, str(file)))
 
 
 def any_tokenizer(path: Path) -> Tokenizer:
-    """A tokenizer.json, that of a run or a prepared dataset, or whatever an import would read in a checkpoint's folder;
-    errors as `read_tokenizer` and `load_tokenizer`."""
+    """A tokenizer.json, that of a run or a prepared dataset, or what an import reads; errors as of `load_tokenizer`."""
     values = read_optional(path / "config.json") if path.is_dir() else {}
     older = any((path / name).is_file() for name in ("vocab.json", "vocab.txt"))
     if "format_version" not in values and (values or older):
@@ -47,10 +44,9 @@ def read_roles(tokenizer: Tokenizer, folder: Path, values: Mapping[str, Any]) ->
 
 
 def read_chat(folder: Path) -> ChatTemplates | None:
-    """The chat templates of a checkpoint: files of their own, else those in tokenizer_config.json; BrokenInputError
-    where a file is damaged, or a template has no name for a file."""
-    file = folder / "tokenizer_config.json"
-    said = _settings(folder).get("chat_template")
+    """Chat templates of a checkpoint: files, else in tokenizer_config.json; BrokenInputError: damaged, or ill-named."""
+    file = folder / _SETTINGS
+    said = read_optional(file).get("chat_template")
     named = [{"name": "default", "template": said}] if isinstance(said, str) else said or []
     files = {"default": folder / CHAT_FILE} | {one.stem: one for one in sorted(folder.glob(f"{CHAT_FOLDER}/*.jinja"))}
     tokens = {f"{name}_token": token for name, token in special_names(folder).items()}
@@ -90,7 +86,7 @@ def _sentencepiece(files: list[Path], family: str) -> Backend:
         add_sentinels(backend, family, folder)
         _declare(backend, folder, backend.get_vocab())
         framed(backend, family, special_names(folder), folder)
-        for _ in range(_READINGS):  # the library reads some scores an ulp beside what it writes
+        for _ in range(4):  # the library reads some scores an ulp beside what it writes, until it has done so often
             backend = copy_backend(backend.to_str())
         return tried(backend)
 
@@ -107,7 +103,7 @@ def _byte_level(folder: Path) -> Backend:
                 problem = f"{file} has {line[:80]!r} in line {number}, and two pieces are needed"
                 raise BrokenInputError(problem, "restore the file")
             merges.append((first, second[0]))
-    settings = _settings(folder)
+    settings = read_optional(folder / _SETTINGS)
     prefix_space = settings.get("add_prefix_space") is True
     with library_refusals(file):
         backend = Backend(models.BPE(vocab=vocabulary, merges=merges))
@@ -116,11 +112,10 @@ def _byte_level(folder: Path) -> Backend:
         _declare(backend, folder, vocabulary)
         if settings.keys() & {"add_bos_token", "add_eos_token"}:
             # A tokenizer.json says it itself, whatever stands beside it, as transformers 5 has it.
-            names = special_names(folder)
-            asked = {role: names.get(role, "<|endoftext|>") for role in ("bos", "eos")}
+            named = dict.fromkeys(("bos", "eos"), "<|endoftext|>") | special_names(folder)
             before, after = (
-                [token] * bool(settings.get(f"add_{role}_token") and backend.token_to_id(token) is not None)
-                for role, token in asked.items()
+                [named[one]] * bool(settings.get(f"add_{one}_token") and backend.token_to_id(named[one]) is not None)
+                for one in ("bos", "eos")
             )
             backend.post_processor = framing_template(backend, before, after)
         elif "<s>" in vocabulary and "</s>" in vocabulary:
@@ -136,7 +131,7 @@ def _wordpiece(folder: Path) -> Backend:
     """WordPiece as BERT keeps it: vocab.txt, a token a line."""
     file = folder / "vocab.txt"
     vocabulary = {token: token_id for token_id, token in enumerate(_lines(file))}
-    settings = _settings(folder)
+    settings = read_optional(folder / _SETTINGS)
     names = {"unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]"} | special_names(folder)
     unk, cls, sep = (names[role] for role in ("unk", "cls", "sep"))
     if unk not in vocabulary:  # which the algorithm cannot do without
@@ -177,10 +172,6 @@ def _declare(backend: Backend, folder: Path, vocabulary: Mapping[str, int]) -> N
 def _special(name: str) -> AddedToken:
     # RoBERTa's mask takes the space before it along, as its words do.
     return AddedToken(name, special=True, normalized=False, lstrip=name == "<mask>")
-
-
-def _settings(folder: Path) -> dict[str, Any]:
-    return read_optional(folder / "tokenizer_config.json")
 
 
 def _vocabulary(file: Path, entries: int = 0) -> dict[str, int]:

@@ -65,5 +65,4 @@ def _ending(names: tuple[str, ...]) -> str:
 
 def _names(names: tuple[str, ...]) -> str:
     more = len(names) - _SHOWN
-    shown = ", ".join(map(printable, names[:_SHOWN]))
-    return shown + (f" and {exact(more)} more" if more > 0 else "")
+    return ", ".join(map(printable, names[:_SHOWN])) + (f" and {exact(more)} more" if more > 0 else "")

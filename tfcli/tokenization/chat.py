@@ -37,9 +37,8 @@ class ChatTemplates:
         write_json(folder / FILE_NAME, {"format_version": _FORMAT_VERSION, **vars(self)})
 
     def text(self, messages: list[dict[str, str]]) -> str:
-        """A conversation, up to where the model's answer begins: of messages with a "role" and its "content". A
-        UsageError where there is no usual template, or it refuses the conversation; a BrokenInputError where it is
-        damaged, or takes more than 2 seconds, 1 GB, or 4 million characters."""
+        """A conversation, up to the model's answer, of messages with "role" and "content". UsageError: no usual
+        template, or it refuses; BrokenInputError: damaged, or takes over 2 seconds, 1 GB or 4 million characters."""
         if "default" not in self.templates:
             problem = f"Of the chat templates ({', '.join(sorted(self.templates))}) none is the usual one"
             raise UsageError(problem, "leave --chat out, and write the prompt as the model expects it")
@@ -88,8 +87,7 @@ def _renderer() -> "Popen[str]":
     """The child process, started anew where a template has ended it."""
     if 0 not in _renderers or _renderers[0].poll() is not None:
         running = ExitStack()
-        started = child("tfcli.tokenization.chat", stdin=PIPE, stdout=PIPE, stderr=DEVNULL)
-        _renderers[0] = running.enter_context(started)
+        _renderers[0] = running.enter_context(child("tfcli.tokenization.chat", stdin=PIPE, stdout=PIPE, stderr=DEVNULL))
         atexit.register(running.close)
     return _renderers[0]
 

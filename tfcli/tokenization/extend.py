@@ -1,8 +1,7 @@
 """Vocabulary extension: the old ids stay, and new pieces are learned behind them. For BPE, merges are continued on text
 that the old ones have encoded: each old token becomes a letter, and the library learns merges of these. They rank
 behind the old, which are applied first. WordPiece (longest match first), words and characters take the most frequent
-pieces that they lack. The scores of a unigram model are one distribution over all pieces, learned together: it is
-refused."""
+pieces that they lack. A unigram model is refused: its scores are one distribution over all pieces, learned together."""
 
 import json
 import sys
@@ -124,8 +123,7 @@ def _more_words(backend: Backend, state: dict[str, Any], text: TrainingText, sec
 
 
 def replaced_pieces(old: Tokenizer, new: Tokenizer) -> dict[int, list[int]]:
-    """For every further id of a tokenizer that extends an old one: the old ids that its token takes the place of, in
-    their order; none where its spelling is cut into nothing."""
+    """For every id of a tokenizer that extends an old one: the old ids, in order (or none), that its token replaces."""
     backend, longer = copy_backend(old.to_json()), copy_backend(new.to_json())
     vocabulary, model = backend.get_vocab(), json.loads(old.to_json())["model"]
     suffix, unknown = model.get("end_of_word_suffix") or "", model.get("unk_token")

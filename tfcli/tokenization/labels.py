@@ -74,8 +74,7 @@ def _is_letter(character: str) -> bool:
 
 class WordStarts:
     """Where words begin in rows of ids, for whole-word masking, by tables: what `are_one_word` asks is told by each
-    token's first and last character. The `labels` are those of all ids; `alone`, (Vocab,), which of them are a word of
-    their own."""
+    token's first and last character. The `labels` are those of all ids; `alone`, (Vocab,), which are a whole word."""
 
     def __init__(self, labels: Sequence[str], alone: NDArray[np.bool_], algorithm: str) -> None:
         def which(test: Callable[[str], bool]) -> NDArray[np.bool_]:
@@ -115,17 +114,13 @@ INCOMPLETE = "\ufffd"  # how the library decodes bytes that are not a whole char
 class TokenStream:
     """Turns ids into text as they come: the pieces and the rest together are the decoded text. Each new token is
     decoded together with the last few, which decide on the space between, and what they alone decode to is left out.
-    The `special` ids stand for no text, the text of `unsettled` ones (single bytes of a character) depends on what
+    The `special` ids stand for no text, the text of `pending` ones (single bytes of a character) depends on what
     follows, and those `after` which it begins are not repeated."""
 
     def __init__(
-        self,
-        decode: Callable[[list[int]], str],
-        special: frozenset[int],
-        unsettled: frozenset[int],
-        after: Iterable[int],
+        self, decode: Callable[[list[int]], str], special: frozenset[int], pending: frozenset[int], after: Iterable[int]
     ) -> None:
-        self._decode, self._special, self._unsettled = decode, special, unsettled
+        self._decode, self._special, self._pending = decode, special, pending
         self._before = [token_id for token_id in after if token_id not in special]
         self._held: list[int] = []
 
@@ -134,7 +129,7 @@ class TokenStream:
         if token_id in self._special:
             return ""
         self._held.append(token_id)
-        if token_id in self._unsettled:
+        if token_id in self._pending:
             return ""
         piece = self._text()
         return "" if piece.endswith(INCOMPLETE) else self._release(piece)

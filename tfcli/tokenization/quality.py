@@ -16,7 +16,6 @@ from tfcli.tokenization.tokenizer import Tokenizer
 from tfcli.tokenization.train import TextCounts
 
 Spans = Sequence[tuple[int, int]]
-
 ROUNDS = 5  # timed passes of every tokenizer, after one that does not count
 _TIMED_BYTES = 4_000_000  # of a longer text, the beginning is timed
 _ALPHA = 2.5  # of Rényi's entropy; Zouhar et al. 2023 found that it foretells the quality of translations best

@@ -1,6 +1,5 @@
-"""Sandbox of a tokenizer: what its regular expressions and replacements do to texts, tried in a child process. Run as
-``python -m tfcli.tokenization.sandbox``, which has limits of its own: a tokenizer and texts as JSON on standard input,
-and what is wrong, or nothing, on standard output."""
+"""Sandbox of a tokenizer: what its regular expressions and replacements do to texts, tried in a child process with its
+own limits, ``python -m tfcli.tokenization.sandbox``: tokenizer and texts in, as JSON; what is wrong or nothing out."""
 
 import json
 import re
@@ -32,9 +31,8 @@ _MODEL = {"type": "WordLevel", "vocab": {"<unk>": 0}, "unk_token": "<unk>"}
 
 def try_out(state: Mapping[str, Any], doubtful: Sequence[str], chains: Mapping[str, Sequence[Any]]) -> None:
     """Apply the tokenizer of a tokenizer.json to repetitions of what its doubtful expressions, patterns and
-    replacements are made of; `chains` are the components of its normalizer, pre_tokenizer and decoder. A ValueError
-    where it fails, takes 5 seconds or 1 GB for texts of two thousand characters, or makes them very long; a TfcliError
-    where it could not be tried."""
+    replacements are made of; `chains` are the components of its normalizer, pre_tokenizer and decoder. ValueError where
+    it fails, takes 5 s or 1 GB for texts of 2,000 characters, or makes them very long; TfcliError: it was not tried."""
     bare = {**state, "model": _MODEL, "post_processor": None}
     asked = json.dumps({"state": bare, "chains": chains, "texts": list(_texts(doubtful))})
     answer, errors, is_late = "", "", False
@@ -60,8 +58,7 @@ def _texts(doubtful: Sequence[str]) -> Iterator[str]:
     words = [word for text in doubtful for word in (text, *re.split(r"\W+", text))]
     units = list(dict.fromkeys(unit for unit in (*_USUAL, *characters[:12], *words[:12], *pairs) if unit))
     needed = "".join(characters[-_NEEDED:])
-    lasts = dict.fromkeys(("", _NOWHERE, needed + _NOWHERE, _NOWHERE + needed))
-    for unit, last in product(units[:_UNITS], lasts):
+    for unit, last in product(units[:_UNITS], dict.fromkeys(("", _NOWHERE, needed + _NOWHERE, _NOWHERE + needed))):
         yield (unit * -(-_LENGTH // len(unit)))[:_LENGTH] + last
 
 

@@ -33,8 +33,7 @@ _WITHOUT_EFFECT = ("version", "truncation", "padding", "post_processor")
 
 
 def fingerprint(state: dict[str, Any], framing: Framing | None = None) -> str:
-    """16 hex digits of a tokenizer's serialised state, however the file was laid out, and of what it puts around texts
-    where the names of its special tokens do not say it."""
+    """16 hex digits of a tokenizer's state, however laid out, and of a `framing` that its tokens' names do not say."""
     pipeline = _canonical({key: value for key, value in state.items() if key not in _WITHOUT_EFFECT})
     return digest(pipeline) if framing is None else digest(pipeline, framing)
 
@@ -64,8 +63,7 @@ def escape_special_tokens(backend: Backend, special: Iterable[int]) -> None:
     backend.encode_special_tokens = True  # the library does not look for them
     # A unigram model, however, holds them as pieces like any other (T5's </s>): there, a last step before the model
     # cuts such a spelling, and nothing else, behind its first character.
-    spelled = [backend.id_to_token(token_id) or "" for token_id in sorted(special)]
-    longer = [token for token in spelled if len(token) > 1]
+    longer = [token for one in sorted(special) if len(token := backend.id_to_token(one) or "") > 1]
     reached = [t for t in longer if backend.token_to_id(t) in backend.encode(t, add_special_tokens=False).ids]
     if reached:
         before = [] if backend.pre_tokenizer is None else [backend.pre_tokenizer]
@@ -76,9 +74,8 @@ def escape_special_tokens(backend: Backend, special: Iterable[int]) -> None:
 class Tokenizer:
     """A trained tokenizer with its special-token roles. Text never becomes a special token by its spelling. Its
     `vocab_size` is one more than the largest id. Of the library's `backend`, truncation and padding are switched off;
-    `where` names it in errors. The `roles` say which special token serves as what; None: found by their names. A
-    UsageError where it has no tokens to begin, end and pad texts with; a BrokenInputError where the roles name ids that
-    it does not have."""
+    `where` names it in errors. The `roles` say which special token serves as what; None: found by their names.
+    UsageError: no tokens to begin, end and pad texts with; BrokenInputError: the roles name ids that it lacks."""
 
     def __init__(
         self,
@@ -111,8 +108,7 @@ class Tokenizer:
         return Tokenizer(self._original, self._where, roles, self.chat)
 
     def of_model(self, rows: int) -> Tokenizer:
-        """The same tokenizer, whose roles say which ids of a model of so many rows (`vocab_size` or more) no token
-        has."""
+        """The same tokenizer, whose roles say which ids of a model of so many rows (`vocab_size` up) have no token."""
         named = set(self._backend.get_vocab().values())
         missing = tuple(token_id for token_id in range(self.vocab_size) if token_id not in named)
         roles = replace(self.roles, known=self.vocab_size if self.vocab_size < rows else None, missing=missing)
@@ -120,8 +116,7 @@ class Tokenizer:
 
     @cached_property
     def fingerprint(self) -> str:
-        """16 hex digits of the vocabulary, the merges or scores, the pipeline in canonical form, and of what is put
-        around texts where the tokens' names do not say it."""
+        """16 hex digits of vocabulary, merges or scores, pipeline, and a framing that the tokens' names do not say."""
         own = framing(self.roles)
         try:
             by_name = find_roles(self._backend.token_to_id, self._where)
@@ -155,8 +150,7 @@ class Tokenizer:
 
     @property
     def is_lossless(self) -> bool:
-        """Whether every text decodes to itself: its letters are bytes, or what has none is spelled in bytes, and
-        nothing rewrites a text before."""
+        """Whether every text decodes to itself: letters are bytes or spelled in them, and nothing rewrites it."""
         before = json.dumps(self._state["pre_tokenizer"])
         if len(self.fallback_bytes) == 256 and self._state["model"].get("byte_fallback"):
             return self._state["normalizer"] is None and not re.search("▁|Metaspace|Prepend|Strip", self._pipeline)
@@ -178,8 +172,7 @@ class Tokenizer:
 
     @cached_property
     def _word_starts(self) -> WordStarts:
-        specials = self.special_ids
-        alone = np.array([one in specials for one in range(self.vocab_size)])
+        alone = np.isin(np.arange(self.vocab_size), list(self.special_ids))
         return WordStarts(self.labels(range(self.vocab_size)), alone, self.algorithm)
 
     def encode(self, text: str) -> list[int]:
@@ -200,8 +193,7 @@ class Tokenizer:
     def encode_spans(self, texts: Sequence[str]) -> list[tuple[list[int], list[tuple[int, int]]]]:
         """Texts to ids, and which of its text's characters each stands for: from, and up to."""
         with self._reading():
-            found = self._backend.encode_batch(list(texts), add_special_tokens=False)
-            return [(one.ids, one.offsets) for one in found]
+            return [(one.ids, one.offsets) for one in self._backend.encode_batch(list(texts), add_special_tokens=False)]
 
     def encode_masked(self, text: str) -> list[int]:
         """As `encode`, but the spelling of the mask token becomes the mask: "the <mask> sat". So does any other usual
@@ -225,9 +217,8 @@ class Tokenizer:
         return self._decode(self._checked(ids))
 
     def labels(self, ids: Iterable[int]) -> list[str]:
-        """One label an id for tables: the true text it stands for, with the space before it. A part of a character is
-        named by its bytes (``⟨E2⟩``), a special token by its name, and a word's continuation keeps its ``##``. Nothing
-        is escaped: a line end is a line end."""
+        """One label an id for tables: the true text it stands for, with the space before it, nothing escaped. A part of
+        a character is named by its bytes (``⟨E2⟩``), a special one by its name; a word's continuation keeps ``##``."""
         label = labeller(self._pipeline)
         named = self._special if self.roles.unk is None else self._special | {self.roles.unk}
         tokens = [(token_id, self._backend.id_to_token(token_id) or "") for token_id in self._checked(ids)]
@@ -237,8 +228,7 @@ class Tokenizer:
         """The words that ids spell, in their order; every place is in one of them. A word is what stands between white
         space, and punctuation is apart. A line end stands alone, and so does a special token."""
         found: list[tuple[str, list[int]]] = []
-        specials = self.special_ids
-        special = [token_id in specials for token_id in ids]
+        special = np.isin(ids, list(self.special_ids)).tolist()
         for places, label in self._characters(ids, special):
             stands_alone = special[places[0]] or (places[0] > 0 and special[places[0] - 1])
             if found and not stands_alone and self._goes_on(found[-1][0], label):
@@ -273,8 +263,8 @@ class Tokenizer:
 
     def extends(self, old: Tokenizer) -> bool:
         """Whether it has more ids than another one, and all of that one's tokens have theirs."""
-        known = old._backend.get_vocab().items()
-        return self.vocab_size > old.vocab_size and known <= self._backend.get_vocab().items()
+        vocabulary = self._backend.get_vocab()
+        return self.vocab_size > old.vocab_size and old._backend.get_vocab().items() <= vocabulary.items()
 
     def never_made(self) -> list[int]:
         """The ids that no text is cut into: an entry whose own spelling is cut otherwise, or rewritten before. It then
@@ -407,9 +397,8 @@ RECORDS = {  # the files that say a tokenizer's fingerprint and roles, how it is
 
 def load_tokenizer(path: Path) -> Tokenizer:
     """Load a tokenizer.json, or the one a folder (a run, a prepared dataset) holds. Its roles are those that the
-    folder's own config.json or manifest.json records, else they go by name. A UsageError where there is none, it is
-    another kind of file, or it has no special tokens to end a text; a BrokenInputError where it is damaged, not the one
-    whose fingerprint is recorded, or a dataset has lost it."""
+    folder's own config.json or manifest.json records, else they go by name. UsageError: there is none, another kind of
+    file, or no special token ends a text; BrokenInputError: damaged, lost, or of another fingerprint than recorded."""
     file = path / FILE_NAME if path.is_dir() else path
     record, values = _record(file.parent) if file.name == FILE_NAME else (file, {})
     if file != path and not file.is_file():

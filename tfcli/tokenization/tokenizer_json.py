@@ -99,7 +99,6 @@ _LONGEST_TEXT = 4096  # characters of a pattern, a replacement or a name in a co
 _LONGEST_CHARSMAP = 1 << 24
 _LONGEST_REPLACEMENT = 256  # bytes that a character map puts in the place of a character; Unicode's longest has 33
 _LONGEST_PREFIX, _LONGEST_TEMPLATE, _LONGEST_WORD = 64, 64, 100_000
-
 _MODELS = ("BPE", "WordPiece", "WordLevel", "Unigram")
 _KNOWN = {
     "normalizer": "BertNormalizer Strip StripAccents NFC NFD NFKC NFKD Lowercase Nmt Precompiled Replace Prepend "
@@ -146,18 +145,15 @@ def validate_tokenizer(state: Mapping[str, Any]) -> None:
 
 
 def require_ids(where: str, tokens: Iterable[tuple[Any, Any]], entries: int) -> None:
-    """Refuse ids that are none, or far beyond the number of entries: the library makes room for all up to the largest.
-    The ValueError names the id."""
-    most = 2 * entries + _SPARE_IDS
+    """Refuse, by ValueError, ids that are none, or far beyond the entries: the library makes room up to the largest."""
     for token, token_id in tokens:
-        if type(token_id) is not int or not 0 <= token_id < most:
+        if type(token_id) is not int or not 0 <= token_id < 2 * entries + _SPARE_IDS:
             given = f"{shortened(repr(token))} the id {shortened(repr(token_id))}"
             raise ValueError(f"{where} gives {given}, which a vocabulary of {entries} entries cannot have")
 
 
 def suspicious_patterns(state: Mapping[str, Any]) -> list[str]:
-    """The expressions, patterns and replacements, in a sound tokenizer.json, of which only a trial tells what they do
-    to a text."""
+    """The expressions, patterns and replacements of a sound tokenizer.json, whose effect only a trial tells."""
     found: list[str] = []
     for part in _TRIED:
         given = list(components(state, part))
@@ -295,8 +291,7 @@ _silence = RLock()  # of two threads, the second would keep the silence of the f
 
 
 def read_backend(file: Path) -> Backend:
-    """Read a tokenizer.json. A UsageError where it is not there or another kind of file, a BrokenInputError where it is
-    damaged."""
+    """Read a tokenizer.json; UsageError where there is none, or another kind of file, BrokenInputError if damaged."""
     if file.is_file():
         files.require_size(file, _LARGEST)
     state = files.read_json(file)

@@ -37,8 +37,7 @@ _COVERAGE = 0.9995  # of a text, by SentencePiece: its characters have pieces, w
 
 
 def learn_bpe(backend: Backend, text: Pieces, section: TokenizerSection, more: Characters) -> models.Model:
-    """Byte-level byte-pair encoding (Sennrich et al. 2016; over bytes: Radford et al. 2019). Every byte is in the
-    vocabulary from the start, so that no text is out of reach."""
+    """Byte-level byte-pair encoding (Sennrich et al. 2016; over bytes: Radford et al. 2019): it spells every text."""
     specials = special_tokens(section)
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     _require_size(section, {"bytes": len(alphabet), "special tokens": len(specials)})
@@ -53,8 +52,7 @@ def learn_wordpiece(backend: Backend, text: Pieces, section: TokenizerSection, m
     specials = special_tokens(section)
     words = _distinct_words(backend, text)
     more = {one for one in more if one == "\n" or not one.isspace()} - (alphabet := set().union(*words))
-    of_words = {one for one in more if category(one)[0] in "LMN" or one == "_"}
-    inside = of_words.union(*(word[1:] for word in words))
+    inside = {one for one in more if category(one)[0] in "LMN" or one == "_"}.union(*(word[1:] for word in words))
     # The library's trainer numbers them in the order of a random hash, and ties between merges follow these numbers:
     # naming them beforehand in sorted order takes the chance out of it.
     continued = [CONTINUATION + character for character in sorted(inside)]
@@ -127,8 +125,7 @@ def canonical_scores(learned: Iterable[tuple[str, float]]) -> list[tuple[str, fl
     digits, and the small steps above the lowest score by which characters that lost their place are told apart."""
     rounded = [(token, round(score, _SCORE_DIGITS)) for token, score in learned]
     lowest = min(score for _, score in rounded)
-    characters = sum(len(token) == 1 for token, _ in rounded)
-    stepped = lowest + (characters + 1) * 10**-_SCORE_DIGITS
+    stepped = lowest + (sum(len(token) == 1 for token, _ in rounded) + 1) * 10**-_SCORE_DIGITS
     scores = [(token, lowest if len(token) == 1 and score < stepped else score) for token, score in rounded]
     return sorted(scores, key=lambda pair: (-pair[1], pair[0]))
 
@@ -144,10 +141,7 @@ def _distinct_words(backend: Backend, text: Pieces) -> list[str]:
 def with_words_of(backend: Backend, model: models.Model) -> Backend:
     """A model that sees the words that a backend's normalizer and pre-tokenizer make."""
     made = Backend(model)
-    if backend.normalizer is not None:
-        made.normalizer = backend.normalizer
-    if backend.pre_tokenizer is not None:
-        made.pre_tokenizer = backend.pre_tokenizer
+    made.normalizer, made.pre_tokenizer = backend.normalizer, backend.pre_tokenizer
     return made
 
 
@@ -163,13 +157,10 @@ def _require_size(section: TokenizerSection, parts: dict[str, int]) -> None:
         raise UsageError(problem, f"set it to {needed} or more")
 
 
-_REPORT_EVERY = 256  # documents
-
-
 def reported_texts(documents: Iterable[Document], report: Callable[[Any], None]) -> Iterator[Text]:
     """The texts of documents to learn from; progress is told."""
     for number, document in enumerate(documents, start=1):
-        if number % _REPORT_EVERY == 0:
+        if number % 256 == 0:  # documents
             report(runs.StageProgress("tokenizer", number))
         yield from texts(document)
 
@@ -183,9 +174,8 @@ HELD = {"bpe": 115, "wordpiece": 130, "unigram": 400, "word": 30}  # bytes of me
 
 def train_tokenizer(texts: Texts, section: TokenizerSection) -> tuple[Tokenizer, dataset.TokenizerReport]:
     """Learn a tokenizer and count what it makes of its own training text; UsageError where that is none, where free
-    memory does not hold its words, or the vocabulary its alphabet. Few texts are read once and kept; many are opened
-    three times, for wordpiece and unigram four times, and once more for a sample: to see how many words there are, to
-    learn, and to count."""
+    memory does not hold its words, or the vocabulary its alphabet. Few texts are read once and kept; many three times,
+    to see how many words there are, to learn, and to count; for wordpiece and unigram four, for a sample once more."""
     text = TrainingText(texts, section)
     model = LEARNERS[section.algorithm](pipeline(section), text.pieces, section, text.beyond)
     tokenizer = Tokenizer(pipeline(section, model))
@@ -345,12 +335,10 @@ def _share_of_stretches(text: Iterable[str], section: TokenizerSection) -> float
         seen |= new if stretches <= most else new - long
         needed = held * (words + min(stretches, most))
         if needed > free:
+            takes = f"Learning a {section.algorithm} tokenizer from this text takes {needed / 1e9:.3g} GB or more"
             why = f"for it has {words / 1e6:.3g} MB of different words, and {free / 1e9:.3g} GB of memory are free"
-            problem = (
-                f"Learning a {section.algorithm} tokenizer from this text takes {needed / 1e9:.3g} GB or more, {why}"
-            )
             remedy = "learn from a sample of it (--sample-bytes), or choose --algorithm char, which takes none"
-            raise UsageError(problem, remedy)
+            raise UsageError(f"{takes}, {why}", remedy)
     if blank:
         raise UsageError("There is no text to train a tokenizer on", "name a source that holds text")
     return 1.0 if stretches <= most else most / stretches

@@ -17,14 +17,12 @@ from tfcli.layers.positions import sinusoidal_encoding
 from tfcli.recipe.model import ModelSection
 
 _OFFSET = 2  # rows before BART's first position, which nothing reads: a leftover of the code that it was trained with
-
 _SHARED, _HEAD = "model.shared.weight", "lm_head.weight"
 _SOURCE, _TARGET = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
 _SIDES = {"encoder": "embedding", "decoder": "target_embedding"}
 _TABLES = {f"model.{side}.embed_positions.weight": f"{ours}.positions" for side, ours in _SIDES.items()}
 _GIVEN = layout.BIASED | {"head_bias": True}
 _ROUNDING = 2.0**-8  # how far a table of positions in sixteen bits, as most of Marian's files have, is off the formula
-
 _CONSTANTS = (r"model\.(encoder|decoder)\.version",)  # tensors of old files that number the format
 _HEADS = (r"classification_head\..*", r"qa_outputs\..*", r"classifier\..*")
 
@@ -66,10 +64,10 @@ _SETTINGS = (
         lambda config: {"scale_embeddings": config.flag("scale_embedding", False)},
         lambda section, _: {"scale_embedding": section.embedding_scale != 1},
     ),
-    Setting.number("dropout", "dropout", "embedding_dropout", default=0.1),
-    *(Setting.number(name, name, default=0.0) for name in ("attention_dropout", "activation_dropout")),
+    *Setting.numbers(0.1, dropout="dropout embedding_dropout"),
+    *Setting.numbers(0.0, attention_dropout="attention_dropout", activation_dropout="activation_dropout"),
     *(Setting.fixed(f"{side}_layerdrop", 0.0, reason=layout.ALL_LAYERS, written=True) for side in _SIDES),
-    Setting.number("init_std", "init_std", default=0.02),
+    *Setting.numbers(0.02, init_std="init_std"),
     Setting.constants(use_cache=True, forced_eos_token_id=None),  # generation ends where the model says so
     layout.TARGET_TOKENS,
 )
@@ -106,18 +104,16 @@ def _bart_body(section: ModelSection) -> list[TensorMap]:
     return [*maps, *_layers(section)]
 
 
-_AS_BART = "tfcli reads BART with"
+_AS = "tfcli reads BART with"
 
 BART = CheckpointFamily(
     name="bart",
     settings=(
         Setting.family("bart", "BartForConditionalGeneration"),
-        Setting.fixed(
-            "tie_word_embeddings", True, reason=f"{_AS_BART} one matrix for embeddings and head", written=True
-        ),
+        Setting.fixed("tie_word_embeddings", True, reason=f"{_AS} one matrix for embeddings and head", written=True),
         Setting.constants(normalize_before=False),  # CTranslate2 asks for it
-        Setting.fixed("normalize_embedding", True, reason=f"{_AS_BART} normalised embeddings"),
-        Setting.fixed("static_position_embeddings", False, reason=f"{_AS_BART} learned positions"),
+        Setting.fixed("normalize_embedding", True, reason=f"{_AS} normalised embeddings"),
+        Setting.fixed("static_position_embeddings", False, reason=f"{_AS} learned positions"),
         Setting.fixed("extra_pos_embeddings", _OFFSET, reason=f"BART's positions are read from row {_OFFSET} on"),
         *_SETTINGS,
     ),

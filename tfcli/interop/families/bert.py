@@ -1,14 +1,12 @@
 """BERT (Devlin et al. 2019), RoBERTa (Liu et al. 2019) and DistilBERT (Sanh et al. 2019): post-norm encoders with
-learned positional embeddings and a head of two steps for masked language modelling. RoBERTa (XLM-RoBERTa and CamemBERT
-too) numbers positions from behind the padding's id, and its head is GELU whatever the layers have. DistilBERT has no
-token types. Each has names of its own for some tensors."""
+learned positional embeddings and a head of two steps for masked language modelling. RoBERTa (also XLM-RoBERTa,
+CamemBERT) numbers positions from behind the padding's id, its head is always GELU. DistilBERT has no token types."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from tfcli.interop.checkpoint import CheckpointConfig
 from tfcli.interop.families import layout
-from tfcli.interop.families.layout import CheckpointFamily, Fields, Setting, TensorMap
+from tfcli.interop.families.layout import CheckpointFamily, Fields, Names, Setting, TensorMap
 from tfcli.recipe.model import ModelSection
 from tfcli.records.roles import TokenRoles
 
@@ -40,10 +38,10 @@ _SIZES = (
     *Setting.integers(intermediate_size="d_ff"),
 )
 _REST = (
-    Setting.number("hidden_dropout_prob", "dropout", "embedding_dropout", default=0.1),
-    Setting.number("attention_probs_dropout_prob", "attention_dropout", default=0.1),
-    Setting.number("layer_norm_eps", "norm_eps", default=1e-12),
-    Setting.number("initializer_range", "init_std", default=0.02),
+    *Setting.numbers(0.1, hidden_dropout_prob="dropout embedding_dropout"),
+    *Setting.numbers(0.1, attention_probs_dropout_prob="attention_dropout"),
+    *Setting.numbers(1e-12, layer_norm_eps="norm_eps"),
+    *Setting.numbers(0.02, initializer_range="init_std"),
     Setting.fixed("is_decoder", False, reason=_AS_ENCODER, written=True),
     Setting.fixed("add_cross_attention", False, reason=_OWN_TEXT_ALONE, written=True),
     Setting.flag("tie_word_embeddings", "tie_embeddings", default=True),
@@ -74,9 +72,7 @@ def _embeddings(base: str) -> list[TensorMap]:
     ]
 
 
-def _family(
-    name: str, *settings: Setting, head: str, transform: Mapping[str, str], form: Fields, **others: Any
-) -> CheckpointFamily:
+def _family(name: str, *settings: Setting, head: str, transform: Names, form: Fields, **rest: Any) -> CheckpointFamily:
     """BERT or RoBERTa. `transform` are the names of the head's first step."""
 
     def body(section: ModelSection) -> list[TensorMap]:
@@ -103,7 +99,7 @@ def _family(
         filled=lambda section: {"token_types": section.token_types or _EXPORTED_TYPES},
         constants=(rf"{name}\.embeddings\.(position_ids|token_type_ids)",),
         heads=(rf"{name}\.pooler\..*", r"cls\.seq_relationship\..*", r"classifier\..*", r"qa_outputs\..*"),
-        **others,
+        **rest,
     )
 
 
@@ -155,7 +151,6 @@ _DISTILBERT_LAYER = {
     "output_layer_norm": "feed_forward_residual.norm",
 }
 
-
 DISTILBERT = CheckpointFamily(
     name="distilbert",
     settings=(
@@ -164,9 +159,8 @@ DISTILBERT = CheckpointFamily(
         *Setting.integers(vocab_size="vocab_size", max_position_embeddings="max_seq_len", dim="d_model"),
         *Setting.integers(n_layers="num_layers", n_heads="num_heads", hidden_dim="d_ff"),
         Setting.activation("activation", "gelu"),
-        Setting.number("dropout", "dropout", "embedding_dropout", default=0.1),
-        Setting.number("attention_dropout", "attention_dropout", default=0.1),
-        Setting.number("initializer_range", "init_std", default=0.02),
+        *Setting.numbers(0.1, dropout="dropout embedding_dropout", attention_dropout="attention_dropout"),
+        *Setting.numbers(0.02, initializer_range="init_std"),
         Setting.flag("tie_word_embeddings", "tie_embeddings", default=True),
         layout.TOKENS,
     ),

@@ -3,10 +3,10 @@ matrices lie in the checkpoint as (in, out), and those of queries, keys and valu
 
 import math
 
-from tfcli.interop.checkpoint import CheckpointConfig
 from tfcli.interop.families import bart, layout, llama
 from tfcli.interop.families.layout import CheckpointFamily, Fields, Setting, TensorMap
 from tfcli.recipe.model import Activation, ModelSection
+from tfcli.records.roles import TokenRoles
 
 _WITHOUT_EFFECT = (
     # Heads of other tasks.
@@ -19,11 +19,9 @@ _SCALED_ALIKE = "tfcli scales the scores of all layers alike"
 _OWN_TEXT_ALONE = "tfcli's decoder has nothing to attend to but its own text"
 _DECODER: Fields = {"architecture": "decoder", "positions": "learned", "norm": "layernorm"}
 _RATES = (
-    Setting.number("resid_pdrop", "dropout", default=0.1),
-    Setting.number("embd_pdrop", "embedding_dropout", default=0.1),
-    Setting.number("attn_pdrop", "attention_dropout", default=0.1),
-    Setting.number("layer_norm_epsilon", "norm_eps", default=1e-5),
-    Setting.number("initializer_range", "init_std", default=0.02),
+    *Setting.numbers(0.1, resid_pdrop="dropout", embd_pdrop="embedding_dropout", attn_pdrop="attention_dropout"),
+    *Setting.numbers(1e-5, layer_norm_epsilon="norm_eps"),
+    *Setting.numbers(0.02, initializer_range="init_std"),
 )
 _TIED = (
     Setting.flag("tie_word_embeddings", "tie_embeddings", default=True),
@@ -75,7 +73,6 @@ GPT2 = CheckpointFamily(
 
 _ACTIVATIONS: dict[str, Activation] = {"gelu": "gelu_tanh", "relu": "relu", "silu": "silu", "swish": "silu"}
 _WRITTEN: dict[Activation, str] = {"gelu_tanh": "gelu", "relu": "relu", "silu": "silu"}
-
 _OWN_FEED_FORWARD: Fields = {
     "inner_size": lambda section: section.inner_size == 4 * section.d_model,
     "activation": tuple(_WRITTEN),
@@ -107,12 +104,7 @@ OPENAI_GPT = CheckpointFamily(
 )
 
 
-def _read_rotation(config: CheckpointConfig) -> Fields:
-    size = config.integer("hidden_size") // config.integer("num_attention_heads")
-    return llama.read_rotation(config, ("rotary_emb_base", "rotary_pct"), 0.25, size)
-
-
-def _write_rotation(section: ModelSection) -> Fields:
+def _write_rotation(section: ModelSection, _: TokenRoles) -> Fields:
     share = section.turned_size / section.size_per_head
     while int(section.size_per_head * share) < section.turned_size:  # as the library rounds
         share = math.nextafter(share, 2)
@@ -137,13 +129,12 @@ GPT_NEOX = CheckpointFamily(
         *Setting.integers(vocab_size="vocab_size", max_position_embeddings="max_seq_len", hidden_size="d_model"),
         *Setting.integers(num_hidden_layers="num_layers", num_attention_heads="num_heads", intermediate_size="d_ff"),
         Setting.activation("hidden_act", "gelu"),
-        Setting(_read_rotation, lambda section, _: _write_rotation(section)),
+        Setting(lambda config: llama.read_rotation(config, "rotary_emb_base", ("rotary_pct", 0.25)), _write_rotation),
         Setting.flag("use_parallel_residual", "parallel_residual", default=True),
-        Setting.number("layer_norm_eps", "norm_eps", default=1e-5),
+        *Setting.numbers(1e-5, layer_norm_eps="norm_eps"),
         Setting.flag("attention_bias", "attention_bias", "attention_output_bias", default=True),
-        Setting.number("attention_dropout", "attention_dropout", default=0.0),
-        Setting.number("hidden_dropout", "dropout", "embedding_dropout", default=0.0),
-        Setting.number("initializer_range", "init_std", default=0.02),
+        *Setting.numbers(0.0, attention_dropout="attention_dropout", hidden_dropout="dropout embedding_dropout"),
+        *Setting.numbers(0.02, initializer_range="init_std"),
         Setting.flag("tie_word_embeddings", "tie_embeddings", default=False),
         Setting.constants(use_cache=True),
         layout.TOKENS,
@@ -166,12 +157,6 @@ GPT_NEOX = CheckpointFamily(
 
 def _is_biased(section: ModelSection) -> bool:
     return section.attention_bias or section.has_output_bias or section.feed_forward_bias
-
-
-def _opt_filled(section: ModelSection) -> Fields:
-    """One switch for those of all projections, and one for all norms."""
-    norms = dict.fromkeys(("norm_affine", "norm_bias"), section.norm_affine)
-    return dict.fromkeys(layout.BIASED, _is_biased(section)) | norms
 
 
 def _opt_body(section: ModelSection) -> list[TensorMap]:
@@ -200,14 +185,18 @@ OPT = CheckpointFamily(
             lambda config: dict.fromkeys(layout.BIASED, config.flag("enable_bias", True)),
             lambda section, _: {"enable_bias": _is_biased(section)},
         ),
-        Setting.number("dropout", "dropout", default=0.1),
-        Setting.number("attention_dropout", "attention_dropout", default=0.0),
-        Setting.number("init_std", "init_std", default=0.02),
+        *Setting.numbers(0.1, dropout="dropout"),
+        *Setting.numbers(0.0, attention_dropout="attention_dropout"),
+        *Setting.numbers(0.02, init_std="init_std"),
         *_TIED,
     ),
     form=layout.full_form(_DECODER, last={"position_offset": 2, "norm_eps": 1e-5}),
     body=_opt_body,
-    filled=_opt_filled,
+    # One switch for the biases of all projections, and one for all norms.
+    filled=lambda section: (
+        dict.fromkeys(layout.BIASED, _is_biased(section))
+        | dict.fromkeys(("norm_affine", "norm_bias"), section.norm_affine)
+    ),
     head=("lm_head.weight", "model.decoder.embed_tokens.weight"),
     prefix="model.",
     heads=(r"score\.weight", r"qa_outputs\..*"),

@@ -13,6 +13,7 @@ from tfcli.recipe.model import Activation, ModelSection
 from tfcli.records.roles import TokenRoles
 
 Fields = Mapping[str, Any]  # fields of a model section, or settings of a config.json, by name
+Names = Mapping[str, str]  # of tensors, or of what has some: theirs, and ours
 
 _BY_TANH = ("gelu_new", "gelu_fast", "gelu_accurate", "gelu_pytorch_tanh", "gelu_python_tanh")
 ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "relu2": "relu2", "gelu": "gelu", "gelu_python": "gelu"}
@@ -45,8 +46,7 @@ class Setting:
         """Settings with one value, which several fields may have."""
         field = _SETTLED.get(of[0], of[0])
         return Setting(
-            lambda config: dict.fromkeys(of, read(config)),
-            lambda section, _: dict.fromkeys(names, getattr(section, field)),
+            lambda config: dict.fromkeys(of, read(config)), lambda model, _: dict.fromkeys(names, getattr(model, field))
         )
 
     @staticmethod
@@ -59,9 +59,10 @@ class Setting:
         return tuple(Setting.of([name], [field], partial(read, name)) for name, field in of.items())
 
     @staticmethod
-    def number(name: str, *of: str, default: float | None = None) -> "Setting":
-        """A number of 0 or more."""
-        return Setting.of([name], of, lambda config: config.number(name, default))
+    def numbers(default: float | None = None, **of: str) -> "tuple[Setting, ...]":
+        """Numbers of 0 or more, each with its fields, parted by spaces."""
+        reads = {name: partial(CheckpointConfig.number, name=name, default=default) for name in of}
+        return tuple(Setting.of([name], of[name].split(), read) for name, read in reads.items())
 
     @staticmethod
     def flag(name: str, *of: str, default: bool) -> "Setting":
@@ -78,10 +79,7 @@ class Setting:
 
     @staticmethod
     def activation(
-        name: str,
-        usual: str,
-        known: Mapping[str, Activation] = ACTIVATIONS,
-        written: Mapping[Activation, str] = WRITTEN,
+        name: str, usual: str, known: dict[str, Activation] = ACTIVATIONS, written: dict[Activation, str] = WRITTEN
     ) -> "Setting":
         """The activation of the feed-forward, by their names and by the one that is written."""
         return Setting(
@@ -131,8 +129,8 @@ def written_tokens(roles: TokenRoles) -> dict[str, Any]:
     return {"bos_token_id": roles.bos, "eos_token_id": ends, "pad_token_id": roles.pad}
 
 
-def _target_tokens(_: ModelSection, roles: TokenRoles) -> Fields:
-    """With those that a target begins with, for which config.json has two settings."""
+def target_tokens(roles: TokenRoles) -> dict[str, Any]:
+    """With those that a target begins with, for which there are two settings."""
     names = ("decoder_start_token_id", "forced_bos_token_id")
     if len(roles.target_prefix) > len(names):
         raise UnsupportedVariantError("target_start", roles.target_prefix)
@@ -140,7 +138,7 @@ def _target_tokens(_: ModelSection, roles: TokenRoles) -> Fields:
 
 
 TOKENS = Setting(write=lambda _, roles: written_tokens(roles))
-TARGET_TOKENS = Setting(write=_target_tokens)
+TARGET_TOKENS = Setting(write=lambda _, roles: target_tokens(roles))
 _BOTH = "tfcli reads both sides of this family"
 BOTH_SIDES = (  # half an encoder-decoder is refused
     Setting.fixed("is_encoder_decoder", True, reason=_BOTH, written=True),
@@ -165,13 +163,11 @@ _PLAIN_FORM: dict[str, Any] = {  # what most families have alike, checked in thi
     **dict.fromkeys(("head_bias", "scale_logits", "scale_embeddings"), False),
 }
 
-_FIELDS = {one.name for one in fields(ModelSection)}
-
 
 def _one_form(form: Fields) -> dict[str, Any]:
     """The fields that have one value only."""
-    alone = {name: value for name, value in form.items() if not (callable(value) or isinstance(value, tuple))}
-    return {name: value for name, value in alone.items() if name in _FIELDS}
+    names = form.keys() & {one.name for one in fields(ModelSection)}
+    return {name: form[name] for name in names if not (callable(form[name]) or isinstance(form[name], tuple))}
 
 
 _UNSAID: dict[str, Any] = {"position_scaling": 1.0, "position_scaling_kind": "linear", "position_low_turns": 1.0}
@@ -185,9 +181,8 @@ UNBIASED = {"attention_bias": False, "attention_output_bias": (None, False), "fe
 
 
 def full_form(own: Fields, *free: str, last: Fields | None = None) -> dict[str, Any]:
-    """The form that a family has of every setting, in the order of the checks: a value, several of them in a tuple, or
-    a condition on the section. First its `own`, then what most families have but for the `free` settings, which it has
-    in all forms, then the `last`, of its own too."""
+    """A family's form of every setting, in the order of the checks: a value, several in a tuple, or a condition on the
+    section. First its `own`, then what most families have but the `free` settings (it has all forms), then `last`."""
     plain = {name: value for name, value in _PLAIN_FORM.items() if name not in free and name not in own}
     return {**own, **plain, **(last or {})}
 
@@ -211,14 +206,12 @@ def projections(theirs: str, output: str = "o", ours: str = "attention") -> dict
     return {theirs.format(letter): f"{ours}.{name}" for name, letter in letters.items()}
 
 
-def named(names: Mapping[str, str]) -> list[TensorMap]:
+def named(names: Names) -> list[TensorMap]:
     """Tensors that are a parameter each."""
     return [TensorMap(theirs, (ours,)) for theirs, ours in names.items()]
 
 
-def affine(
-    theirs: str, ours: str, names: Mapping[str, str], *, transposed: bool = False, groups: int = 1
-) -> list[TensorMap]:
+def affine(theirs: str, ours: str, names: Names, *, transposed: bool = False, groups: int = 1) -> list[TensorMap]:
     """Affine maps and norms by their names and ours: a weight and a bias each, as far as a model has them. Several of
     our names, parted by spaces, lie side by side in one of theirs, a part of each so often as `groups` says."""
     maps = []
@@ -229,9 +222,7 @@ def affine(
     return maps
 
 
-def layers(
-    section: ModelSection, theirs: str, names: Mapping[str, str], ours: str = "stack", **how: Any
-) -> list[TensorMap]:
+def layers(section: ModelSection, theirs: str, names: Names, ours: str = "stack", **how: Any) -> list[TensorMap]:
     """What `affine` says of each layer of a stack."""
     number = section.decoder_layers if ours == "decoder" else section.num_layers
     return [one for i in range(number) for one in affine(f"{theirs}.{i}.", f"{ours}.layers.{i}", names, **how)]

@@ -1,9 +1,8 @@
 """Llama (Touvron et al. 2023) and the families of its layout: pre-norm RMSNorm, rotary position embedding,
-grouped-query attention, a gated feed-forward network. What is said of each is what differs. Mistral (Jiang et al. 2023)
-has a sliding window and no biases. Qwen2 (Yang et al. 2024) has biases for queries, keys and values alone; Qwen3 (Yang
-et al. 2025) normalises queries and keys. Granite (Granite Team 2024) has factors for embeddings, scores, sublayers and
-logits; the first Gemma (Gemma Team 2024) scales embeddings and keeps the gains of its norms less 1. EuroBERT (Boizard
-et al. 2025) is an encoder with a head for masked language modelling."""
+grouped-query attention, a gated feed-forward. They differ so: Mistral (Jiang et al. 2023) has a sliding window and no
+biases. Qwen2 (Yang et al. 2024) has biases for queries, keys and values alone; Qwen3 (Yang et al. 2025) normalises
+queries and keys. Granite (Granite Team 2024) has factors for embeddings, scores, sublayers and logits; the first Gemma
+(Gemma Team 2024) scales embeddings and keeps the gains of norms less 1. EuroBERT (Boizard et al. 2025) fills masks."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -18,39 +17,32 @@ from tfcli.recipe.model import Activation, ModelSection, PositionScaling
 from tfcli.records.roles import TokenRoles
 
 _WITHOUT_EFFECT = ("is_llama_config", "max_sequence_length")  # in some files of the layout, and nothing reads it
-
 _WRITTEN: dict[Activation, str] = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_pytorch_tanh"}
 _ACTIVATIONS: dict[str, Activation] = {theirs: ours for ours, theirs in _WRITTEN.items()}
 _ACTIVATIONS |= {"swish": "swiglu", "gelu_new": "geglu_tanh"}
 _SCALINGS = {name: name for name in ("default", *get_args(PositionScaling))}
 
 
-def read_rotation(
-    config: CheckpointConfig,
-    names: tuple[str, str] = ("rope_theta", "partial_rotary_factor"),
-    share: float = 1.0,
-    size: int | None = None,
-) -> dict[str, Any]:
-    """The settings of rotary positions: from `rope_parameters`, or `rope_scaling` of older files, or both alike.
-    `names` are of the base, and of the `share` of a head of this `size` that is turned; None: whole heads are."""
-    theta = config.number(names[0], 10_000.0)
+def read_rotation(config: CheckpointConfig, base: str = "rope_theta", share: tuple[str, float] | None = None) -> Fields:
+    """The settings of rotary positions: from `rope_parameters`, or `rope_scaling` of older files, or both alike. `base`
+    is the base's name, `share` that of the part of a head that is turned, and the usual one; None: whole heads are."""
     parameters, scaling_alone = config.mapping("rope_parameters"), config.mapping("rope_scaling")
     if parameters and scaling_alone and _old_spelling(parameters) != _old_spelling(scaling_alone):
         config.fixed("rope_scaling", reason="rope_parameters says otherwise how positions are rotated")
     inside = "rope_parameters" if parameters else "rope_scaling"
     rope = CheckpointConfig(config.mapping(inside), config.file, inside)
     kind = rope.choice("rope_type", _SCALINGS, rope.choice("type", _SCALINGS, "default"))
-    base = rope.number("rope_theta", theta)
-    found: dict[str, Any] = {"positions": "rotary", "position_layout": "halves", "position_base": base}
-    if size is None:
+    found: dict[str, Any] = {"positions": "rotary", "position_layout": "halves"}
+    found["position_base"] = rope.number("rope_theta", config.number(base, 10_000.0))
+    if share is None:
         for settings in (config, rope):
             settings.fixed("partial_rotary_factor", 1, reason="tfcli rotates whole heads of this family")
     else:
-        share = rope.number("partial_rotary_factor", config.number(names[1], share))
-        found["position_dim"] = int(size * share)
+        size = config.integer("hidden_size") // config.integer("num_attention_heads")
+        found["position_dim"] = int(size * rope.number("partial_rotary_factor", config.number(*share)))
         if found["position_dim"] % 2 or not 0 < found["position_dim"] <= size:
-            said = rope if rope.has("partial_rotary_factor") else config
-            name = "partial_rotary_factor" if said is rope else names[1]
+            is_new = rope.has("partial_rotary_factor")
+            said, name = (rope, "partial_rotary_factor") if is_new else (config, share[0])
             said.fixed(name, reason=f"pairs of dimensions of a head of {size} are rotated")
     if kind != "default":
         found |= {"position_scaling_kind": kind, "position_scaling": rope.number("factor")}
@@ -154,7 +146,6 @@ def _family(
     *own: Setting,
     form: Fields,
     free: Sequence[str] = (),
-    architecture: str = "decoder",
     kv_heads: int | None = None,
     head_dim: int | None = None,
     gate: Setting = _GATE,
@@ -173,28 +164,8 @@ def _family(
     def usual_head_dim(config: CheckpointConfig) -> int:
         return head_dim or config.integer("hidden_size") // config.integer("num_attention_heads")
 
-    settings = (
-        Setting.constants(architectures=[model_class]),
-        Setting.number("attention_dropout", "attention_dropout", default=0.0),
-        *Setting.integers(usual_head_dim, head_dim="head_dim"),
-        gate,
-        *Setting.integers(hidden_size="d_model"),
-        Setting.number("initializer_range", "init_std", default=0.02),
-        *Setting.integers(intermediate_size="d_ff", max_position_embeddings="max_seq_len"),
-        Setting.constants(model_type=name),
-        *Setting.integers(num_attention_heads="num_heads", num_hidden_layers="num_layers"),
-        *Setting.integers(usual_kv_heads, num_key_value_heads="num_kv_heads"),
-        Setting.number("rms_norm_eps", "norm_eps"),
-        Setting.fixed("rope_interleaved", False, reason="the layout rotates dimensions that lie half a head apart"),
-        Setting(read_rotation, lambda section, _: _write_rope(section)),
-        Setting.flag("tie_word_embeddings", "tie_embeddings", default=tied),
-        *Setting.integers(vocab_size="vocab_size"),
-        layout.TOKENS,
-        *own,
-        Setting.fixed("pretraining_tp", 1, reason="tfcli computes each product in one piece"),
-    )
     common: Fields = {
-        "architecture": architecture,
+        "architecture": "decoder",
         **ROTARY,
         "position_dim": lambda section: section.position_dim in (None, section.size_per_head),
         "norm": "rmsnorm",
@@ -204,7 +175,26 @@ def _family(
     as_llama: dict[str, Any] = {"body": _body, "heads": (r"score\.(weight|bias)",)}
     return CheckpointFamily(
         name=name,
-        settings=settings,
+        settings=(
+            Setting.constants(architectures=[model_class]),
+            *Setting.numbers(0.0, attention_dropout="attention_dropout"),
+            *Setting.integers(usual_head_dim, head_dim="head_dim"),
+            gate,
+            *Setting.integers(hidden_size="d_model"),
+            *Setting.numbers(0.02, initializer_range="init_std"),
+            *Setting.integers(intermediate_size="d_ff", max_position_embeddings="max_seq_len"),
+            Setting.constants(model_type=name),
+            *Setting.integers(num_attention_heads="num_heads", num_hidden_layers="num_layers"),
+            *Setting.integers(usual_kv_heads, num_key_value_heads="num_kv_heads"),
+            *Setting.numbers(rms_norm_eps="norm_eps"),
+            Setting.fixed("rope_interleaved", False, reason="the layout rotates dimensions that lie half a head apart"),
+            Setting(read_rotation, lambda section, _: _write_rope(section)),
+            Setting.flag("tie_word_embeddings", "tie_embeddings", default=tied),
+            *Setting.integers(vocab_size="vocab_size"),
+            layout.TOKENS,
+            *own,
+            Setting.fixed("pretraining_tp", 1, reason="tfcli computes each product in one piece"),
+        ),
         form=layout.full_form(common, "num_kv_heads", "head_dim", *free, last=form),
         given={"norm_bias": False},
         without_effect=_WITHOUT_EFFECT + without_effect,
@@ -294,10 +284,9 @@ def _read_factors(config: CheckpointConfig) -> Fields:
     config.number("residual_multiplier", 1.0)
     if (divisor := config.number("logits_scaling", 1.0)) == 0:
         config.fixed("logits_scaling", reason="logits are divided by it")
-    scaled = _is_root(config.number("attention_multiplier", 1.0), size**-0.5)
     return {
         "scale_embeddings": _is_root(config.number("embedding_multiplier", 1.0), d_model**0.5),
-        "attention_score": "scaled_dot" if scaled else "dot",
+        "attention_score": "scaled_dot" if _is_root(config.number("attention_multiplier", 1.0), size**-0.5) else "dot",
         "scale_logits": _is_root(divisor, d_model**0.5),
     }
 
@@ -336,7 +325,6 @@ GRANITE = _family(
 
 # The first files say gelu, and mean the tanh form.
 _GEMMA: dict[str, Activation] = dict.fromkeys(("gelu_pytorch_tanh", "gelu", "gelu_new"), "geglu_tanh")
-_GEMMA_GATE = Setting.activation("hidden_act", "gelu_pytorch_tanh", {**_GEMMA, "silu": "swiglu"}, _WRITTEN)
 
 GEMMA = _family(
     "gemma",
@@ -346,7 +334,7 @@ GEMMA = _family(
     Setting.fixed("hidden_activation", "gelu_pytorch_tanh", reason="hidden_act says it"),
     kv_heads=16,
     head_dim=256,
-    gate=_GEMMA_GATE,
+    gate=Setting.activation("hidden_act", "gelu_pytorch_tanh", {**_GEMMA, "silu": "swiglu"}, _WRITTEN),
     tied=True,
     free=["scale_embeddings"],
     form={"attention_output_bias": alike_biases, "feed_forward_bias": False}
@@ -362,9 +350,9 @@ EUROBERT = _family(
     Setting.flag("mlp_bias", "feed_forward_bias", "head_bias", default=False),
     _WRITTEN_ONE_PIECE,
     Setting.fixed("hidden_dropout", 0, reason="the family drops nothing but attention weights"),
-    architecture="encoder",
     free=["head_bias"],
     form={
+        "architecture": "encoder",
         "attention_output_bias": alike_biases,
         "head_bias": lambda section: section.head_bias == section.feed_forward_bias,
         "num_heads": _whole_heads,

@@ -1,7 +1,6 @@
 """T5 (Raffel et al. 2020), versions 1.0 and 1.1, and mT5 (Xue et al. 2021): a relative position bias, unscaled scores,
 pre-norm RMSNorm, no biases. Version 1.0 has one matrix for embeddings and head, and divides what the head reads by
-√d_model. Version 1.1 has a head of its own and a gate in the feed-forward. mT5 is version 1.1 with a large vocabulary,
-and never scales logits."""
+√d_model. Version 1.1 has its own head and a gated feed-forward; mT5 a large vocabulary too, and never scales logits."""
 
 from collections.abc import Sequence
 
@@ -11,7 +10,6 @@ from tfcli.interop.families.layout import CheckpointFamily, Fields, Setting, Ten
 from tfcli.recipe.model import Activation, ModelSection
 
 _GATED: dict[Activation, Activation] = {"gelu_tanh": "geglu_tanh", "silu": "swiglu", "gelu": "geglu"}  # with a gate
-
 _PROJECTIONS = {name: (name, False) for name in layout.ACTIVATIONS} | {  # feed_forward_proj: its activation and gate
     # "gated-gelu" is the tanh form, as the settings of version 1.1 have it.
     f"gated-{name}": ("gelu_new" if name == "gelu" else name, True)
@@ -21,7 +19,6 @@ _PROJECTIONS = {name: (name, False) for name in layout.ACTIVATIONS} | {  # feed_
 
 _WRITTEN: dict[Activation, str] = {"geglu_tanh": "gated-gelu", "swiglu": "gated-silu", "geglu": "gated-gelu_python"}
 _WRITTEN = layout.WRITTEN | _WRITTEN
-_DROPOUTS = ("dropout", "embedding_dropout", "attention_dropout", "activation_dropout")
 _HEAD, _EMBEDDING = "lm_head.weight", "shared.weight"
 
 
@@ -63,8 +60,7 @@ def _body(section: ModelSection) -> list[TensorMap]:
 def _family(
     name: str, model_class: str, usual: str, ending: Setting, form: Fields, without_effect: Sequence[str] = ()
 ) -> CheckpointFamily:
-    """Either family: `usual` is the feed-forward where the file names none, `ending` says how head and embeddings
-    belong together, and `form` what it has beside the rest."""
+    """Either family, with its `usual` feed-forward, how head and embeddings belong together, and its own `form`."""
 
     def read_activation(config: CheckpointConfig) -> Fields:
         name, gated = config.choice("feed_forward_proj", _PROJECTIONS, usual)
@@ -72,27 +68,6 @@ def _family(
         config.fixed("is_gated_act", gated, reason=f"feed_forward_proj stands for {gated}")
         return {"activation": _GATED[layout.ACTIVATIONS[name]] if gated else layout.ACTIVATIONS[name]}
 
-    settings = (
-        Setting.family(name, model_class),
-        *Setting.aliases(hidden_size="d_model", num_attention_heads="num_heads", num_hidden_layers="num_layers"),
-        *Setting.aliases(head_dim="d_kv"),
-        *layout.BOTH_SIDES,
-        *Setting.integers(vocab_size="vocab_size"),
-        *Setting.integers(512, n_positions="max_seq_len"),
-        *Setting.integers(d_model="d_model", d_kv="head_dim", d_ff="d_ff", num_layers="num_layers"),
-        *Setting.integers(lambda config: config.integer("num_layers"), num_decoder_layers="num_decoder_layers"),
-        *Setting.integers(num_heads="num_heads"),
-        *Setting.integers(32, relative_attention_num_buckets="position_buckets"),
-        *Setting.integers(128, relative_attention_max_distance="position_max_distance"),
-        Setting.number("layer_norm_epsilon", "norm_eps", default=1e-6),
-        Setting(read_activation, lambda section, _: {"feed_forward_proj": _WRITTEN[section.activation]}),
-        # One rate for all places. T5 also drops what leaves the last norms, in training alone; tfcli does not.
-        Setting.number("dropout_rate", *_DROPOUTS, default=0.1),
-        Setting.constants(initializer_factor=1.0),
-        ending,
-        Setting.constants(use_cache=True),
-        layout.TARGET_TOKENS,
-    )
     common = {
         "architecture": "encoder-decoder",
         "positions": "t5",
@@ -105,7 +80,27 @@ def _family(
     }
     return CheckpointFamily(
         name=name,
-        settings=settings,
+        settings=(
+            Setting.family(name, model_class),
+            *Setting.aliases(hidden_size="d_model", num_attention_heads="num_heads", num_hidden_layers="num_layers"),
+            *Setting.aliases(head_dim="d_kv"),
+            *layout.BOTH_SIDES,
+            *Setting.integers(vocab_size="vocab_size"),
+            *Setting.integers(512, n_positions="max_seq_len"),
+            *Setting.integers(d_model="d_model", d_kv="head_dim", d_ff="d_ff", num_layers="num_layers"),
+            *Setting.integers(lambda config: config.integer("num_layers"), num_decoder_layers="num_decoder_layers"),
+            *Setting.integers(num_heads="num_heads"),
+            *Setting.integers(32, relative_attention_num_buckets="position_buckets"),
+            *Setting.integers(128, relative_attention_max_distance="position_max_distance"),
+            *Setting.numbers(1e-6, layer_norm_epsilon="norm_eps"),
+            Setting(read_activation, lambda section, _: {"feed_forward_proj": _WRITTEN[section.activation]}),
+            # One rate for all places. T5 also drops what leaves the last norms, in training alone; tfcli does not.
+            *Setting.numbers(0.1, dropout_rate="dropout embedding_dropout attention_dropout activation_dropout"),
+            Setting.constants(initializer_factor=1.0),
+            ending,
+            Setting.constants(use_cache=True),
+            layout.TARGET_TOKENS,
+        ),
         form=layout.full_form({**form, **common}, "head_dim", "scale_logits"),
         given={"norm_bias": False, "attention_output_bias": False, "initialization": "t5"},
         # Settings of new weights alone, or written by old versions of the library and read by none. The tensors say
