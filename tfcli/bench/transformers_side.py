@@ -164,8 +164,7 @@ class TransformersGeneration(GenerationBench):
 
         how = {"max_new_tokens": new_tokens, "do_sample": False, "num_beams": self.work.beam, "use_cache": True}
         roles = {"eos_token_id": None, "pad_token_id": ROLES.pad, "bos_token_id": ROLES.bos}
-        begin = None if self.is_decoder else ROLES.bos
-        settings = GenerationConfig(**how, **roles, decoder_start_token_id=begin)
+        settings = GenerationConfig(**how, **roles, decoder_start_token_id=None if self.is_decoder else ROLES.bos)
         # What a config leaves unsaid is taken from the model's own, and that has an end of its own.
         self.model.generation_config = settings
         ids: Tensor = self.model.generate(input_ids=self._ids, attention_mask=self._mask, generation_config=settings)
