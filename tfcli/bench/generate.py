@@ -87,8 +87,7 @@ def _decided(recipe: Recipe, work: GenerationWork, transformers: bool) -> Recipe
     if model.architecture == "encoder":
         raise UsageError("An encoder generates no text", "choose --arch decoder or --arch encoder-decoder")
     recipe = resolve_for_machine(replace(recipe, model=model))
-    there = memory_of(choose_device(recipe.train.device))
-    parameters = meta_model(model).num_parameters()
+    there, parameters = memory_of(choose_device(recipe.train.device)), meta_model(model).num_parameters()
     needed = _BYTES["float32"] * parameters * (1 + transformers)
     if needed > there:
         take = f"{parameters:,} parameters, whose weights take {needed / 1e9:.3g} GB in all processes"

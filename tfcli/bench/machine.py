@@ -48,8 +48,7 @@ def require_sides(threads: int, *, transformers: bool) -> None:
 Shape = tuple[int, int, int]  # rows N, inner size K, columns M of (N, K) × (K, M)
 
 SQUARES: tuple[Shape, ...] = tuple((n, n, n) for n in (1024, 2048, 4096))
-_SECONDS = 0.5
-_FEWEST, _MOST = 2, 200
+_SECONDS, _FEWEST, _MOST = 0.5, 2, 200
 _AT_ONCE = 10  # products that a GPU is given before it is waited for, so that giving them costs nothing
 
 

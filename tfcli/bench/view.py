@@ -7,7 +7,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from tfcli import bench
+from tfcli.bench import AnySide, DataSpeed, GenerationSpeed, Machine, ModelSpeed, PatchingSpeed, Spread, TrainingSpeed
 from tfcli.draw import View
 from tfcli.draw.numbers import exact, percent, plural, short
 from tfcli.draw.safe import printable
@@ -25,16 +25,16 @@ def _picture(title: str, about: Iterable[str], table: Table, notes: Iterable[str
     yield from dim(*notes)
 
 
-def _title(what: str, speed: bench.ModelSpeed) -> str:
+def _title(what: str, speed: ModelSpeed) -> str:
     return f"{what} speed" + (f" · {printable(speed.recipe)}" if speed.recipe != speed.architecture else "")
 
 
-class TrainingSpeedView(View[bench.TrainingSpeed]):
+class TrainingSpeedView(View[TrainingSpeed]):
     """A table of the sides, tfcli's first; over it what was trained and on what, under it how it was measured."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         speed, sides = self.record, self.record.sides
-        about = (_shape(speed), _machine(speed.machine), *map(_peak, speed.peaks))
+        about = (_shape(speed), _machine(speed.machine), *_peaks(speed))
         names = [one.name if one.name.endswith(one.precision) else f"{one.name} {one.precision}" for one in sides]
         peaks = Cells("of peak", [percent(side.peak_share) for side in sides])
         more = spreads("ms a step", [side.step_seconds for side in sides]), peaks
@@ -51,13 +51,13 @@ class Cells:
     under: list[str] | None = None
 
 
-def spreads(heading: str, times: Sequence[bench.Spread]) -> Cells:
+def spreads(heading: str, times: Sequence[Spread]) -> Cells:
     """Medians in milliseconds, and under each its 10th and 90th percentile."""
     under = [f"{milliseconds(time.p10)}–{milliseconds(time.p90)}" for time in times]
     return Cells(heading, [milliseconds(time.p50) for time in times], under)
 
 
-def sides_table(sides: Sequence[bench.AnySide], names: Cells, more: Iterable[Cells], options: ConsoleOptions) -> Table:
+def sides_table(sides: Sequence[AnySide], names: Cells, more: Iterable[Cells], options: ConsoleOptions) -> Table:
     """A row a side, tfcli's first and bold: its speed, `more`, memory, the ratio, and a bar where there is room."""
     speeds = [side.tokens_per_second for side in sides]
     figures = [names, Cells("tokens/s", [short(speed) for speed in speeds]), *more]
@@ -94,29 +94,30 @@ def _turns(work: str, whole: str = "") -> str:
     return f"The sides take turns, {work} each, in processes of their own. Ratios: of medians{whole}; below, of rounds."
 
 
-def _shape(speed: bench.TrainingSpeed) -> str:
+def _shape(speed: TrainingSpeed) -> str:
     micro_batches = f"{speed.micro_batches} × " if speed.micro_batches > 1 else ""
     each = f"{'pairs of 2 ×' if speed.architecture == 'encoder-decoder' else 'sequences of'} {speed.length}"
     return f"{_model(speed)} · {micro_batches}{speed.sequences} {each}"
 
 
-def _model(speed: bench.ModelSpeed) -> str:
+def _model(speed: ModelSpeed) -> str:
     layers, heads = plural(speed.num_layers, "layer"), plural(speed.num_heads, "head")
     return f"{speed.architecture}, {layers} of {speed.d_model}, {heads}, vocabulary {speed.vocab_size:,}"
 
 
-def _machine(machine: bench.Machine) -> str:
+def _machine(machine: Machine) -> str:
     where = "" if machine.device == "cpu" else f" · {machine.device}"
     cores, threads = plural(machine.cores, "core"), plural(machine.threads, "thread")
     return f"{printable(machine.processor)}{where} · {cores}, {threads} · torch {machine.torch}"
 
 
-def _peak(peak: bench.MatrixPeak) -> str:
-    shape = f"({peak.rows:,} × {peak.inner:,}) ({peak.inner:,} × {peak.columns:,})"
-    return f"peak in {peak.precision}: {short(peak.flops_per_second, 'FLOP/s')}, at {shape}"
+def _peaks(speed: TrainingSpeed) -> Iterator[str]:
+    for peak in speed.peaks:
+        shape = f"({peak.rows:,} × {peak.inner:,}) ({peak.inner:,} × {peak.columns:,})"
+        yield f"peak in {peak.precision}: {short(peak.flops_per_second, 'FLOP/s')}, at {shape}"
 
 
-def _notes(speed: bench.TrainingSpeed) -> Iterator[str]:
+def _notes(speed: TrainingSpeed) -> Iterator[str]:
     ours, *others = speed.sides
     yield f"{plural(speed.steps, 'step')} after {speed.warmup} to warm up, on random ids: {_SPREAD}."
     flops = short(speed.flops_per_step, "FLOP")
@@ -129,16 +130,16 @@ def _notes(speed: bench.TrainingSpeed) -> Iterator[str]:
     there, count = f"transformers {speed.machine.transformers}", f"{exact(others[0].parameters)} parameters"
     yield f"{there}: {others[0].model}, torch.optim.AdamW, no cache of keys and values, not compiled."
     if speed.differences:
-        yield f"Its sizes are the same, and it is another model, of {count}: {_listed(speed.differences)}."
+        yield f"Its sizes are the same, and it is another model, of {count}: {_listed(speed)}."
     else:
         yield f"It is the same model, of {count}."
 
 
-def _listed(differences: tuple[bench.Difference, ...]) -> str:
-    return "; ".join(f"{one.setting} {one.theirs} in place of {one.ours}" for one in differences)
+def _listed(speed: TrainingSpeed | GenerationSpeed) -> str:
+    return "; ".join(f"{one.setting} {one.theirs} in place of {one.ours}" for one in speed.differences)
 
 
-class GenerationSpeedView(View[bench.GenerationSpeed]):
+class GenerationSpeedView(View[GenerationSpeed]):
     """A table of the sides, tfcli's first; over it what was generated and on what, under it how it was measured."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -151,7 +152,7 @@ class GenerationSpeedView(View[bench.GenerationSpeed]):
         yield from _picture(_title("Generation", speed), about, table, _generation_notes(speed))
 
 
-def _generation_columns(speed: bench.GenerationSpeed) -> Iterator[Cells]:
+def _generation_columns(speed: GenerationSpeed) -> Iterator[Cells]:
     """The figures that mean something."""
     yield spreads("prefill ms", [side.prefill_seconds for side in speed.sides])
     if tokens := [side.token_seconds for side in speed.sides if side.token_seconds is not None]:
@@ -160,13 +161,13 @@ def _generation_columns(speed: bench.GenerationSpeed) -> Iterator[Cells]:
         yield Cells("of limit", list(map(percent, shares)))
 
 
-def _work(speed: bench.GenerationSpeed) -> str:
+def _work(speed: GenerationSpeed) -> str:
     unit = "source" if speed.architecture == "encoder-decoder" else "prompt"
     way = "greedy" if speed.beam == 1 else f"{speed.beam} beams"
     return f"{plural(speed.batch, unit)} of {speed.prompt_tokens:.0f} tokens · {speed.new_tokens:,} new each, {way}"
 
 
-def _generation_notes(speed: bench.GenerationSpeed) -> Iterator[str]:
+def _generation_notes(speed: GenerationSpeed) -> Iterator[str]:
     ours, *others = speed.sides
     yield f"{plural(speed.rounds, 'round')} after {speed.warmup} to warm up, random weights and ids: {_SPREAD}."
     yield "Tokens a second: over the whole time. Prefill: until the first; after it, the time from one to the next."
@@ -181,13 +182,13 @@ def _generation_notes(speed: bench.GenerationSpeed) -> Iterator[str]:
     if speed.same_ids is not None:
         yield f"The weights are the same; {percent(speed.same_ids)} of the new tokens are."
     elif speed.differences:
-        yield f"Its sizes are the same, and it is another model: {_listed(speed.differences)}."
+        yield f"Its sizes are the same, and it is another model: {_listed(speed)}."
 
 
 _ABOUT = {"prepare": "tfcli prepare", "encode_batch_fast": "tokenizers alone", "datasets.map": "datasets.map"}
 
 
-class DataSpeedView(View[bench.DataSpeed]):
+class DataSpeedView(View[DataSpeed]):
     """A table of the sides, tfcli's first; over it what was read and on what, under it how it was measured."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -200,7 +201,7 @@ class DataSpeedView(View[bench.DataSpeed]):
         yield from _picture(f"Data speed · {printable(', '.join(speed.sources))}", about, table, _data_notes(speed))
 
 
-def _data_notes(speed: bench.DataSpeed) -> Iterator[str]:
+def _data_notes(speed: DataSpeed) -> Iterator[str]:
     yield f"{plural(speed.rounds, 'round')} after {speed.warmup} to warm up: {_SPREAD}. {_turns('all the text')}"
     yield "tfcli prepare: reads the text, divides, encodes and counts it, and writes the dataset to the disk."
     yield "tokenizers alone: encode_batch_fast on texts in memory, 1,000 at a time; nothing is read or written."
@@ -209,12 +210,11 @@ def _data_notes(speed: bench.DataSpeed) -> Iterator[str]:
         yield f"datasets.map: {there}, map that cuts batches into windows of {speed.context}; one process."
 
 
-class PatchingSpeedView(View[bench.PatchingSpeed]):
+class PatchingSpeedView(View[PatchingSpeed]):
     """A row of the grid, and one of the naive loop; under them what could be saved at most."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        r = self.record
-        table = columns("lrrr", "", "patches/s", "ms in all", "tfcli is")
+        r, table = self.record, columns("lrrr", "", "patches/s", "ms in all", "tfcli is")
         under = f"{r.ratio_p10:.2f}–{r.ratio_p90:.2f}"
         for name, time, *ratio in (("tfcli", r.seconds), ("one whole pass a patch", r.naive, f"{r.ratio:.2f}×", under)):
             cells = spreads("", [time])

@@ -86,8 +86,7 @@ def train(
     if dry_run:
         from tfcli.planning.command import show_plan
 
-        preset, size = asked.given.get("preset"), asked.given.get("size")
-        show_plan(terminal, settings, out=out, json=json, init=init, preset=preset, size=size)
+        show_plan(terminal, settings, asked, out=out, json=json, init=init)
         return
     wait_asleep_if_busy(settings.train.threads)
     from tfcli.console.reporting import reporting

@@ -91,11 +91,8 @@ def _pass_on(attention: MultiHeadAttention, gain: float, generator: torch.Genera
     attention.output.weight.copy_(gain / group * values.repeat_interleave(group, dim=0).flatten(0, 1).T)
 
 
-ARCHITECTURES: dict[str, type[Transformer]] = {
-    "decoder": Decoder,
-    "encoder": Encoder,
-    "encoder-decoder": EncoderDecoder,
-}
+ARCHITECTURES: Mapping[str, type[Transformer]]
+ARCHITECTURES = {"decoder": Decoder, "encoder": Encoder, "encoder-decoder": EncoderDecoder}
 
 
 def build_model(section: ModelSection, seed: int = 0) -> Transformer:
@@ -114,9 +111,7 @@ def uninitialized_model(section: ModelSection) -> Transformer:
 class _Unwritten(TorchFunctionMode):
     """Leaves out what PyTorch's own layers draw when they are made."""
 
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
+    def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
         named = kwargs or {}
         return named["tensor"] if func in (init.kaiming_uniform_, init.uniform_) else func(*args, **named)
 

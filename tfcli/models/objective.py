@@ -75,13 +75,12 @@ def scores_of_labels(
 def labelled_hidden(model: Transformer, batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:
     """The last vectors of a batch, (N, D), and their labels, (N,), without those that have none where that pays: a
     masked model predicts one token in seven, and the logits of the others would be most of the work."""
-    labels = _on(batch.labels, device)
-    hidden = _hidden(model, batch, device)
+    labels, hidden = _on(batch.labels, device).flatten(), _hidden(model, batch, device).flatten(0, 1)
     if 2 * batch.target_tokens > batch.labels.size:
-        return hidden.flatten(0, 1), labels.flatten()
+        return hidden, labels
     # The places are found where the batch was made: the device need not be waited for.
     places = _on(np.flatnonzero(batch.labels != IGNORED), device)
-    return hidden.flatten(0, 1)[places], labels.flatten()[places]
+    return hidden[places], labels[places]
 
 
 def _hidden(model: Transformer, batch: Batch, device: torch.device) -> Tensor:

@@ -16,8 +16,7 @@ from tfcli.errors import UsageError, near, shortened
 from tfcli.files import packaged
 from tfcli.recipe.recipe import SECTIONS, Recipe, known_keys
 
-SYNONYMS: dict[str, str] = packaged(__file__, "synonyms.toml")
-"""The names that other programs give to a key of a recipe or to an option."""
+SYNONYMS: dict[str, str] = packaged(__file__, "synonyms.toml")  # other programs' names for a key or an option
 
 
 class Meant(NamedTuple):
@@ -79,22 +78,14 @@ _PAPER = re.compile(
 class RecipeKey:
     """One setting, as ``section.field``."""
 
-    name: str
-    """With its section."""
-    default: Any
-    """None: the key is left out, and its meaning says what then holds."""
-    kinds: tuple[str, ...]
-    """What it accepts beside its choices, in words with bounds and unit."""
-    choices: tuple[str, ...]
-    """Its names for values, where it has some."""
-    unit: str
-    """Of a number, where it has one."""
-    meaning: str
-    """The docstring under the field."""
-    sources: tuple[str, ...]
-    """Papers that the idea is from, with the section or equation."""
-    synonyms: tuple[str, ...]
-    """Its names elsewhere."""
+    name: str  # with its section
+    default: Any  # None: the key is left out, and its meaning says what then holds
+    kinds: tuple[str, ...]  # what it accepts beside its choices, in words with bounds and unit
+    choices: tuple[str, ...]  # its names for values, where it has some
+    unit: str  # of a number, where it has one
+    meaning: str  # the docstring under the field
+    sources: tuple[str, ...]  # papers that the idea is from, with the section or equation
+    synonyms: tuple[str, ...]  # its names elsewhere
 
     @property
     def spelled_default(self) -> str:
@@ -106,14 +97,12 @@ class RecipeKey:
 
 def recipe_keys() -> list[RecipeKey]:
     """Every key, in the order of the sections: what is read from their fields and the docstrings under them."""
-    kinds = {"": Recipe, **SECTIONS}
-    return [key for section, kind in kinds.items() for key in _keys_of(section, kind)]
+    return [key for section, kind in {"": Recipe, **SECTIONS}.items() for key in _keys_of(section, kind)]
 
 
 def find_keys(word: str) -> list[RecipeKey]:
     """The keys that a word names, here or elsewhere, then those with it in their name, then in their meaning."""
-    called = [meant.name for meant in meanings(word)]
-    part = re.sub(r"\W|_", " ", word.lower()).strip()
+    called, part = [meant.name for meant in meanings(word)], re.sub(r"\W|_", " ", word.lower()).strip()
     keys, ranks = recipe_keys(), list[list[RecipeKey]]([[], [], []])
     for key in keys:
         texts = (key.name, " ".join(key.synonyms), key.meaning)
