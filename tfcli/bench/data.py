@@ -66,13 +66,7 @@ def bench_data(
         warmup=WARMUP,
         machine=describe_machine("cpu", threads),
         sides=tuple(
-            DataSide(
-                name=side.name,
-                bytes_per_second=size / median(seconds),
-                tokens_per_second=tokens / median(seconds),
-                seconds=spread(seconds),
-                **beside,
-            )
+            DataSide(side.name, size / median(seconds), tokens / median(seconds), spread(seconds), **beside)
             for side, seconds, beside in measured
         ),
     )

@@ -46,7 +46,6 @@ def require_sides(threads: int, *, transformers: bool) -> None:
 
 
 Shape = tuple[int, int, int]  # rows N, inner size K, columns M of (N, K) × (K, M)
-
 SQUARES: tuple[Shape, ...] = tuple((n, n, n) for n in (1024, 2048, 4096))
 _SECONDS, _FEWEST, _MOST = 0.5, 2, 200
 _AT_ONCE = 10  # products that a GPU is given before it is waited for, so that giving them costs nothing
@@ -82,8 +81,7 @@ class Products(Side):
         left, out = torch.randn(rows, inner, **kind), torch.empty(rows, columns, **kind)
         # As the forward pass multiplies by a weight, and as the backward pass does: a library may prefer one of them.
         ways = (torch.randn(columns, inner, **kind).T, torch.randn(inner, columns, **kind))
-        seconds = min(self._fastest(left, right, out) for right in ways)
-        return precision, 2 * prod(shape) / seconds, shape
+        return precision, 2 * prod(shape) / min(self._fastest(left, right, out) for right in ways), shape
 
     def _fastest(self, left: torch.Tensor, right: torch.Tensor, out: torch.Tensor) -> float:
         at_once, taken = 1 if self.device.type == "cpu" else _AT_ONCE, list[float]()

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _training = partial(typer.Option, rich_help_panel=TRAINING)
 _output = partial(typer.Option, rich_help_panel=OUTPUT)
-
 _RUNS = "runs/<recipe or arch>-<n>"
 Out = Annotated[Path | None, _output(metavar="RUN", help="Where to put the run.", show_default=_RUNS)]
 _RESUME = "Go on exactly where this run was interrupted."

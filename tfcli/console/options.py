@@ -187,8 +187,7 @@ def _never_empty(parameter: inspect.Parameter) -> inspect.Parameter:
     annotation, *rest = get_args(parameter.annotation)
     kinds = {kind for part in (annotation, *get_args(annotation)) for kind in (part, *get_args(part))}
     info = copy.copy(rest[0])
-    is_text = not info.metavar or any(word in info.metavar for word in _TEXTS)
-    if Path not in kinds and (str not in kinds or is_text):
+    if Path not in kinds and (str not in kinds or not info.metavar or any(word in info.metavar for word in _TEXTS)):
         return parameter
 
     def parse(value: Any) -> Any:

@@ -38,7 +38,7 @@ def diagnose(terminal: TerminalFacts) -> Diagnosis:
     if torch is not None:
         versions["torch"] = str(torch.__version__)  # with what it was built for
     resource, total = of_unix("resource"), _try(machine.memory, 0)
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0] if resource else -1
+    limit = max(resource.getrlimit(resource.RLIMIT_AS)[0], 0) or None if resource else None
     found = Diagnosis(
         versions=versions,
         system=platform.platform(),
@@ -53,12 +53,7 @@ def diagnose(terminal: TerminalFacts) -> Diagnosis:
         ),
         cuda=_try(lambda: _gpus(torch), ()),
         mps=_try(lambda: torch.backends.mps.is_available(), None),
-        memory=Memory(
-            total=total,
-            free=_try(machine.free_memory, total),
-            container=_try(machine.memory_limit, None),
-            process=limit if limit > 0 else None,
-        ),
+        memory=Memory(total, _try(machine.free_memory, total), _try(machine.memory_limit, None), process=limit),
         cache=_cache(),
         terminal=terminal,
         extras=tuple(

@@ -313,8 +313,7 @@ class NumberMap:
             return
         brush = brush_for(console, SIGNED)
         above = "".join(fit(f" {name}", cell * columns) for name, columns in self.groups)
-        below = "".join(fit(label, cell, "right") for label in self.column_labels)
-        for header in filter(str.strip, (above, below)):
+        for header in filter(str.strip, (above, "".join(fit(label, cell, "right") for label in self.column_labels))):
             yield Segment(" " * gutter + header.rstrip() + "\n", _DIM)
         painted = levels(self.values, -furthest, furthest).tolist()
         for label, row, colors in zip(self.row_labels, texts, painted, strict=True):

@@ -79,8 +79,7 @@ class Span:
             assert last <= len(table), f"position {last - 1} is beyond the context of {len(table)}"
             return table[self.start + offset : last]
         columns = torch.arange(self.start, self.end, device=self.left.device)
-        left = self.left if self.left.ndim == 2 else self.left[:, None]
-        rows = (columns - left).clamp(min=0) + offset
+        rows = (columns - (self.left if self.left.ndim == 2 else self.left[:, None])).clamp(min=0) + offset
         return table.index_select(0, rows.flatten()).unflatten(0, rows.shape)
 
 

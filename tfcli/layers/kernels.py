@@ -18,7 +18,6 @@ from tfcli.machine import cpu_flags
 
 _CHANGED = (AttributeError, NotImplementedError, RuntimeError, TypeError)
 """How a private function says that it takes other arguments than it did."""
-
 _BFLOAT16_FLAGS = {"avx512bw", "avx512dq", "avx512vl"}  # what oneDNN needs of an x86 processor for products in bfloat16
 _TYPICAL_ROWS = 32  # rows of x that a weight is packed for; for few it is slower with many, this one as fast with one
 

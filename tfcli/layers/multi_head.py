@@ -30,7 +30,6 @@ from tfcli.recipe.model import ModelSection
 
 KeysValues = tuple[Tensor, Tensor]
 AttentionPath = Literal["fused", "rows"]
-
 _MANY_TEXTS = 8  # from so many texts on, one query each, the plain formula is faster than a CPU's fused kernel
 
 

@@ -13,13 +13,11 @@ from tfcli.models.transformer import Decoder, Encoder, EncoderDecoder, Transform
 from tfcli.recipe.model import Initialization, ModelSection
 
 Draw = Callable[[str, Tensor, ModelSection, torch.Generator], None]  # fills a parameter of that name in place
-
 _TOKEN_EMBEDDINGS = ("embedding.weight", "target_embedding.weight")
 
 
 def initialize(model: nn.Module, section: ModelSection, generator: torch.Generator) -> None:
     """Gains 1, biases 0, and everything else as `model.initialization` says."""
-    draw = _DRAWS[section.initialization]
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if name.endswith("bias"):
@@ -27,7 +25,7 @@ def initialize(model: nn.Module, section: ModelSection, generator: torch.Generat
             elif "norm." in name:
                 parameter.fill_(1.0)
             else:
-                draw(name, parameter, section, generator)
+                _DRAWS[section.initialization](name, parameter, section, generator)
         if section.initialization == "copying" and section.attention_score != "parameter_free":
             for module in model.modules():
                 if isinstance(module, MultiHeadAttention):

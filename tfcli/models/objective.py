@@ -44,8 +44,7 @@ def best_spans(logits: Tensor) -> tuple[Tensor, Tensor]:
     first, last = logits.log_softmax(-1).unflatten(0, (-1, 2)).unbind(1)
     size = first.shape[-1]
     before = torch.ones(size, size, dtype=torch.bool, device=logits.device).tril(-1)
-    scores = (first[:, :, None] + last[:, None, :]).masked_fill(before, -torch.inf).flatten(1)
-    best = scores.softmax(-1).max(-1)
+    best = (first[:, :, None] + last[:, None, :]).masked_fill(before, -torch.inf).flatten(1).softmax(-1).max(-1)
     return torch.stack([best.indices // size, best.indices % size], -1), best.values
 
 

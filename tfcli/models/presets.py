@@ -9,7 +9,6 @@ from tfcli.errors import UsageError, shortened
 from tfcli.files import packaged
 
 Settings = dict[str, dict[str, Any]]
-
 _STORED: dict[str, dict[str, Any]] = packaged(__file__, "presets.toml")
 PRESETS: dict[str, Settings] = _STORED["presets"]
 # What trains otherwise than in the preset's paper, or is not in it: the setting, the paper's value, its section.

@@ -42,7 +42,6 @@ from tfcli.training.loop import train
 from tfcli.training.schedule import learning_rate
 
 ShouldStop = Callable[[], bool]
-
 _OF_THE_RATE = ("steps", "learning_rate", "schedule", "final_learning_rate", "schedule_steps")
 """What of [train] the learning rate depends on, of what a resume may change."""
 _FOREIGN = "one of the two is not this run's own: restore it"

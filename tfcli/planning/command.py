@@ -205,8 +205,7 @@ def show_plan(
     ids = recipe.tokenizer.vocab_size if tokenizer is None else tokenizer.vocab_size
     wanted = max(recipe.model.vocab_size or ids, ids if init is not None else 0)  # a longer vocabulary: more rows
     labels = recipe.model.labels or (SPAN_LABELS if recipe.train.task else None)  # two of them stand for any number
-    model = replace(recipe.model, vocab_size=wanted, labels=labels)
-    decided = resolve_for_machine(replace(recipe, model=model))
+    decided = resolve_for_machine(replace(recipe, model=replace(recipe.model, vocab_size=wanted, labels=labels)))
     at_most = tokenizer is None and recipe.model.vocab_size is None
     result = outline(decided, vocab_size_is_most=at_most, roles=tokenizer.roles if tokenizer else None)
     preset, size = asked.given.get("preset", ""), asked.given.get("size")

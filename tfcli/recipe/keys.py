@@ -78,14 +78,22 @@ _PAPER = re.compile(
 class RecipeKey:
     """One setting, as ``section.field``."""
 
-    name: str  # with its section
-    default: Any  # None: the key is left out, and its meaning says what then holds
-    kinds: tuple[str, ...]  # what it accepts beside its choices, in words with bounds and unit
-    choices: tuple[str, ...]  # its names for values, where it has some
-    unit: str  # of a number, where it has one
-    meaning: str  # the docstring under the field
-    sources: tuple[str, ...]  # papers that the idea is from, with the section or equation
-    synonyms: tuple[str, ...]  # its names elsewhere
+    name: str
+    """With its section."""
+    default: Any
+    """None: the key is left out, and its meaning says what then holds."""
+    kinds: tuple[str, ...]
+    """What it accepts beside its choices, in words with bounds and unit."""
+    choices: tuple[str, ...]
+    """Its names for values, where it has some."""
+    unit: str
+    """Of a number, where it has one."""
+    meaning: str
+    """The docstring under the field."""
+    sources: tuple[str, ...]
+    """Papers that the idea is from, with the section or equation."""
+    synonyms: tuple[str, ...]
+    """Its names elsewhere."""
 
     @property
     def spelled_default(self) -> str:
