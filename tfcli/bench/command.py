@@ -15,7 +15,8 @@ _There = Literal["transformers"]
 _TRAIN_THERE = typer.Option(help="Train the same shape there too, in turns, and print the ratio.")
 _GENERATE_THERE = typer.Option(help="Generate with the same weights there too, in turns, and print the ratio.")
 _TOKENIZE_THERE = typer.Option(help="Tokenize with datasets.map and its tokenizer too, and print the ratio.")
-_SOURCE = "Files, globs, -, builtin:NAME or hf:owner/name\\[:config]\\[@split]."
+_FILES = "Files, globs, -, builtin:NAME or hf:owner/name\\[:config]\\[@split]."
+_SOURCE = typer.Argument(metavar="SOURCE", help=_FILES, show_default="builtin:stories")
 _TOKENIZER = "A tokenizer.json or a run."
 _WEIGHTS = "Of the weights, on both sides; int8: tfcli's alone."
 Rounds = Annotated[int, typer.Option(min=1, help="Rounds to measure, after one to warm up.")]
@@ -94,9 +95,7 @@ def bench_generate(
 @command
 def bench_data(
     terminal: Terminal,
-    sources: Annotated[
-        list[str] | None, typer.Argument(metavar="SOURCE", help=_SOURCE, show_default="builtin:stories")
-    ] = None,
+    sources: Annotated[list[str] | None, _SOURCE] = None,
     tokenizer: Annotated[Path | None, usual("trained on the text", _TOKENIZER, metavar="FILE|RUN")] = None,
     context: Annotated[int, typer.Option(min=1, help="Tokens of the windows that --against cuts the text into.")] = 256,
     rounds: Rounds = 5,

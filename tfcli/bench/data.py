@@ -1,7 +1,7 @@
 """Throughput of tokenization: `tfcli prepare` beside the bare tokenizers library, and beside `datasets.map`."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
@@ -10,7 +10,7 @@ from statistics import median
 from tfcli.bench import DataSide, DataSpeed
 from tfcli.bench.data_sides import TEXTS, TOKENIZER
 from tfcli.bench.machine import describe_machine, require_sides
-from tfcli.bench.measure import SideProcess, measure, spread
+from tfcli.bench.measure import SideProcess, Tell, measure, spread
 from tfcli.corpora import Source, pieces, texts
 from tfcli.corpora.open import open_source
 from tfcli.machine import cores, temporary_folder
@@ -29,7 +29,7 @@ def bench_data(
     context: int,
     threads: int = 0,
     transformers: bool = False,
-    tell: Callable[[str], None] = lambda _: None,
+    tell: Tell = lambda _: None,
 ) -> DataSpeed:
     """Measure how fast a text becomes a dataset of token ids, every side in a process of its own and in turns. Without
     a `tokenizer` (a file or a run) one of the default size is trained first. A UsageError where there is no such
@@ -47,10 +47,10 @@ def bench_data(
             loaded, _ = train_tokenizer(lambda: chain.from_iterable(map(texts, source.documents())), TokenizerSection())
         loaded.save(folder / TOKENIZER)
         sides = []
+        environment = dict.fromkeys(("RAYON_NUM_THREADS", "OMP_NUM_THREADS"), str(threads))
         for name in ("prepare", "encode_batch_fast", "datasets.map")[: 2 + transformers]:
             tell(f"starting {name}")
             request = {"open": name, "folder": str(folder), "context": context}
-            environment = {"RAYON_NUM_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)}
             sides.append(stack.enter_context(SideProcess(name, request, environment)))
         measured = measure(sides, rounds, warmup=WARMUP, tell=tell)
     tokens: int = sides[1].about["tokens"]
@@ -66,13 +66,7 @@ def bench_data(
         warmup=WARMUP,
         machine=describe_machine("cpu", threads),
         sides=tuple(
-            DataSide(
-                name=side.name,
-                bytes_per_second=size / median(seconds),
-                tokens_per_second=tokens / median(seconds),
-                seconds=spread(seconds),
-                **beside,
-            )
+            DataSide(side.name, size / median(seconds), tokens / median(seconds), spread(seconds), **beside)
             for side, seconds, beside in measured
         ),
     )

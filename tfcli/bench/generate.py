@@ -1,6 +1,6 @@
 """Generation benchmark: tokens a second, share of the memory bandwidth, peak memory; alone or against another."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from itertools import zip_longest
@@ -8,7 +8,7 @@ from typing import Any
 
 from tfcli.bench import GenerationSide, GenerationSpeed
 from tfcli.bench.machine import describe_machine, describe_model, require_sides
-from tfcli.bench.measure import Answer, SideProcess, Taken, measure, spread
+from tfcli.bench.measure import Answer, SideProcess, Taken, Tell, measure, spread
 from tfcli.bench.transformers_side import opponent_of
 from tfcli.bench.work import GenerationWork, weights_of_a_token
 from tfcli.errors import UsageError
@@ -32,7 +32,7 @@ def bench_generation(
     *,
     precision: WeightPrecision = "float32",
     transformers: bool = False,
-    tell: Callable[[str], None] = lambda _: None,
+    tell: Tell = lambda _: None,
 ) -> GenerationSpeed:
     """Measure how fast a recipe's model (with a vocabulary) generates with random weights, every side in a process of
     its own and in turns; with `transformers` there too, with the same weights where it has the model. A UsageError
@@ -87,8 +87,7 @@ def _decided(recipe: Recipe, work: GenerationWork, transformers: bool) -> Recipe
     if model.architecture == "encoder":
         raise UsageError("An encoder generates no text", "choose --arch decoder or --arch encoder-decoder")
     recipe = resolve_for_machine(replace(recipe, model=model))
-    there = memory_of(choose_device(recipe.train.device))
-    parameters = meta_model(model).num_parameters()
+    there, parameters = memory_of(choose_device(recipe.train.device)), meta_model(model).num_parameters()
     needed = _BYTES["float32"] * parameters * (1 + transformers)
     if needed > there:
         take = f"{parameters:,} parameters, whose weights take {needed / 1e9:.3g} GB in all processes"

@@ -4,6 +4,7 @@ import importlib.metadata
 import importlib.util
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from math import prod
 from operator import itemgetter
 from typing import Any
@@ -24,15 +25,9 @@ from tfcli.recipe.recipe import Recipe
 
 def describe_machine(device: str, threads: int) -> Machine:
     """The machine here, by what decides its speed."""
-    has_transformers = importlib.util.find_spec("transformers") is not None
-    return Machine(
-        processor=torch.cuda.get_device_name() if device == "cuda" else processor(),
-        cores=cores(),
-        threads=threads,
-        device=device,
-        torch=torch.__version__,
-        transformers=importlib.metadata.version("transformers") if has_transformers else None,
-    )
+    there = importlib.metadata.version("transformers") if importlib.util.find_spec("transformers") else None
+    chip = torch.cuda.get_device_name() if device == "cuda" else processor()
+    return Machine(chip, cores(), threads, device, torch=torch.__version__, transformers=there)
 
 
 def describe_model(recipe: Recipe) -> dict[str, Any]:
@@ -46,15 +41,13 @@ def require_sides(threads: int, *, transformers: bool) -> None:
     if threads > cores():
         problem = f"train.threads = {threads} is more than the {cores()} processor cores there are"
         raise UsageError(problem, "choose --threads no larger than that")
-    if transformers and importlib.util.find_spec("transformers") is None:
+    if transformers and not importlib.util.find_spec("transformers"):
         raise UsageError("There is no library transformers to compare with", "install it: pip install transformers")
 
 
 Shape = tuple[int, int, int]  # rows N, inner size K, columns M of (N, K) × (K, M)
-
 SQUARES: tuple[Shape, ...] = tuple((n, n, n) for n in (1024, 2048, 4096))
-_SECONDS = 0.5
-_FEWEST, _MOST = 2, 200
+_SECONDS, _FEWEST, _MOST = 0.5, 2, 200
 _AT_ONCE = 10  # products that a GPU is given before it is waited for, so that giving them costs nothing
 
 
@@ -75,8 +68,7 @@ class Products(Side):
 
     def __init__(self, shapes: Iterable[Shape], precisions: Sequence[str], device: str, threads: int) -> None:
         torch.set_num_threads(threads)
-        self.shapes, self.precisions = list(shapes), precisions
-        self.device = torch.device(device)
+        self.shapes, self.precisions, self.device = list(shapes), precisions, torch.device(device)
 
     def step(self) -> Answer:
         """The peak of each precision in this round, under "peaks"."""
@@ -89,26 +81,21 @@ class Products(Side):
         left, out = torch.randn(rows, inner, **kind), torch.empty(rows, columns, **kind)
         # As the forward pass multiplies by a weight, and as the backward pass does: a library may prefer one of them.
         ways = (torch.randn(columns, inner, **kind).T, torch.randn(inner, columns, **kind))
-        seconds = min(self._fastest(left, right, out) for right in ways)
-        return precision, 2 * prod(shape) / seconds, shape
+        return precision, 2 * prod(shape) / min(self._fastest(left, right, out) for right in ways), shape
 
     def _fastest(self, left: torch.Tensor, right: torch.Tensor, out: torch.Tensor) -> float:
-        at_once = 1 if self.device.type == "cpu" else _AT_ONCE
-
-        def multiply() -> None:
-            for _ in range(at_once):
-                torch.mm(left, right, out=out)
-
-        _seconds(self.device, multiply)  # the first one prepares
-        taken: list[float] = []
+        at_once, taken = 1 if self.device.type == "cpu" else _AT_ONCE, list[float]()
+        multiply = partial(torch.mm, left, right, out=out)
+        _seconds(self.device, multiply, at_once)  # the first one prepares
         while len(taken) < _FEWEST or (sum(taken) < _SECONDS and len(taken) < _MOST):
-            taken.append(_seconds(self.device, multiply))
+            taken.append(_seconds(self.device, multiply, at_once))
         return min(taken) / at_once
 
 
-def _seconds(device: torch.device, work: Callable[[], object]) -> float:
+def _seconds(device: torch.device, work: Callable[[], object], times: int = 1) -> float:
     began = time.perf_counter()
-    work()
+    for _ in range(times):
+        work()
     synchronize(device)
     return time.perf_counter() - began
 

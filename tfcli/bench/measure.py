@@ -23,6 +23,7 @@ from tfcli.errors import TfcliError, UsageError
 from tfcli.machine import PIPE, child
 
 Answer = dict[str, Any]  # one line, as JSON has it
+Tell = Callable[[str], None]  # hears what is going on
 
 
 class Side:
@@ -39,10 +40,6 @@ class Side:
         raise NotImplementedError
 
 
-# Milliseconds that idle threads of Intel's OpenMP spin: its own default, 200, is longer than a short step.
-_QUIET_WHEN_IDLE = {"KMP_BLOCKTIME": "10"}
-
-
 class SideProcess(ExitStack):
     """Starts `tfcli.bench.worker` with its "open", the `request`, and talks to it until it is closed. `about` is what
     the side says of itself, `answers` are those to all steps."""
@@ -51,8 +48,8 @@ class SideProcess(ExitStack):
         super().__init__()
         self.name, self.answers = name, list[Answer]()
         self._complaints: IO[bytes] = self.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 (closed with the process)
-        quiet = {name: os.environ.get(name, value) for name, value in _QUIET_WHEN_IDLE.items()}
-        variables = {**quiet, **(environment or {})}
+        # Milliseconds that idle threads of Intel's OpenMP spin: its own default, 200, is longer than a short step.
+        variables = {"KMP_BLOCKTIME": os.environ.get("KMP_BLOCKTIME", "10"), **(environment or {})}
         worker = child("tfcli.bench.worker", stdin=PIPE, stdout=PIPE, stderr=self._complaints, environment=variables)
         self._process = self.enter_context(worker)
         try:
@@ -91,8 +88,7 @@ class SideProcess(ExitStack):
     def _last_words(self) -> str:
         code = self._process.wait()
         self._complaints.seek(0)
-        lines = map(str.strip, self._complaints.read().decode(errors="replace").split("\n"))
-        said = [line for line in lines if line]
+        said = [*filter(None, map(str.strip, self._complaints.read().decode(errors="replace").split("\n")))]
         return said[-1] if said and code > 0 else f"exit code {code}"
 
 
@@ -107,9 +103,7 @@ class Taken(NamedTuple):
 _PAUSE = 0.02  # seconds between two sides' steps, in which the idle threads of the first fall asleep
 
 
-def measure(
-    sides: Sequence[SideProcess], rounds: int, *, warmup: int, tell: Callable[[str], None], unit: str = "round"
-) -> list[Taken]:
+def measure(sides: Sequence[SideProcess], rounds: int, *, warmup: int, tell: Tell, unit: str = "round") -> list[Taken]:
     """What every side took in the rounds after the warm-up; in a round each does one step while the others idle, so
     that a machine that is slowed for a while slows all alike."""
     for number in range(1, warmup + rounds + 1):

@@ -1,7 +1,6 @@
 """Activation patching benchmark: a grid beside one whole pass a patch, and the most that can be gained."""
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from statistics import median
 
@@ -11,7 +10,7 @@ from torch import Tensor
 
 from tfcli.bench import PatchingSpeed
 from tfcli.bench.machine import describe_machine, describe_model, require_sides
-from tfcli.bench.measure import ratios, spread
+from tfcli.bench.measure import Tell, ratios, spread
 from tfcli.bench.work import synthetic_model
 from tfcli.inspection.interventions import Part, hook, stack_of, texts_at_a_time
 from tfcli.inspection.passes import ModelPass, record_model
@@ -25,9 +24,7 @@ from tfcli.training.job import resolve_for_machine
 
 
 @torch.inference_mode()
-def bench_patching(
-    recipe: Recipe, length: int, rounds: int, tell: Callable[[str], None] = lambda _: None
-) -> PatchingSpeed:
+def bench_patching(recipe: Recipe, length: int, rounds: int, tell: Tell = lambda _: None) -> PatchingSpeed:
     """Patch a recipe's model (with a vocabulary), of random weights, on two texts of random ids in every way, after a
     round to warm up. A UsageError where it has no head, or not so many threads are there."""
     require_sides(recipe.train.threads, transformers=False)

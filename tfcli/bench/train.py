@@ -1,13 +1,13 @@
 """Training benchmark: tokens a second, share of the peak FLOP/s (MFU), peak memory; alone or against another."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from statistics import median
 
 from tfcli.bench import MatrixPeak, TrainingSide, TrainingSpeed
 from tfcli.bench.machine import SQUARES, best_peaks, describe_machine, describe_model, largest_products, require_sides
-from tfcli.bench.measure import SideProcess, Taken, measure, spread
+from tfcli.bench.measure import SideProcess, Taken, Tell, measure, spread
 from tfcli.bench.transformers_side import opponent_of
 from tfcli.models.flops import training_flops
 from tfcli.models.head import require_head
@@ -20,7 +20,7 @@ _PRECISIONS = ("float32", "bfloat16")
 
 
 def bench_training(
-    recipe: Recipe, steps: int, *, transformers: bool = False, tell: Callable[[str], None] = lambda _: None
+    recipe: Recipe, steps: int, *, transformers: bool = False, tell: Tell = lambda _: None
 ) -> TrainingSpeed:
     """Measure the steps of a recipe (with a vocabulary) on random ids, every side in a process of its own; with
     `transformers` there too, in float32 and under bfloat16 autocast. A UsageError where that cannot be, or does not
@@ -30,7 +30,6 @@ def bench_training(
     batch = next(synthetic_batches(recipe))
     tokens = train.grad_accumulation * batch.tokens
     flops = train.grad_accumulation * training_flops(model, sequences, length, labelled=batch.target_tokens)
-    names = ["tfcli", *(f"transformers {precision}" for precision in _PRECISIONS if transformers)]
     with ExitStack() as stack:
         shapes = largest_products(model, sequences * length, batch.target_tokens)
         machine = {"device": train.device, "threads": train.threads}
@@ -39,7 +38,7 @@ def bench_training(
         products = stack.enter_context(SideProcess("matrix products", request))
         products.step()
         sides = []
-        for name in names:
+        for name in ("tfcli", *(f"transformers {precision}" for precision in _PRECISIONS if transformers)):
             tell(f"starting {name}")
             kind, _, precision = name.partition(" ")
             asked = {"open": kind, "recipe": asdict(recipe), "precision": precision}

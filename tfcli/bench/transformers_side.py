@@ -23,14 +23,12 @@ from tfcli.recipe.recipe import Recipe
 from tfcli.training.memory import synthetic_batches
 
 _FAMILIES = {"decoder": "gpt2", "encoder": "bert", "encoder-decoder": "bart"}  # what people take unless told
-
 _SIZES = ("vocab_size", "max_seq_len", "d_model", "num_layers", "num_decoder_layers", "num_heads")
 _DROPOUTS = ("dropout", "embedding_dropout", "attention_dropout", "activation_dropout")
 _WITHOUT_COST = (  # settings that change what is computed, hardly how long it takes, and the shown parameters
     *("initialization", "init_std", "norm_eps", "position_offset", "position_layout", "scale_embeddings"),
     *("tie_embeddings", "share_embeddings"),
 )
-
 _FOLLOWS = {"norm_bias": "norm", "attention_output_bias": "attention_bias"}  # not mentioned where another differs
 
 
@@ -75,16 +73,9 @@ def _differences(ours: ModelSection, theirs: ModelSection) -> Iterator[Differenc
             yield Difference(name, str(here), str(there))
 
 
-_STANDS_FOR = {
-    "num_decoder_layers": "decoder_layers",
-    "num_kv_heads": "kv_heads",
-    "head_dim": "size_per_head",
-    "d_ff": "inner_size",
-    "norm_bias": "has_norm_bias",
-    "attention_output_bias": "has_output_bias",
-    "embedding_dropout": "embedding_dropout_rate",
-    "attention_dropout": "attention_dropout_rate",
-}
+_STANDS_FOR = {"num_decoder_layers": "decoder_layers", "num_kv_heads": "kv_heads", "head_dim": "size_per_head"}
+_STANDS_FOR |= {"d_ff": "inner_size", "norm_bias": "has_norm_bias", "attention_output_bias": "has_output_bias"}
+_STANDS_FOR |= {f"{name}_dropout": f"{name}_dropout_rate" for name in ("embedding", "attention")}
 
 
 class TransformersLoop(ModelSide):
@@ -103,8 +94,7 @@ class TransformersLoop(ModelSide):
 
     def step(self) -> Answer:
         """One optimizer step on the batches that tfcli gets."""
-        began = time.perf_counter()
-        losses = []
+        began, losses = time.perf_counter(), list[Tensor]()
         for _ in range(self.train.grad_accumulation):
             with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
                 loss = self.model(**_inputs(next(self.batches), self.device)).loss / self.train.grad_accumulation
@@ -152,8 +142,7 @@ class TransformersGeneration(GenerationBench):
         kind = getattr(torch, precision)
         model = _load(Path(folder), kind) if folder else _new_model(opponent_of(recipe.model).config).to(kind)
         self.model = model.to(self.device).eval()
-        self.parameters = _trained(model)
-        self.is_decoder = recipe.model.architecture == "decoder"
+        self.parameters, self.is_decoder = _trained(model), recipe.model.architecture == "decoder"
         prompts = self.prompts if self.is_decoder else [ROLES.source(prompt) for prompt in self.prompts]
         self._ids = torch.tensor(prompts, device=self.device)
         self._mask = torch.ones_like(self._ids)
@@ -164,8 +153,7 @@ class TransformersGeneration(GenerationBench):
 
         how = {"max_new_tokens": new_tokens, "do_sample": False, "num_beams": self.work.beam, "use_cache": True}
         roles = {"eos_token_id": None, "pad_token_id": ROLES.pad, "bos_token_id": ROLES.bos}
-        begin = None if self.is_decoder else ROLES.bos
-        settings = GenerationConfig(**how, **roles, decoder_start_token_id=begin)
+        settings = GenerationConfig(**how, **roles, decoder_start_token_id=None if self.is_decoder else ROLES.bos)
         # What a config leaves unsaid is taken from the model's own, and that has an end of its own.
         self.model.generation_config = settings
         ids: Tensor = self.model.generate(input_ids=self._ids, attention_mask=self._mask, generation_config=settings)

@@ -7,25 +7,13 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from tfcli.bench import (
-    AnySide,
-    DataSpeed,
-    Difference,
-    GenerationSpeed,
-    Machine,
-    MatrixPeak,
-    ModelSpeed,
-    PatchingSpeed,
-    Spread,
-    TrainingSpeed,
-)
+from tfcli.bench import AnySide, DataSpeed, GenerationSpeed, Machine, ModelSpeed, PatchingSpeed, Spread, TrainingSpeed
 from tfcli.draw import View
 from tfcli.draw.numbers import exact, percent, plural, short
 from tfcli.draw.safe import printable
 from tfcli.draw.tables import bar, columns, dim, heading
 
-BARS_FROM = 104  # columns of a terminal in which bars fit beside the figures
-LONGEST_BAR = 28
+BARS_FROM, LONGEST_BAR = 104, 28  # columns of a terminal in which bars fit beside the figures; and of a bar
 
 
 def _picture(title: str, about: Iterable[str], table: Table, notes: Iterable[str]) -> RenderResult:
@@ -46,12 +34,10 @@ class TrainingSpeedView(View[TrainingSpeed]):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         speed, sides = self.record, self.record.sides
-        about = (_shape(speed), _machine(speed.machine), *map(_peak, speed.peaks))
+        about = (_shape(speed), _machine(speed.machine), *_peaks(speed))
         names = [one.name if one.name.endswith(one.precision) else f"{one.name} {one.precision}" for one in sides]
-        more = (
-            spreads("ms a step", [side.step_seconds for side in sides]),
-            Cells("of peak", [percent(side.peak_share) for side in sides]),
-        )
+        peaks = Cells("of peak", [percent(side.peak_share) for side in sides])
+        more = spreads("ms a step", [side.step_seconds for side in sides]), peaks
         table = sides_table(sides, Cells("", names), more, options)
         yield from _picture(_title("Training", speed), about, table, _notes(speed))
 
@@ -98,8 +84,7 @@ def milliseconds(seconds: float) -> str:
     ('1,234', '12.3')
     """
     value = seconds * 1e3
-    digits = 2 if value < 9.995 else 1 if value < 99.95 else 0
-    return f"{value:,.{digits}f}"
+    return f"{value:,.{2 if value < 9.995 else 1 if value < 99.95 else 0}f}"
 
 
 _SPREAD = "the median, under it the 10th and 90th percentile"
@@ -126,9 +111,10 @@ def _machine(machine: Machine) -> str:
     return f"{printable(machine.processor)}{where} · {cores}, {threads} · torch {machine.torch}"
 
 
-def _peak(peak: MatrixPeak) -> str:
-    shape = f"({peak.rows:,} × {peak.inner:,}) ({peak.inner:,} × {peak.columns:,})"
-    return f"peak in {peak.precision}: {short(peak.flops_per_second, 'FLOP/s')}, at {shape}"
+def _peaks(speed: TrainingSpeed) -> Iterator[str]:
+    for peak in speed.peaks:
+        shape = f"({peak.rows:,} × {peak.inner:,}) ({peak.inner:,} × {peak.columns:,})"
+        yield f"peak in {peak.precision}: {short(peak.flops_per_second, 'FLOP/s')}, at {shape}"
 
 
 def _notes(speed: TrainingSpeed) -> Iterator[str]:
@@ -144,13 +130,13 @@ def _notes(speed: TrainingSpeed) -> Iterator[str]:
     there, count = f"transformers {speed.machine.transformers}", f"{exact(others[0].parameters)} parameters"
     yield f"{there}: {others[0].model}, torch.optim.AdamW, no cache of keys and values, not compiled."
     if speed.differences:
-        yield f"Its sizes are the same, and it is another model, of {count}: {_listed(speed.differences)}."
+        yield f"Its sizes are the same, and it is another model, of {count}: {_listed(speed)}."
     else:
         yield f"It is the same model, of {count}."
 
 
-def _listed(differences: tuple[Difference, ...]) -> str:
-    return "; ".join(f"{one.setting} {one.theirs} in place of {one.ours}" for one in differences)
+def _listed(speed: TrainingSpeed | GenerationSpeed) -> str:
+    return "; ".join(f"{one.setting} {one.theirs} in place of {one.ours}" for one in speed.differences)
 
 
 class GenerationSpeedView(View[GenerationSpeed]):
@@ -178,8 +164,7 @@ def _generation_columns(speed: GenerationSpeed) -> Iterator[Cells]:
 def _work(speed: GenerationSpeed) -> str:
     unit = "source" if speed.architecture == "encoder-decoder" else "prompt"
     way = "greedy" if speed.beam == 1 else f"{speed.beam} beams"
-    work = f"{plural(speed.batch, unit)} of {speed.prompt_tokens:.0f} tokens"
-    return f"{work} · {speed.new_tokens:,} new each, {way}"
+    return f"{plural(speed.batch, unit)} of {speed.prompt_tokens:.0f} tokens · {speed.new_tokens:,} new each, {way}"
 
 
 def _generation_notes(speed: GenerationSpeed) -> Iterator[str]:
@@ -197,7 +182,7 @@ def _generation_notes(speed: GenerationSpeed) -> Iterator[str]:
     if speed.same_ids is not None:
         yield f"The weights are the same; {percent(speed.same_ids)} of the new tokens are."
     elif speed.differences:
-        yield f"Its sizes are the same, and it is another model: {_listed(speed.differences)}."
+        yield f"Its sizes are the same, and it is another model: {_listed(speed)}."
 
 
 _ABOUT = {"prepare": "tfcli prepare", "encode_batch_fast": "tokenizers alone", "datasets.map": "datasets.map"}
@@ -210,10 +195,8 @@ class DataSpeedView(View[DataSpeed]):
         speed, sides = self.record, self.record.sides
         text = f"{plural(speed.lines, 'text')}, {short(speed.bytes, 'B')}, {short(speed.tokens)} tokens"
         about = (f"{text} · {speed.algorithm}, vocabulary {speed.vocab_size:,}", _machine(speed.machine))
-        more = (
-            Cells("bytes/s", [short(side.bytes_per_second, "B") for side in sides]),
-            spreads("ms in all", [side.seconds for side in sides]),
-        )
+        figures = Cells("bytes/s", [short(side.bytes_per_second, "B") for side in sides])
+        more = figures, spreads("ms in all", [side.seconds for side in sides])
         table = sides_table(sides, Cells("", [_ABOUT[side.name] for side in sides]), more, options)
         yield from _picture(f"Data speed · {printable(', '.join(speed.sources))}", about, table, _data_notes(speed))
 
@@ -231,8 +214,7 @@ class PatchingSpeedView(View[PatchingSpeed]):
     """A row of the grid, and one of the naive loop; under them what could be saved at most."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        r = self.record
-        table = columns("lrrr", "", "patches/s", "ms in all", "tfcli is")
+        r, table = self.record, columns("lrrr", "", "patches/s", "ms in all", "tfcli is")
         under = f"{r.ratio_p10:.2f}–{r.ratio_p90:.2f}"
         for name, time, *ratio in (("tfcli", r.seconds), ("one whole pass a patch", r.naive, f"{r.ratio:.2f}×", under)):
             cells = spreads("", [time])

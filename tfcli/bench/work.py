@@ -88,8 +88,7 @@ def synthetic_model(section: ModelSection, seed: int) -> Transformer:
     """A model without dropout that says something else at every step, and never ends; the same in every process. Its
     layers outweigh the embeddings, or it would repeat its last token. Logits differ by about 1, so that beams have a
     choice. The rows of padding and end are zeros in the head: of all the others one is higher."""
-    model = build_model(section, seed).eval()
-    generator = torch.Generator().manual_seed(seed)
+    model, generator = build_model(section, seed).eval(), torch.Generator().manual_seed(seed)
     head = model.get_submodule("head")
     assert isinstance(head, Head)
     with torch.no_grad():

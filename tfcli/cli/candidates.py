@@ -55,10 +55,9 @@ def _words(line: str) -> list[str]:
     """The words of a line that need not be complete, quotes taken off; the last one may be empty."""
     lexer = shlex.shlex(line, posix=True)
     lexer.whitespace_split, lexer.commenters = True, ""
-    words = []
+    words: list[str] = []
     try:
-        for word in lexer:
-            words.append(word)
+        words.extend(lexer)
     except ValueError:  # a quote is open
         return [*words, lexer.token]
     return [*words, ""] if line[-1:].isspace() or len(words) < 2 else words

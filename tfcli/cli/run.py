@@ -64,8 +64,7 @@ def run(
     from tfcli.records import evaluation, generation
 
     terminal.detail(to_toml(settings.resolved()))
-    options = [*(["--check"] if check else []), *(["--log", log] if log else [])]
-    words = ["tfcli", "run", recipe, *asked.words(), *options]
+    words = ["tfcli", "run", recipe, *asked.words(), *["--check"] * check, *(["--log", log] if log else [])]
     earlier = None if again or out is not None else earlier_run(settings)
     anew = f"to train anew: `{shlex.join([*words, '--again'])}`"
     if earlier is not None:
@@ -77,7 +76,7 @@ def run(
     if dry_run:
         from tfcli.planning.command import show_plan
 
-        show_plan(terminal, settings, out=out, json=json)
+        show_plan(terminal, settings, asked, out=out, json=json)
         return
     translates = settings.model.architecture == "encoder-decoder"
     with (

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _training = partial(typer.Option, rich_help_panel=TRAINING)
 _output = partial(typer.Option, rich_help_panel=OUTPUT)
-
 _RUNS = "runs/<recipe or arch>-<n>"
 Out = Annotated[Path | None, _output(metavar="RUN", help="Where to put the run.", show_default=_RUNS)]
 _RESUME = "Go on exactly where this run was interrupted."
@@ -86,8 +85,7 @@ def train(
     if dry_run:
         from tfcli.planning.command import show_plan
 
-        preset, size = asked.given.get("preset"), asked.given.get("size")
-        show_plan(terminal, settings, out=out, json=json, init=init, preset=preset, size=size)
+        show_plan(terminal, settings, asked, out=out, json=json, init=init)
         return
     wait_asleep_if_busy(settings.train.threads)
     from tfcli.console.reporting import reporting

@@ -111,9 +111,7 @@ class _PassedOn(StopRequest):
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
-        self.folder = folder
-        self.workers: list[Popen[str]] = []
-        self.passed = 0
+        self.folder, self.workers, self.passed = folder, list[Popen[str]](), 0
 
     def receive(self, number: int, frame: FrameType | None) -> None:
         listen = [(self.folder / str(rank)).exists() for rank in range(len(self.workers))] or [False]

@@ -107,11 +107,9 @@ _PATH = type("path", (Path,), {})  # of which help shows the name
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that all have, its exit codes, and its function a `terminal`.
-
-    A parameter that is `Asked` or a dataclass of options stands for these, or for those that it names beside it:
-    ``Annotated[Asked, SHAPE, ("lr",)]``. Those of `Outputs` come last.
-    """
+    """Give a command the options that all have, its exit codes, and its function a `terminal`. A parameter that is
+    `Asked` or a dataclass of options stands for these, or for those that it names beside it:
+    ``Annotated[Asked, SHAPE, ("lr",)]``. Those of `Outputs` come last."""
     own: list[inspect.Parameter] = []
     groups: dict[str, tuple[Callable[..., Any], list[str]]] = {}
     parameters = inspect.signature(function, eval_str=True).parameters
@@ -140,7 +138,9 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             warnings.showwarning = functools.partial(_remark, terminal, warnings.showwarning)
             began = time.perf_counter()
             for name, value in values.items():
-                _refuse_surrogates(value)
+                for text in map(str, _each(value)):  # bytes that are no text fit into no recipe, manifest or JSON
+                    if text.encode(errors="replace").decode() != text:
+                        raise UsageError(f"{text!a} is not valid UTF-8", "write or rename it in UTF-8")
                 if isinstance(value, int) and abs(value) >= 2**63:  # fits into no machine's word
                     problem = f"{settings.flag_of(name)} {shortened(str(value))} is out of range"
                     raise UsageError(problem, "give a number below 2^63")
@@ -187,8 +187,7 @@ def _never_empty(parameter: inspect.Parameter) -> inspect.Parameter:
     annotation, *rest = get_args(parameter.annotation)
     kinds = {kind for part in (annotation, *get_args(annotation)) for kind in (part, *get_args(part))}
     info = copy.copy(rest[0])
-    is_text = not info.metavar or any(word in info.metavar for word in _TEXTS)
-    if Path not in kinds and (str not in kinds or is_text):
+    if Path not in kinds and (str not in kinds or not info.metavar or any(word in info.metavar for word in _TEXTS)):
         return parameter
 
     def parse(value: Any) -> Any:
@@ -257,13 +256,6 @@ def _note_old_import(terminal: Terminal, path: Path) -> None:
         terminal.note(f"{path} was imported by an old rule for the tokens that begin and end texts; {again}")
 
 
-def _refuse_surrogates(value: Any) -> None:
-    """Refuse bytes that are no text: they could be written into no recipe, no manifest and no JSON."""
-    for text in map(str, _each(value)):
-        if text.encode(errors="replace").decode() != text:
-            raise UsageError(f"{text!a} is not valid UTF-8", "write or rename it in UTF-8")
-
-
 def use_threads(threads: int) -> None:
     """Compute with this many CPU threads; 0: one for each free core."""
     from tfcli.machine import choose_threads, wait_asleep_if_busy
@@ -301,8 +293,7 @@ def section_of(
     terminal: Terminal, run: Path | None, asked: settings.Asked, *, vocabulary: bool = True
 ) -> "ModelSection":
     """The model section of a run, of which no weights are read, or of the shape that the options name; with the size of
-    its `vocabulary`, if that is asked for, also where only the published model of a preset says it, or the
-    tokenizer."""
+    its `vocabulary`, if asked for, also where only the published model of a preset says it, or the tokenizer."""
     from tfcli.runs import config, directory
 
     if run is not None:

@@ -1,7 +1,5 @@
-"""Recipe options, each short for a key; and the recipe that the typed options make.
-
-Precedence: flag and --set (which may not contradict each other), recipe, size, preset, default.
-"""
+"""Recipe options, each short for a key; and the recipe that the typed options make. Precedence: flag and --set (which
+may not contradict each other), recipe, size, preset, default."""
 
 import inspect
 import math
@@ -23,8 +21,7 @@ if TYPE_CHECKING:
     from tfcli.recipe.loading import Settings
     from tfcli.recipe.recipe import Recipe
 
-DATA, MODEL, TRAINING, OUTPUT = "Data", "Model", "Training", "Output"
-"""The panels of help."""
+DATA, MODEL, TRAINING, OUTPUT = "Data", "Model", "Training", "Output"  # the panels of help
 
 _OPTIONS: dict[str, tuple[tuple[str, ...], Any, dict[str, Any]]] = {}
 """By parameter: the keys that it is short for, its type, and what help shows."""
@@ -38,8 +35,7 @@ def _option(name: str, keys: str, kind: Any, panel: str | None, help: str, defau
 Devices = Literal["auto", "cpu", "cuda", "mps"]
 SEED_USUAL = "the recipe's, else 0"
 SEED_HELP = "Seed of weights, order, masks, dropout and samples; the built-in text has data.seed."
-DEVICE_HELP = "Where to compute; auto: CUDA, else CPU."
-THREADS_HELP = "CPU threads; 0: one for each free core."
+DEVICE_HELP, THREADS_HELP = "Where to compute; auto: CUDA, else CPU.", "CPU threads; 0: one for each free core."
 _SOURCE = (
     "Text files, globs, pairs (a.de,a.en or a table), -, builtin:NAME or hf:owner/name\\[:config]\\[@split]; or a "
     "folder made by `tfcli prepare`."
@@ -83,8 +79,7 @@ _option("threads", "train.threads", int, panel=TRAINING, help=THREADS_HELP, defa
 
 SHAPE = ("recipe", "assignments", "arch", "preset", "size")
 SIZES = ("layers", "heads", "d_model", "context", "dropout")
-LENGTH = ("steps", "epochs")
-PACE = ("batch_size", "lr", "precision")
+LENGTH, PACE = ("steps", "epochs"), ("batch_size", "lr", "precision")
 MACHINE = ("seed", "device", "threads")
 EVERY = (*SHAPE, *SIZES, *LENGTH, *PACE, *MACHINE)
 
@@ -102,9 +97,7 @@ def option_parameters(names: Sequence[str]) -> list[inspect.Parameter]:
 
 class Asked:
     """Recipe options as they were typed. A command takes those that it names: ``Annotated[Asked, SHAPE, ("lr",)]``.
-
-    `given` has the options by parameter, `settings` what they say of a recipe, `typed` how each key was typed.
-    """
+    `given` has the options by parameter, `settings` what they say of a recipe, `typed` how each key was typed."""
 
     def __init__(self, **given: Any) -> None:
         from tfcli.recipe.loading import typed_settings

@@ -21,7 +21,6 @@ _ANSWERED = {"SIGINT": INTERRUPTED, "SIGBREAK": INTERRUPTED, "SIGTERM": TERMINAT
 _EXIT_CODES = {getattr(signal, name): code for name, code in _ANSWERED.items() if hasattr(signal, name)}
 _HANG_UP = getattr(signal, "SIGHUP", None)
 NOTHING_LEFT = "Stopped; nothing is left half-written."
-
 _PATIENCE = 2.0  # seconds for which a command that has been stopped may tidy up, deaf to further signals
 _LOADING = 10.0  # seconds for which a signal waits for a library to be loaded, whose C++ would lose it, or abort
 

@@ -5,6 +5,7 @@ import os
 import select
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -110,7 +111,8 @@ def argument_batches(prompts: Sequence[str], require: Require, size: int) -> Ite
     for prompt in prompts:
         if prompt != "-":
             require(prompt)
-    yield from _batches(_of_arguments(prompts, require), size)
+    stdin = _checked(lines_as_they_come(sys.stdin.buffer, "on stdin"), require, BrokenInputError)
+    yield from _batches(chain.from_iterable(stdin if one == "-" else [("", one)] for one in prompts), size)
 
 
 def file_batches(file: Path, require: Require, size: int) -> Iterator[list[str]]:
@@ -150,14 +152,6 @@ def texts_and_lines(values: Sequence[str], option: str, require: Require) -> Non
         lines = _of_file(Path(value)) if is_file else iter([(option, value)])
         if not sum(map(bool, _checked(lines, require, UsageError))):
             raise UsageError(f"{value} holds no text", "write a text a line")
-
-
-def _of_arguments(prompts: Sequence[str], require: Require) -> Iterator[Line | None]:
-    for prompt in prompts:
-        if prompt == "-":
-            yield from _checked(lines_as_they_come(sys.stdin.buffer, "on stdin"), require, BrokenInputError)
-        else:
-            yield "", prompt
 
 
 def _of_file(file: Path) -> Iterator[Line | None]:

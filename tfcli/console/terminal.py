@@ -77,11 +77,9 @@ class Terminal:
                     for top in range(0, len(lines), room)
                 ]
                 place, lines = screens[at := min(max(at, 0), len(screens) - 1)]
-                keys = f"{place} · Enter goes on, Backspace back, q ends"
-                line = Text(keys, "reverse", no_wrap=True, overflow="crop")
+                bar = Text(f"{place} · Enter goes on, Backspace back, q ends", "reverse", no_wrap=True, overflow="crop")
                 self.out.clear()
-                screen = SegmentLines(Segment.set_shape(lines, width, room), new_lines=True)
-                self.out.print(screen, line, sep="", end="")
+                self.out.print(SegmentLines(Segment.set_shape(lines, width, room), new_lines=True), bar, sep="", end="")
                 for key in _KEY.findall(typed()) or "q":
                     if key in "qQ\x04\x1b":
                         return None
@@ -129,8 +127,7 @@ class Terminal:
         """Print one JSON value on one line. What could steer a terminal is escaped, which changes no value."""
         from tfcli.draw.safe import UNSAFE
 
-        ascii_only = "utf" not in (sys.stdout.encoding or "").lower()
-        line = json.dumps(value, ensure_ascii=ascii_only, allow_nan=False)
+        line = json.dumps(value, ensure_ascii="utf" not in (sys.stdout.encoding or "").lower(), allow_nan=False)
         print(UNSAFE.sub(lambda found: json.dumps(found[0])[1:-1], line), flush=True)
 
     def result(self, record: Any, view: Callable[[Any], Any], *, json: bool) -> None:

@@ -1,8 +1,5 @@
-"""Usage errors and command groups: what typer finds wrong, said in a sentence.
-
-All that typer does not promise stands here alone: where it has that otherwise, help takes longer or a sentence says
-less, and every command still works.
-"""
+"""Usage errors and command groups: what typer finds wrong, said in a sentence. All that typer does not promise stands
+here alone: where it has that otherwise, help takes longer or a sentence says less, and every command still works."""
 
 import re
 import shlex
@@ -22,7 +19,6 @@ from tfcli.outputs import begin_command, command_line
 
 if TYPE_CHECKING:
     from tfcli.recipe.keys import Meant
-
 
 try:
     from typer.core import TyperGroup
@@ -199,7 +195,7 @@ def _problem_and_remedy(found: Mistake) -> tuple[str, str]:
     return problem, ""
 
 
-COMMANDS = {
+COMMANDS = {  # what other programs call a command
     **dict.fromkeys(("sample", "chat", "complete", "translate", "predict", "infer"), "`tfcli generate RUN`"),
     **dict.fromkeys(("fit", "pretrain"), "`tfcli train`"),
     **dict.fromkeys(("finetune", "fine-tune"), "`tfcli train --init RUN`"),
@@ -207,7 +203,6 @@ COMMANDS = {
     **dict.fromkeys(("ls", "list"), "`tfcli runs list` or `tfcli recipes list`"),
     **dict.fromkeys(("convert", "download", "pull"), "`tfcli import FOLDER` or `tfcli export RUN`"),
 }
-"""What other programs call a command."""
 
 
 def _option_meant(found: Mistake) -> str:

@@ -1,7 +1,5 @@
-"""What `tfcli doctor` finds: the versions, the machine and its limits, the cache, the terminal and the extras.
-
-Sizes are in bytes. None: it could not be found out, or there is none.
-"""
+"""What `tfcli doctor` finds: the versions, the machine and its limits, the cache, the terminal and the extras. Sizes
+are in bytes. None: it could not be found out, or there is none."""
 
 from dataclasses import dataclass
 

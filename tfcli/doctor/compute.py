@@ -19,13 +19,10 @@ from tfcli.machine import of_unix
 from tfcli.records.dataset import CacheEntry
 
 _PACKAGES = ("torch", "tokenizers", "datasets", "typer", "rich", "numpy", "safetensors", "pydantic")
-_EXTRAS = {  # a library by tfcli's own extra; of one that has none, by itself
-    "tui": ("textual", "tfcli explore"),
-    "tensorboard": ("tensorboard", "--log tensorboard"),
-    "wandb": ("wandb", "--log wandb"),
-    "sentencepiece": ("sentencepiece", "importing spiece.model"),
-    "": ("transformers", "bench --against transformers"),
-}
+# A library by tfcli's own extra; of one that has none, by itself.
+_EXTRAS = {"tui": ("textual", "tfcli explore"), "tensorboard": ("tensorboard", "--log tensorboard")}
+_EXTRAS |= {"wandb": ("wandb", "--log wandb"), "sentencepiece": ("sentencepiece", "importing spiece.model")}
+_EXTRAS |= {"": ("transformers", "bench --against transformers")}
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 _LITTLE = 2e9  # bytes of memory or disk below which something is said
 _NVIDIA = Path("/proc/driver/nvidia/version")
@@ -41,7 +38,7 @@ def diagnose(terminal: TerminalFacts) -> Diagnosis:
     if torch is not None:
         versions["torch"] = str(torch.__version__)  # with what it was built for
     resource, total = of_unix("resource"), _try(machine.memory, 0)
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0] if resource else -1
+    limit = max(resource.getrlimit(resource.RLIMIT_AS)[0], 0) or None if resource else None
     found = Diagnosis(
         versions=versions,
         system=platform.platform(),
@@ -56,12 +53,7 @@ def diagnose(terminal: TerminalFacts) -> Diagnosis:
         ),
         cuda=_try(lambda: _gpus(torch), ()),
         mps=_try(lambda: torch.backends.mps.is_available(), None),
-        memory=Memory(
-            total=total,
-            free=_try(machine.free_memory, total),
-            container=_try(machine.memory_limit, None),
-            process=limit if limit > 0 else None,
-        ),
+        memory=Memory(total, _try(machine.free_memory, total), _try(machine.memory_limit, None), process=limit),
         cache=_cache(),
         terminal=terminal,
         extras=tuple(
@@ -121,25 +113,7 @@ def _advice(found: Diagnosis) -> Iterator[Advice]:
     for name, number in found.versions.items():
         if number is None:
             yield Advice(f"{name} is not installed", f"pip install {name}")
-    yield from _slow(found)
-    if found.memory.free < _LITTLE:
-        yield Advice("Less than 2 GB of memory are free", "end other programs, or take --size tiny or mini")
-    try:
-        require_writable(cache_folder())
-    except (TfcliError, OSError):
-        yield Advice("The cache cannot be written", "name another folder in TFCLI_CACHE")
-    if found.cache.disk_free is not None and found.cache.disk_free < _LITTLE:
-        yield Advice("Less than 2 GB are free on the disk of the cache", "tfcli cache prune --older-than 30")
-    if "utf" not in found.terminal.encoding.lower():
-        yield Advice(f"The terminal writes {found.terminal.encoding}, which lacks most signs", "set PYTHONUTF8=1")
-    if found.terminal.is_terminal and found.terminal.columns < 80:
-        yield Advice(f"The terminal has {found.terminal.columns} columns, and pictures want 80", "widen it")
-
-
-def _slow(found: Diagnosis) -> Iterator[Advice]:
-    """What makes models slow."""
-    chip = found.processor
-    busy = chip.cores - chip.free_cores
+    chip, busy = found.processor, found.processor.cores - found.processor.free_cores
     if chip.told and chip.threads not in (None, chip.free_cores):
         asks = f"{chip.told} in the environment asks for {chip.threads}"
         problem = f"{asks}, and {chip.free_cores} of {chip.cores} cores are free"
@@ -158,3 +132,15 @@ def _slow(found: Diagnosis) -> Iterator[Advice]:
         yield Advice(problem, "install one with CUDA: https://pytorch.org/get-started/locally")
     if found.mps:
         yield Advice("Apple's MPS is untried, and the CPU is used", "--device mps tries it")
+    if found.memory.free < _LITTLE:
+        yield Advice("Less than 2 GB of memory are free", "end other programs, or take --size tiny or mini")
+    try:
+        require_writable(cache_folder())
+    except (TfcliError, OSError):
+        yield Advice("The cache cannot be written", "name another folder in TFCLI_CACHE")
+    if found.cache.disk_free is not None and found.cache.disk_free < _LITTLE:
+        yield Advice("Less than 2 GB are free on the disk of the cache", "tfcli cache prune --older-than 30")
+    if "utf" not in found.terminal.encoding.lower():
+        yield Advice(f"The terminal writes {found.terminal.encoding}, which lacks most signs", "set PYTHONUTF8=1")
+    if found.terminal.is_terminal and found.terminal.columns < 80:
+        yield Advice(f"The terminal has {found.terminal.columns} columns, and pictures want 80", "widen it")

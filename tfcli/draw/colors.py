@@ -16,7 +16,6 @@ T = TypeVar("T")
 
 BLACK, WHITE = (0, 0, 0), (255, 255, 255)
 LEVELS = 33  # colours in a map; odd, so that a signed map has one exactly at 0
-
 NO_VALUE = LEVELS  # the level of a cell that holds no value (NaN)
 
 
@@ -89,9 +88,7 @@ class Brush:
     """Paints levels of `colormap` on consoles of one kind: rich keeps a style's escape codes from its first use."""
 
     def __init__(self, colormap: Colormap, color_system: str | None) -> None:
-        self.colormap = colormap
-        self.color_system = color_system
-        self.in_color = color_system in _ENOUGH
+        self.colormap, self.color_system, self.in_color = colormap, color_system, color_system in _ENOUGH
         self._tints = colormap.tints if color_system == "standard" else None
         self.style, self.readable = cache(self._style), cache(self._readable)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count, groupby
+from itertools import count, groupby, zip_longest
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -143,10 +143,8 @@ TALLEST = 12  # lines a downward header may take; longer labels are cut
 
 def vertical(labels: tuple[str, ...], cell_width: int) -> list[str]:
     """Each label downwards over its own column of `cell_width` cells; a character wider than that is shown as ▯."""
-    columns = [_letters(label, cell_width) for label in labels]
-    height = max(map(len, columns), default=0)
-    columns = [[""] * (height - len(column)) + column for column in columns]
-    return ["".join(fit(letter, cell_width, "center") for letter in line) for line in zip(*columns, strict=True)]
+    upwards = [*zip_longest(*(reversed(_letters(label, cell_width)) for label in labels), fillvalue="")]
+    return ["".join(fit(letter, cell_width, "center") for letter in line) for line in reversed(upwards)]
 
 
 def beside(first: list[str], rest: list[str], width: int, gap: int) -> list[str]:
@@ -218,8 +216,7 @@ class HeatMap:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         brush = brush_for(console, SIGNED if self.signed else WEIGHTS)
-        layout = self._layout(options.max_width, brush.in_color)
-        low, high = self._scale()
+        layout, (low, high) = self._layout(options.max_width, brush.in_color), self._scale()
         apart = levels(max_pool(self.values[:, : self.kept], layout.row_factor, 1), low, high)
         grid = levels(max_pool(self.values[:, self.kept :], layout.row_factor, layout.column_factor), low, high)
         drawn = len(grid), apart.shape[1] + grid.shape[1]
@@ -316,8 +313,7 @@ class NumberMap:
             return
         brush = brush_for(console, SIGNED)
         above = "".join(fit(f" {name}", cell * columns) for name, columns in self.groups)
-        below = "".join(fit(label, cell, "right") for label in self.column_labels)
-        for header in filter(str.strip, (above, below)):
+        for header in filter(str.strip, (above, "".join(fit(label, cell, "right") for label in self.column_labels))):
             yield Segment(" " * gutter + header.rstrip() + "\n", _DIM)
         painted = levels(self.values, -furthest, furthest).tolist()
         for label, row, colors in zip(self.row_labels, texts, painted, strict=True):

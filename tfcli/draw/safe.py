@@ -24,10 +24,8 @@ _SIGNS = {"\n": "⏎", "\t": "⇥", "\r": r"\x0d"}
 
 
 def printable(text: str, keep_newlines: bool = False) -> str:
-    r"""`text` with every character that could steer or fool a terminal written as an escape.
-
-    With `keep_newlines` it is running text: newlines, tabs and joiners stay. Without, it is one line: a
-    newline is ⏎, a tab ⇥.
+    r"""`text` with every character that could steer or fool a terminal written as an escape. With `keep_newlines` it is
+    running text: newlines, tabs and joiners stay. Without, it is one line: a newline is ⏎, a tab ⇥.
 
     >>> printable("a\x1b[31mb\n")
     'a\\x1b[31mb⏎'
@@ -100,12 +98,10 @@ def in_room(labels: tuple[str, ...], width: int) -> tuple[str, ...]:
 
 def broken(items: Iterable[T], width: int, cells: Callable[[T], int], ends_line: Callable[[T], bool]) -> list[list[T]]:
     """Items in lines of at most `width` cells, one cell behind each; one that ends its line is the last there."""
-    lines: list[list[T]] = []
-    used = width
+    lines, used = list[list[T]](), width
     for one in items:
         if used + cells(one) + 1 > width or (lines and ends_line(lines[-1][-1])):
-            lines.append([])
-            used = 0
+            lines, used = [*lines, []], 0
         lines[-1].append(one)
         used += cells(one) + 1
     return lines

@@ -27,8 +27,7 @@ def grid(*heads: str, padding: PaddingDimensions = (0, 0, 0, 1)) -> Table:
 
 
 def columns(sides: str, *heads: str, gap: int = 2) -> Table:
-    """Columns without lines, `gap` cells apart, with dim heads. `sides` has a letter a column: "l" of text, "r" of
-    figures, "w" of text that wraps."""
+    """Columns without lines, `gap` apart, with dim heads; in `sides` "l" is text, "r" figures, "w" text that wraps."""
     table = Table.grid(padding=(0, gap))
     for side in sides:
         wraps = side == "w"

@@ -1,7 +1,6 @@
-"""Scaled dot-product attention, plain and fused; causal mask, padding mask, sliding window.
-
-The explicit path is the formula line by line and gives the weights; the fused path is PyTorch's kernel; by rows, each
-sequence goes after the other, whose scores fit into the cache. A test holds all three equal.
+"""Scaled dot-product attention, plain and fused; causal mask, padding mask, sliding window. The explicit
+path is the formula line by line and gives the weights; the fused path is PyTorch's kernel; by rows, each sequence goes
+after the other, whose scores fit into the cache. A test holds all three equal.
 Shape legend: B batch, H heads, T target (query) length, S source (key) length, Dh head size, N rows of positions."""
 
 import functools
@@ -80,8 +79,7 @@ class Span:
             assert last <= len(table), f"position {last - 1} is beyond the context of {len(table)}"
             return table[self.start + offset : last]
         columns = torch.arange(self.start, self.end, device=self.left.device)
-        left = self.left if self.left.ndim == 2 else self.left[:, None]
-        rows = (columns - left).clamp(min=0) + offset
+        rows = (columns - (self.left if self.left.ndim == 2 else self.left[:, None])).clamp(min=0) + offset
         return table.index_select(0, rows.flatten()).unflatten(0, rows.shape)
 
 
@@ -205,21 +203,19 @@ class _RowAttention(torch.autograd.Function):
     dQ = dA K · scale, dK = dAᵀ Q · scale (the chain rule; Dao et al. 2022, appendix B.2)."""
 
     @staticmethod
-    def forward(
-        ctx: Any, query: Tensor, key: Tensor, value: Tensor, bias: Tensor, scale: float, dropout: float
-    ) -> Tensor:
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, bias: Tensor, scale: float, rate: float) -> Tensor:
         output, bias = _heads_last(query), bias.expand(*query.shape[:2], -1, -1)
         kept: list[Tensor] = []
         for some in _portions(query, key):
             weights = torch.baddbmm(bias[some], query[some], key[some].transpose(1, 2), alpha=scale)
             weights = torch.softmax(weights, dim=-1, dtype=weights.dtype)  # on a GPU, autocast would make it float32
             kept.append(weights)
-            if dropout:
-                weights, survivors = dropped_out(weights, dropout)
+            if rate:
+                weights, survivors = dropped_out(weights, rate)
                 kept.append(survivors)
             output[some] = torch.bmm(weights, value[some])
         ctx.save_for_backward(query, key, value, *kept)
-        ctx.scale, ctx.dropout = scale, dropout
+        ctx.scale, ctx.dropout = scale, rate
         return output
 
     @staticmethod

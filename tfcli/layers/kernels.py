@@ -4,7 +4,7 @@ imported; one that is gone, or takes other arguments by now, gives way to what s
 
 import functools
 import importlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any
@@ -18,7 +18,6 @@ from tfcli.machine import cpu_flags
 
 _CHANGED = (AttributeError, NotImplementedError, RuntimeError, TypeError)
 """How a private function says that it takes other arguments than it did."""
-
 _BFLOAT16_FLAGS = {"avx512bw", "avx512dq", "avx512vl"}  # what oneDNN needs of an x86 processor for products in bfloat16
 _TYPICAL_ROWS = 32  # rows of x that a weight is packed for; for few it is slower with many, this one as fast with one
 
@@ -119,9 +118,7 @@ Operation = tuple[str, tuple[Any, ...]]  # the name of an operation, as "aten::i
 
 
 @contextmanager
-def fake_tensors(
-    made: Callable[[Tensor, Operation], None], instead: Callable[[Operation], Tensor | None]
-) -> Iterator[None]:
+def fake_tensors(made: Callable[[Tensor, Operation], None], instead: Callable[[Operation], Any]) -> Iterator[None]:
     """Tensors have shapes and no numbers inside the block, so that a step takes neither memory nor time. `made` hears
     of every tensor that an operation returns; `instead` gives the result of one where that depends on numbers. Raises
     NotImplementedError where this PyTorch has no fake tensors, or has them elsewhere."""
@@ -132,12 +129,9 @@ def fake_tensors(
         raise NotImplementedError("this PyTorch has no fake tensors") from error
 
     class Watch(modes):  # type: ignore[misc]
-        def __torch_dispatch__(
-            self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
-        ) -> Any:
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             operation = func.name().partition(".")[0], args
-            result = instead(operation)
-            if result is None:
+            if (result := instead(operation)) is None:
                 result = func(*args, **(kwargs or {}))
             for tensor in result if isinstance(result, tuple | list) else (result,):
                 if isinstance(tensor, Tensor):
@@ -165,9 +159,8 @@ class Linear(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         """X Wᵀ + b; x: (…, in) → (…, out)."""
-        if self.bias is None or not (
-            self.training and x.is_cpu and torch.is_autocast_enabled("cpu") and has_bfloat16_products()
-        ):
+        is_mixed = self.training and x.is_cpu and torch.is_autocast_enabled("cpu")
+        if self.bias is None or not (is_mixed and has_bfloat16_products()):
             return F.linear(x, self.weight, self.bias)
         rows = for_products(x).flatten(0, -2)
         return _BiasedProduct.apply(rows, self.weight, self.bias).unflatten(0, x.shape[:-1])

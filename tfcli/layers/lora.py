@@ -28,8 +28,7 @@ class LoraLinear(Linear):
     def forward(self, x: Tensor) -> Tensor:
         """x: (…, in) → (…, out)."""
         rows = x.flatten(0, -2)  # one product adds to the other's result: fewer large tensors come and go
-        low = F.linear(rows, self.lora_a)
-        found = super().forward(rows).addmm_(low, for_products(self.lora_b).T, alpha=self.scale)
+        found = super().forward(rows).addmm_(F.linear(rows, self.lora_a), for_products(self.lora_b).T, alpha=self.scale)
         return found.unflatten(0, x.shape[:-1])
 
 

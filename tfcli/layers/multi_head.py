@@ -30,7 +30,6 @@ from tfcli.recipe.model import ModelSection
 
 KeysValues = tuple[Tensor, Tensor]
 AttentionPath = Literal["fused", "rows"]
-
 _MANY_TEXTS = 8  # from so many texts on, one query each, the plain formula is faster than a CPU's fused kernel
 
 
@@ -51,8 +50,7 @@ class MultiHeadAttention(nn.Module):
         self.causal, self.cross = causal, cross
         self.training_path: AttentionPath = "fused"
         self.num_heads, self.num_kv_heads, self.head_dim = model.num_heads, model.kv_heads, model.size_per_head
-        self.dropout = model.attention_dropout_rate
-        self.window = None if cross else model.sliding_window
+        self.dropout, self.window = model.attention_dropout_rate, None if cross else model.sliding_window
         self.score = Score(model)
         inner, of_keys, _ = self.widths
         linear: Any = nn.Identity if model.attention_score == "parameter_free" else Linear

@@ -30,8 +30,7 @@ def sinusoidal_encoding(
         tensor([0.8415, 0.5403, 0.0100, 0.9999])
     """
     even = torch.arange(d_model) // 2 * 2  # i for even dimensions, i − 1 for odd ones
-    numbers = (torch.arange(length).double() + offset) / scaling
-    angles = numbers[:, None] / base ** (even.double() / d_model)
+    angles = ((torch.arange(length).double() + offset) / scaling)[:, None] / base ** (even.double() / d_model)
     table = torch.where(torch.arange(d_model) % 2 == 0, angles.sin(), angles.cos()).float()
     return table if layout == "interleaved" else torch.cat((table[:, 0::2], table[:, 1::2]), dim=1)
 
@@ -48,7 +47,6 @@ class PositionSignal:
 
 
 NO_SIGNAL = PositionSignal()
-
 _FIRST_ROWS = 1 << 16  # positions that a formula's table begins with; it grows up to the context where a text has more
 
 

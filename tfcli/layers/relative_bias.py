@@ -32,11 +32,9 @@ def relative_buckets(distance: Tensor, *, buckets: int, max_distance: int, bidir
     others ranges that grow logarithmically up to `max_distance`. One-way, the future is as distance 0."""
     if bidirectional:
         buckets //= 2
-        side = (distance > 0).long() * buckets
-        distance = distance.abs()
+        side, distance = (distance > 0).long() * buckets, distance.abs()
     else:
-        side = torch.zeros_like(distance)
-        distance = (-distance).clamp(min=0)
+        side, distance = torch.zeros_like(distance), (-distance).clamp(min=0)
     exact = buckets // 2
     growth = torch.log(distance.clamp(min=1).float() / exact) / math.log(max_distance / exact)
     far = (exact + (growth * (buckets - exact)).long()).clamp(max=buckets - 1)

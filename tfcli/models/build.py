@@ -13,13 +13,11 @@ from tfcli.models.transformer import Decoder, Encoder, EncoderDecoder, Transform
 from tfcli.recipe.model import Initialization, ModelSection
 
 Draw = Callable[[str, Tensor, ModelSection, torch.Generator], None]  # fills a parameter of that name in place
-
 _TOKEN_EMBEDDINGS = ("embedding.weight", "target_embedding.weight")
 
 
 def initialize(model: nn.Module, section: ModelSection, generator: torch.Generator) -> None:
     """Gains 1, biases 0, and everything else as `model.initialization` says."""
-    draw = _DRAWS[section.initialization]
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if name.endswith("bias"):
@@ -27,7 +25,7 @@ def initialize(model: nn.Module, section: ModelSection, generator: torch.Generat
             elif "norm." in name:
                 parameter.fill_(1.0)
             else:
-                draw(name, parameter, section, generator)
+                _DRAWS[section.initialization](name, parameter, section, generator)
         if section.initialization == "copying" and section.attention_score != "parameter_free":
             for module in model.modules():
                 if isinstance(module, MultiHeadAttention):
@@ -91,11 +89,8 @@ def _pass_on(attention: MultiHeadAttention, gain: float, generator: torch.Genera
     attention.output.weight.copy_(gain / group * values.repeat_interleave(group, dim=0).flatten(0, 1).T)
 
 
-ARCHITECTURES: dict[str, type[Transformer]] = {
-    "decoder": Decoder,
-    "encoder": Encoder,
-    "encoder-decoder": EncoderDecoder,
-}
+ARCHITECTURES: Mapping[str, type[Transformer]]
+ARCHITECTURES = {"decoder": Decoder, "encoder": Encoder, "encoder-decoder": EncoderDecoder}
 
 
 def build_model(section: ModelSection, seed: int = 0) -> Transformer:
@@ -114,9 +109,7 @@ def uninitialized_model(section: ModelSection) -> Transformer:
 class _Unwritten(TorchFunctionMode):
     """Leaves out what PyTorch's own layers draw when they are made."""
 
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
+    def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
         named = kwargs or {}
         return named["tensor"] if func in (init.kaiming_uniform_, init.uniform_) else func(*args, **named)
 

@@ -2,6 +2,7 @@
 Shape legend: T query length, S key length, D model, H heads, Hkv key-value heads, Dh size of a head, F feed-forward."""
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 from tfcli.recipe.model import ModelSection
 
@@ -33,14 +34,13 @@ def flops_by_part(
     labelled: int | None = None,
     hidden_too: bool = False,
 ) -> ForwardFlops:
-    """Operations of all matrix products in one forward pass, a multiply-add counted as two.
-
-    A token costs two for every weight that multiplies it: 2 D Dh (2 H + 2 Hkv) in the projections of an attention,
-    4 D F in a feed-forward (6 D F gated), 2 D Vocab in a linear head (2 D² more with a transform). A query and a key
-    that meet cost 4 H Dh: the score, and its share of the mixture. Causal attention over T tokens has T (T + 1) / 2
-    meetings: what the mask hides is not counted, but with `hidden_too`, for the explicit path computes it. Norms,
-    activations and softmaxes are left out, as by Kaplan et al. 2020 (section 2.1, table 1), who approximate it for N
-    weights outside the embeddings by tokens · 2 N, 6 N with the backward pass.
+    """Operations of all matrix products in one forward pass, a multiply-add counted as two. A token costs
+    two for every weight that multiplies it: 2 D Dh (2 H + 2 Hkv) in the projections of an attention, 4 D F in a
+    feed-forward (6 D F gated), 2 D Vocab in a linear head (2 D² more with a transform). A query and a key that meet
+    cost 4 H Dh: the score, and its share of the mixture. Causal attention over T tokens has T (T + 1) / 2 meetings:
+    what the mask hides is not counted, but with `hidden_too`, for the explicit path computes it. Norms, activations and
+    softmaxes are left out, as by Kaplan et al. 2020 (section 2.1, table 1), who approximate it for N weights outside
+    the embeddings by tokens · 2 N, 6 N with the backward pass.
 
         >>> sizes = ModelSection(vocab_size=10, d_model=4, num_layers=1, num_heads=1, activation="relu")
         >>> flops_by_part(sizes, 1, 2).total
@@ -76,19 +76,12 @@ def flops_by_part(
     )
 
 
-def training_flops(
-    section: ModelSection,
-    sequences: int,
-    length: int,
-    *,
-    target_length: int | None = None,
-    labelled: int | None = None,
-    frozen: bool = False,
-) -> int:
+def training_flops(section: ModelSection, sequences: int, length: int, *, frozen: bool = False, **counted: Any) -> int:
     """Of a forward and a backward pass: three times the forward pass, for the backward one multiplies every matrix
     twice, for the gradient of its input and for its own, which `frozen` ones do not have (adapters are left out). What
-    activation checkpointing computes again does not count (Chowdhery et al. 2022, appendix B)."""
-    parts = flops_by_part(section, sequences, length, target_length=target_length, labelled=labelled)
+    activation checkpointing computes again does not count (Chowdhery et al. 2022, appendix B). `counted`: what
+    `flops_by_part` takes beside these."""
+    parts = flops_by_part(section, sequences, length, **counted)
     return 3 * parts.total - (parts.total - parts.scores - parts.mixing if frozen else 0)
 
 

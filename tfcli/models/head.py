@@ -60,8 +60,7 @@ class TransformHead(Head):
     def __init__(self, model: ModelSection, embedding: nn.Parameter) -> None:
         super().__init__(model, embedding)
         self.transform = kernels.Linear(model.d_model, model.d_model)
-        self.activation = layer.ACTIVATIONS[model.activation]
-        self.norm = norms.build_norm(model)
+        self.activation, self.norm = layer.ACTIVATIONS[model.activation], norms.build_norm(model)
 
     def prepared(self, h: Tensor) -> Tensor:
         """norm(f(h W + b)), multiplied with W next."""

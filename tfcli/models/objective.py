@@ -44,8 +44,7 @@ def best_spans(logits: Tensor) -> tuple[Tensor, Tensor]:
     first, last = logits.log_softmax(-1).unflatten(0, (-1, 2)).unbind(1)
     size = first.shape[-1]
     before = torch.ones(size, size, dtype=torch.bool, device=logits.device).tril(-1)
-    scores = (first[:, :, None] + last[:, None, :]).masked_fill(before, -torch.inf).flatten(1)
-    best = scores.softmax(-1).max(-1)
+    best = (first[:, :, None] + last[:, None, :]).masked_fill(before, -torch.inf).flatten(1).softmax(-1).max(-1)
     return torch.stack([best.indices // size, best.indices % size], -1), best.values
 
 
@@ -75,13 +74,12 @@ def scores_of_labels(
 def labelled_hidden(model: Transformer, batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:
     """The last vectors of a batch, (N, D), and their labels, (N,), without those that have none where that pays: a
     masked model predicts one token in seven, and the logits of the others would be most of the work."""
-    labels = _on(batch.labels, device)
-    hidden = _hidden(model, batch, device)
+    labels, hidden = _on(batch.labels, device).flatten(), _hidden(model, batch, device).flatten(0, 1)
     if 2 * batch.target_tokens > batch.labels.size:
-        return hidden.flatten(0, 1), labels.flatten()
+        return hidden, labels
     # The places are found where the batch was made: the device need not be waited for.
     places = _on(np.flatnonzero(batch.labels != IGNORED), device)
-    return hidden.flatten(0, 1)[places], labels.flatten()[places]
+    return hidden[places], labels[places]
 
 
 def _hidden(model: Transformer, batch: Batch, device: torch.device) -> Tensor:

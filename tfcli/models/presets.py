@@ -2,13 +2,13 @@
 Precedence: option or --set, recipe, size, preset, default. None takes back what a lower layer said."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from tfcli.errors import UsageError, shortened
 from tfcli.files import packaged
 
 Settings = dict[str, dict[str, Any]]
-
 _STORED: dict[str, dict[str, Any]] = packaged(__file__, "presets.toml")
 PRESETS: dict[str, Settings] = _STORED["presets"]
 # What trains otherwise than in the preset's paper, or is not in it: the setting, the paper's value, its section.
@@ -26,20 +26,14 @@ SIZES: dict[str, Settings] = {
 }
 
 
-def preset(name: str) -> Settings:
-    """The settings of a preset; an unknown name is refused."""
-    return _choose(PRESETS, "preset", name)
-
-
-def size(name: str) -> Settings:
-    """The settings of a size; an unknown name is refused."""
-    return _choose(SIZES, "size", name)
-
-
 def _choose(known: dict[str, Settings], what: str, name: str) -> Settings:
     if name not in known:
         raise UsageError(f"There is no {what} {shortened(name)!r}", f"choose {', '.join(known)}")
     return known[name]
+
+
+preset = partial(_choose, PRESETS, "preset")  # the settings of the one that is named; an unknown name is refused
+size = partial(_choose, SIZES, "size")
 
 
 def usual_preset(*layers: Mapping[str, Any]) -> Settings:

@@ -136,16 +136,15 @@ def span_of(tokens: int, cache: StackCache | None, document_starts: Tensor | Non
     return Span(0, tokens, document_starts) if cache is None else cache.span(tokens)
 
 
-class Decoder(Transformer):
-    """A causal language model: each token sees those before it and predicts the next (Radford et al. 2018). With
-    `reads_prefix`, prompts are read both ways, as a prefix language model was trained to."""
+class OneStack(Transformer):
+    """What a decoder and an encoder are: one stack over one embedding."""
 
-    reads_prefix = False
+    causal: bool
 
     def __init__(self, section: ModelSection) -> None:
         super().__init__(section)
         self.embedding = TokenEmbedding(section)
-        self.stack = Stack(section, section.num_layers, causal=True)
+        self.stack = Stack(section, section.num_layers, causal=self.causal)
         self.head = build_head(section, self.embedding.weight)
 
     def hidden(
@@ -155,40 +154,31 @@ class Decoder(Transformer):
         *,
         document_starts: Tensor | None = None,
         prefix: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
         cache: StackCache | None = None,
         weights: AttentionWeights | None = None,
     ) -> Tensor:
-        """The last vectors, from which the head predicts the next tokens.
+        """The last vectors, from which a decoder's head predicts the next tokens; an encoder's see all other tokens.
         Shape: input_ids (B, T); padding_mask (B, S), True at real tokens, S = T and what a cache remembers before it;
-        document_starts (B, T), prefix (B,), as of `attention_mask`; returns (B, T, D)."""
-        x = self.embedding(input_ids, span_of(input_ids.shape[1], cache, document_starts))
+        document_starts (B, T), prefix (B,), as of `attention_mask`; token_type_ids (B, T), a token's segment, None: the
+        first; returns (B, T, D)."""
+        x = self.embedding(input_ids, span_of(input_ids.shape[1], cache, document_starts), token_type_ids)
         seen = {"padding_mask": padding_mask, "document_starts": document_starts, "prefix": prefix}
-        return self.stack(x, **seen, cache=cache, self_weights=collector(weights, "decoder_self"))
+        kind = "decoder_self" if self.causal else "encoder_self"
+        return self.stack(x, **seen, cache=cache, self_weights=collector(weights, kind))
 
 
-class Encoder(Transformer):
+class Decoder(OneStack):
+    """A causal language model: each token sees those before it and predicts the next (Radford et al. 2018). With
+    `reads_prefix`, prompts are read both ways, as a prefix language model was trained to."""
+
+    causal, reads_prefix = True, False
+
+
+class Encoder(OneStack):
     """A masked language model: every token sees every other (Devlin et al. 2019)."""
 
-    def __init__(self, section: ModelSection) -> None:
-        super().__init__(section)
-        self.embedding = TokenEmbedding(section)
-        self.stack = Stack(section, section.num_layers, causal=False)
-        self.head = build_head(section, self.embedding.weight)
-
-    def hidden(
-        self,
-        input_ids: Tensor,
-        padding_mask: Tensor | None = None,
-        *,
-        document_starts: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        weights: AttentionWeights | None = None,
-    ) -> Tensor:
-        """A representation of every token in the light of all others. Shape: input_ids, padding_mask, document_starts
-        (B, S), as of `attention_mask`; token_type_ids (B, S), a token's segment, None: the first; returns (B, S, D)."""
-        x = self.embedding(input_ids, span_of(input_ids.shape[1], None, document_starts), token_type_ids)
-        seen = {"padding_mask": padding_mask, "document_starts": document_starts}
-        return self.stack(x, **seen, self_weights=collector(weights, "encoder_self"))
+    causal = False
 
 
 class EncoderDecoder(Transformer):

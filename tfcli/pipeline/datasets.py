@@ -7,7 +7,7 @@ cache/datasets/<fingerprint of text, split and tokenizer>/
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from tfcli.corpora import Kind, Pair, Source
 from tfcli.corpora.open import expanded, is_there, open_source
@@ -21,6 +21,7 @@ from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import cache_folder, digest, names_path, require_writable, write_json, write_text
 from tfcli.recipe.data import DataSection, TokenizerSection
 from tfcli.recipe.recipe import Recipe
+from tfcli.records.dataset import WholePart
 from tfcli.records.roles import ROLE_NAMES
 from tfcli.records.runs import StageProgress, StageStarted
 from tfcli.runs.config import read_config, read_run_data
@@ -30,7 +31,6 @@ from tfcli.tokenization.tokenizer import Tokenizer, load_tokenizer
 from tfcli.tokenization.train import reported_texts, train_tokenizer
 
 Report = Callable[[Any], None]  # receives events and records as they come
-
 _TOKENIZER_FORMAT = 1
 _LATER = (*ROLE_NAMES, "sample_bytes", "byte_fallback")  # newer keys: left alone, they change no place in the cache
 
@@ -49,8 +49,7 @@ def obtain_data(
         report(StageStarted("data", str(prepared[1].path), reused=True))
         report(prepared[1].record(reused=True))
         return prepared
-    split = open_split(recipe.data, kind_of(recipe))
-    section = recipe.tokenizer
+    split, section = open_split(recipe.data, kind_of(recipe)), recipe.tokenizer
     if recipe.train.objective == "span-corruption":
         own = [name for name in sentinel_names(recipe.context) if name not in section.special_tokens]
         section = replace(section, special_tokens=(*section.special_tokens, *own))
@@ -98,10 +97,7 @@ def obtain_tokenizer(section: TokenizerSection, split: TrainValidationSplit, rep
 
 
 def cached_dataset(
-    split: TrainValidationSplit,
-    tokenizer: Tokenizer,
-    report: Report,
-    only: Literal["whole", "validation"] | None = None,
+    split: TrainValidationSplit, tokenizer: Tokenizer, report: Report, only: WholePart | None = None
 ) -> PreparedDataset:
     """A prepared corpus, from the cache if it is there. `only`: what of it both parts are, where both are the same."""
     folder, names = cache_folder() / "datasets" / dataset_fingerprint(split, tokenizer), split.source.names
@@ -232,8 +228,7 @@ def data_to_compare(
     run: LoadedRun, other: LoadedRun, data: PreparedDataset, sources: tuple[str, ...], report: Report
 ) -> PreparedDataset:
     """`data`, which `run` is scored on, for `other`: the same documents in the same order. `sources` says where `data`
-    came from; none: it is the run's own validation part. Where the tokenizers differ, a text that cannot be read again
-    is refused."""
+    is from; none: the run's validation part. Where tokenizers differ, a text that cannot be read again is refused."""
     if other.tokenizer.fingerprint == run.tokenizer.fingerprint:
         return data
     if sources:

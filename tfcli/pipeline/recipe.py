@@ -86,8 +86,7 @@ def _evaluation(run: LoadedRun, report: Report) -> Scores:
             report(scores := replace(kept, run=str(run.directory.path)))
             return scores
     report(StageStarted("evaluation", _WHOLE))
-    data = dataset_of_run(run.directory, run.recipe, report)
-    scores = evaluate(run, data, targets=lambda: original_targets(run, ()))
+    scores = evaluate(run, dataset_of_run(run.directory, run.recipe, report), targets=lambda: original_targets(run, ()))
     with suppress(TfcliError):  # what cannot be kept is measured again
         write_json(file, {"format_version": _SCORES_FORMAT, "of": of, "scores": asdict(scores)})
     report(scores)

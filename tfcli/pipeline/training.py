@@ -4,7 +4,7 @@ import json
 import math
 import shlex
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -21,12 +21,15 @@ from tfcli.interop.exporting import exportable
 from tfcli.models.build import uninitialized_model
 from tfcli.models.head import require_head
 from tfcli.pipeline import datasets
+from tfcli.pipeline.datasets import Report
 from tfcli.recipe import loading
+from tfcli.recipe.loading import Change, Settings
 from tfcli.recipe.recipe import OriginSection, Recipe
 from tfcli.recipe.train import TrainSection
 from tfcli.records.runs import Reason, SettingChanged, StageStarted, TrainingFinished
 from tfcli.runs import checkpoint as checkpoints
 from tfcli.runs.card import run_card
+from tfcli.runs.checkpoint import Checkpoint, Progress
 from tfcli.runs.config import read_config, read_run_data
 from tfcli.runs.directory import RunDirectory, claimed_run, existing_run, held, is_held, newest_first
 from tfcli.runs.load import LoadedRun, StoredRun, load_run_tokenizer, read_run
@@ -39,7 +42,6 @@ from tfcli.training.loop import train
 from tfcli.training.schedule import learning_rate
 
 ShouldStop = Callable[[], bool]
-
 _OF_THE_RATE = ("steps", "learning_rate", "schedule", "final_learning_rate", "schedule_steps")
 """What of [train] the learning rate depends on, of what a resume may change."""
 _FOREIGN = "one of the two is not this run's own: restore it"
@@ -48,7 +50,7 @@ _FOREIGN = "one of the two is not this run's own: restore it"
 def train_recipe(
     recipe: Recipe,
     out: Path | None,
-    report: datasets.Report,
+    report: Report,
     should_stop: ShouldStop,
     init: Path | None = None,
     workers: Workers = SINGLE_PROCESS,
@@ -72,9 +74,7 @@ def train_recipe(
         return _drive(job, report, should_stop)
 
 
-def begin_run(
-    recipe: Recipe, out: Path | None, report: datasets.Report, processes: int, init: Path | None = None
-) -> Path:
+def begin_run(recipe: Recipe, out: Path | None, report: Report, processes: int, init: Path | None = None) -> Path:
     """Make all that a training by several processes needs, where it is not there yet: tokenizer, data and the run,
     whose folder is returned. Refuses what `train_recipe` does, and more processes than a batch has rows."""
     recipe = _complete(recipe, init)
@@ -184,7 +184,7 @@ def earlier_run(recipe: Recipe) -> tuple[RunDirectory, Reason | None] | None:
     return None
 
 
-def _begun(recipe: Recipe, run: RunDirectory, report: datasets.Report, processes: int = 1) -> jobs.TrainingJob:
+def _begun(recipe: Recipe, run: RunDirectory, report: Report, processes: int = 1) -> jobs.TrainingJob:
     recipe, initial, extended = _with_initial(recipe)
     tokenizer, data = datasets.obtain_data(recipe, report, extended)
     if processes == 1:
@@ -196,17 +196,13 @@ def _begun(recipe: Recipe, run: RunDirectory, report: datasets.Report, processes
 
 
 def resume_run(
-    path: Path,
-    report: datasets.Report,
-    should_stop: ShouldStop,
-    settings: loading.Settings | None = None,
-    workers: Workers = SINGLE_PROCESS,
+    path: Path, report: Report, should_stop: ShouldStop, new: Settings | None = None, workers: Workers = SINGLE_PROCESS
 ) -> TrainingFinished:
-    """Go on with an interrupted run; of a finished one, say so and do nothing. `settings` are to change from here on;
+    """Go on with an interrupted run; of a finished one, say so and do nothing. `new` settings hold from here on;
     with more steps, a finished run goes on too, at its last learning rate unless train.schedule is named as well.
     Refused are a setting that may not change or has no effect, a recipe that was edited, a run that another process
     trains into, and files that are damaged or another run's."""
-    run, given = existing_run(path), settings or {}
+    run, given = existing_run(path), new or {}
     recorded, recipe = workers.first_then_all(lambda: _changed(run, given, report))
     checkpoint = jobs.require_checkpoint(run)
     progress, edits = checkpoint.progress, _require_same_run(run, recorded, checkpoint, given)
@@ -237,7 +233,7 @@ def resume_run(
         return _drive(job, report, should_stop)
 
 
-def branch_run(path: Path, step: int, out: Path | None, settings: loading.Settings) -> Path:
+def branch_run(path: Path, step: int, out: Path | None, settings: Settings) -> Path:
     """Make a new run of what a run was at one of its checkpoints, to be gone on with, and return its folder; the old
     run is left alone. The settings that the new one is to change are only looked at. Refused are a step without a
     checkpoint, an `out` that is taken, and what `resume_run` refuses."""
@@ -261,7 +257,7 @@ def branch_run(path: Path, step: int, out: Path | None, settings: loading.Settin
     return run.path
 
 
-def _changed(run: RunDirectory, settings: loading.Settings, report: datasets.Report) -> tuple[Recipe, Recipe]:
+def _changed(run: RunDirectory, settings: Settings, report: Report) -> tuple[Recipe, Recipe]:
     """The recipe of a run that was trained here, and the same with settings changed; epochs are counted in steps."""
     recorded, recipe = loading.changed_recipe(run.recipe, settings)
     if recipe.is_imported:
@@ -270,7 +266,7 @@ def _changed(run: RunDirectory, settings: loading.Settings, report: datasets.Rep
     return recorded, _in_steps(recipe, run, recorded, report)
 
 
-def _in_steps(recipe: Recipe, run: RunDirectory, recorded: Recipe, report: datasets.Report) -> Recipe:
+def _in_steps(recipe: Recipe, run: RunDirectory, recorded: Recipe, report: Report) -> Recipe:
     """Epochs, where the recipe has them, are those of the run's own text, counted in steps."""
     if recipe.train.epochs is None:
         return recipe
@@ -278,9 +274,7 @@ def _in_steps(recipe: Recipe, run: RunDirectory, recorded: Recipe, report: datas
     return replace(recipe, train=jobs.with_steps(recipe, data, roles))
 
 
-def _scheduled(
-    train: TrainSection, before: TrainSection, progress: checkpoints.Progress, given: Mapping[str, Any]
-) -> TrainSection:
+def _scheduled(train: TrainSection, before: TrainSection, progress: Progress, given: Settings) -> TrainSection:
     """More steps of a finished run are taken at its last rate, unless a schedule is asked for. Where that keeps a new
     learning rate from being reached, it is remarked."""
     if "schedule" in given and "schedule_steps" not in given:
@@ -296,9 +290,7 @@ def _scheduled(
     return train
 
 
-def _events_of(
-    changes: Sequence[loading.Change], step: int, before: TrainSection, after: TrainSection
-) -> list[SettingChanged]:
+def _events_of(changes: list[Change], step: int, before: TrainSection, after: TrainSection) -> list[SettingChanged]:
     """The last change that bears on the learning rate says what becomes of it."""
     events = [SettingChanged(step, *change) for change in changes]
     of_rate = [number for number, change in enumerate(changes) if change.key.removeprefix("train.") in _OF_THE_RATE]
@@ -308,9 +300,7 @@ def _events_of(
     return events
 
 
-def _require_same_run(
-    run: RunDirectory, recorded: Recipe, checkpoint: checkpoints.Checkpoint, settings: loading.Settings
-) -> list[loading.Change]:
+def _require_same_run(run: RunDirectory, recorded: Recipe, checkpoint: Checkpoint, settings: Settings) -> list[Change]:
     """Refuse, before anything is written, to go on with what is not provably the run that the checkpoint is of. Return
     those edits of its recipe that the command line asks for as well, and that may be."""
     config, data, lines = read_config(run.config), read_run_data(run.data), read_metrics(run.metrics)
@@ -350,7 +340,7 @@ def _require_same_run(
     return [edit for edit in edits if loading.may_change(edit.key)]
 
 
-def goes_on(path: Path, settings: loading.Settings, processes: int) -> bool:
+def goes_on(path: Path, settings: Settings, processes: int) -> bool:
     """Whether there is anything left for several processes to train. More of them than a batch has rows are refused."""
     run = existing_run(path)
     checkpoint, (_, recipe) = checkpoints.last_checkpoint(run), loading.changed_recipe(run.recipe, settings)
@@ -358,7 +348,7 @@ def goes_on(path: Path, settings: loading.Settings, processes: int) -> bool:
     return bool(settings) or not checkpoint or checkpoints.finished_reason(checkpoint.progress, recipe.train) is None
 
 
-def _decided_again(recipe: Recipe, recorded: Recipe, settings: loading.Settings) -> Recipe:
+def _decided_again(recipe: Recipe, recorded: Recipe, settings: Settings) -> Recipe:
     """What changed settings leave to the machine. On another device, the old one's paths are not recorded wishes."""
     train, given = recipe.train, settings.get("train", {})
     if train.device != recorded.train.device:
@@ -366,7 +356,7 @@ def _decided_again(recipe: Recipe, recorded: Recipe, settings: loading.Settings)
     return jobs.resolve_for_machine(replace(recipe, train=train))
 
 
-def _require_effect(progress: checkpoints.Progress, recipe: Recipe) -> None:
+def _require_effect(progress: Progress, recipe: Recipe) -> None:
     if progress.step > recipe.train.steps:
         problem = f"train.steps = {recipe.train.steps} is less than the {progress.step} steps that are done"
         raise UsageError(problem, "name a larger number")
@@ -401,7 +391,7 @@ def _holds_same_run(out: Path, recipe: Recipe) -> bool:
     return run.holds_run()
 
 
-def _drive(job: jobs.TrainingJob, report: datasets.Report, should_stop: ShouldStop) -> TrainingFinished:
+def _drive(job: jobs.TrainingJob, report: Report, should_stop: ShouldStop) -> TrainingFinished:
     job.watch = _watcher(job) if job.recipe.train.watch is not None else None
     for event in train(job, should_stop):
         report(event)
@@ -415,8 +405,7 @@ def _watcher(job: jobs.TrainingJob) -> Callable[[Mapping[str, Tensor]], dict[str
     """Measure on a model of its own, so that nothing of the training moves."""
     from tfcli.inspection.heads.statistics import watched  # a training that watches nothing does not wait for it
 
-    model = uninitialized_model(job.config.model).eval()
-    tokenizer = load_run_tokenizer(job.run, job.config)
+    model, tokenizer = uninitialized_model(job.config.model).eval(), load_run_tokenizer(job.run, job.config)
     run = LoadedRun(job.run, job.recipe, job.config, tokenizer, model, device=torch.device("cpu"))
 
     @torch.no_grad()

@@ -90,8 +90,7 @@ def _planned(terminal: Terminal, compose: "Compose", minutes: float) -> "tuple[P
         raise UsageError("A plan is for a training that predicts tokens", "leave train.task out; its passes are few")
     resolve_for_machine(plain)  # a device that is not there is refused before any work
     began = time.perf_counter()
-    first = _first_documents(plain)
-    pairs = plain.model.architecture == "encoder-decoder"
+    first, pairs = _first_documents(plain), plain.model.architecture == "encoder-decoder"
     terminal.note(f"Preparing {'the pairs, which are' if pairs else 'the text, which is'} kept for the training …")
     tokenizer, data = obtain_data(compose({}, first), lambda event: None)
     record, prepared = data.record(), time.perf_counter()
@@ -184,14 +183,7 @@ def _measured(terminal: Terminal, proposal: "Recipe") -> "Measured":
 
 
 def show_plan(
-    terminal: Terminal,
-    recipe: "Recipe",
-    *,
-    out: Path | None,
-    json: bool,
-    init: Path | None = None,
-    preset: str | None = None,
-    size: str | None = None,
+    terminal: Terminal, recipe: "Recipe", asked: Asked, *, out: Path | None, json: bool, init: Path | None = None
 ) -> None:
     """Print the shapes, parameters, operations and memory of a training, decided for this machine, with --verbose its
     recipe, and what of a preset is not its paper's. The weights and the tokenizer are those of `init`."""
@@ -213,11 +205,11 @@ def show_plan(
     ids = recipe.tokenizer.vocab_size if tokenizer is None else tokenizer.vocab_size
     wanted = max(recipe.model.vocab_size or ids, ids if init is not None else 0)  # a longer vocabulary: more rows
     labels = recipe.model.labels or (SPAN_LABELS if recipe.train.task else None)  # two of them stand for any number
-    model = replace(recipe.model, vocab_size=wanted, labels=labels)
-    decided = resolve_for_machine(replace(recipe, model=model))
+    decided = resolve_for_machine(replace(recipe, model=replace(recipe.model, vocab_size=wanted, labels=labels)))
     at_most = tokenizer is None and recipe.model.vocab_size is None
     result = outline(decided, vocab_size_is_most=at_most, roles=tokenizer.roles if tokenizer else None)
-    if (apart := APART.get(preset or "", ())) and size:
+    preset, size = asked.given.get("preset", ""), asked.given.get("size")
+    if (apart := APART.get(preset, ())) and size:
         apart = (f"--size {size} has a shape, steps, batch and learning rate of its own", *apart)
     if json:
         terminal.json({**asdict(result), "apart": apart, "recipe": asdict(recipe)})

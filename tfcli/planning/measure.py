@@ -16,13 +16,11 @@ from tfcli.machine import PIPE, child, temporary_folder
 from tfcli.recipe.loading import to_toml
 from tfcli.recipe.recipe import Recipe
 
-WARM_UP_STEPS = 2
-FEWEST_STEPS, MOST_STEPS = 3, 30
+WARM_UP_STEPS, FEWEST_STEPS, MOST_STEPS = 2, 3, 30
 
 
 def measure_steps(recipe: Recipe, dataset: Path, seconds: float, modules: Sequence[str]) -> dict[str, float]:
-    """Time steps for about so many seconds, three at least, then an evaluation and the writing of a checkpoint; the
-    process loads `modules` besides."""
+    """Time steps for about so many seconds, three or more, an evaluation and a checkpoint, with `modules` loaded."""
     began = time.perf_counter()
     arguments = [str(dataset), str(seconds), *modules]
     with child("tfcli.planning.measure", *arguments, stdin=PIPE, stdout=PIPE, stderr=PIPE) as process:
@@ -56,8 +54,7 @@ def _measure(recipe: Recipe, dataset: Path, seconds: float) -> dict[str, float]:
         next(drawn)  # compares, before the clock runs, the other shards that the steps read from
     benchmark = StepBenchmark(recipe, batches.training())
     model, device = benchmark.parts.model, benchmark.parts.device
-    began = time.perf_counter()
-    steps, tokens = [], []
+    began, steps, tokens = time.perf_counter(), list[float](), list[int]()
     for number in range(WARM_UP_STEPS + MOST_STEPS):
         before = time.perf_counter()
         float(benchmark.step())

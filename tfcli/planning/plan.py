@@ -1,10 +1,7 @@
-"""Which size, and how many steps, for a corpus and a time.
-
-The size is the largest whose training reads 20 tokens for every parameter, which is where more parameters and more text
-gain alike (Hoffmann et al. 2022, table 3). Text that is read again is worth less each time: R repetitions of U
-tokens are worth U (1 + 15.4 (1 − e^(−R / 15.4))) new ones, nearly as many up to 4 epochs (Muennighoff et al. 2023,
-section 3.1 and equation 5). After 16 epochs training ends, whatever time is left.
-"""
+"""Which size, and how many steps, for a corpus and a time. The size is the largest whose training reads 20 tokens for
+every parameter, which is where more parameters and more text gain alike (Hoffmann et al. 2022, table 3). Text that is
+read again is worth less each time: R repetitions of U tokens are worth U (1 + 15.4 (1 − e^(−R / 15.4))) new ones,
+nearly as many up to 4 epochs (Muennighoff et al. 2023, section 3.1 and equation 5). It ends after 16 epochs."""
 
 import math
 import time
@@ -28,10 +25,7 @@ from tfcli.training.memory import count_parameters, memory_of, predict_memory, s
 
 Compose = Callable[..., Recipe]  # the user's own settings over those of a size, and under others that follow
 
-TOKENS_A_PARAMETER = 20
-MOST_EPOCHS = 16
-REPETITIONS_WORTH = 15.4
-
+TOKENS_A_PARAMETER, MOST_EPOCHS, REPETITIONS_WORTH = 20, 16, 15.4
 TOKENS_A_STEP = 4096  # of a micro-batch, a side: enough for a quiet gradient, few enough for many steps
 FEWEST_STEPS = 20
 EVALUATIONS = 10  # at most; and they and the checkpoints may take a tenth of the time
@@ -145,10 +139,10 @@ def outline(recipe: Recipe, *, vocab_size_is_most: bool, roles: TokenRoles | Non
     flops = training_flops(model, sequences, context, labelled=labelled, frozen=train.adapter is not None)
     tokens = sequences * context * (2 if model.objective == "seq2seq" else 1)
     memory, (parameters, trained) = predict_memory(recipe), count_parameters(recipe)
-    adapters = trained if train.adapter else 0
-    every = filter(None, (train.save_every, train.keep_every))
+    adapters, every = trained if train.adapter else 0, filter(None, (train.save_every, train.keep_every))
     saved = {train.steps, *(step for steps in every for step in range(0, train.steps, steps))}
     whole, of_weights = len(checkpoints_to_keep(saved, train)), len(weights_to_keep(saved, train))
+    on_disk = 4 * (parameters + adapters) * (whole + of_weights) + memory.optimizer * whole
     return TrainingOutline(
         architecture=model.architecture,
         groups=tuple(parameter_groups(built)),
@@ -168,7 +162,5 @@ def outline(recipe: Recipe, *, vocab_size_is_most: bool, roles: TokenRoles | Non
         exportable=exportable(model, roles),
         adapter_parameters=adapters,
         checkpoints=None if train.epochs else (whole, of_weights),
-        checkpoint_bytes=None
-        if train.epochs
-        else 4 * (parameters + adapters) * (whole + of_weights) + memory.optimizer * whole,
+        checkpoint_bytes=None if train.epochs else on_disk,
     )

@@ -12,16 +12,9 @@ from tfcli.draw.tables import bar, columns, dim, grid
 from tfcli.inspection.model import ParameterGroup
 from tfcli.planning import Candidate, Measured, MemoryRecord, Plan, TrainingOutline
 
-_MEMORY = {
-    "process": "interpreter and libraries",
-    "weights": "weights",
-    "copies": "their copies in bfloat16",
-    "gradients": "gradients",
-    "optimizer": "optimizer's memory",
-    "activations": "activations",
-    "logits": "logits",
-    "allocator": "kept by the allocator",
-}
+_MEMORY = {"process": "interpreter and libraries", "weights": "weights", "copies": "their copies in bfloat16"}
+_MEMORY |= {"gradients": "gradients", "optimizer": "optimizer's memory", "activations": "activations"}
+_MEMORY |= {"logits": "logits", "allocator": "kept by the allocator"}
 _BAR = 24
 
 

@@ -16,8 +16,7 @@ from tfcli.errors import UsageError, near, shortened
 from tfcli.files import packaged
 from tfcli.recipe.recipe import SECTIONS, Recipe, known_keys
 
-SYNONYMS: dict[str, str] = packaged(__file__, "synonyms.toml")
-"""The names that other programs give to a key of a recipe or to an option."""
+SYNONYMS: dict[str, str] = packaged(__file__, "synonyms.toml")  # other programs' names for a key or an option
 
 
 class Meant(NamedTuple):
@@ -106,14 +105,12 @@ class RecipeKey:
 
 def recipe_keys() -> list[RecipeKey]:
     """Every key, in the order of the sections: what is read from their fields and the docstrings under them."""
-    kinds = {"": Recipe, **SECTIONS}
-    return [key for section, kind in kinds.items() for key in _keys_of(section, kind)]
+    return [key for section, kind in {"": Recipe, **SECTIONS}.items() for key in _keys_of(section, kind)]
 
 
 def find_keys(word: str) -> list[RecipeKey]:
     """The keys that a word names, here or elsewhere, then those with it in their name, then in their meaning."""
-    called = [meant.name for meant in meanings(word)]
-    part = re.sub(r"\W|_", " ", word.lower()).strip()
+    called, part = [meant.name for meant in meanings(word)], re.sub(r"\W|_", " ", word.lower()).strip()
     keys, ranks = recipe_keys(), list[list[RecipeKey]]([[], [], []])
     for key in keys:
         texts = (key.name, " ".join(key.synonyms), key.meaning)

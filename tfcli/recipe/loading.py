@@ -29,8 +29,7 @@ _TAKE_OUT = "take the line out of [generate]"
 _RESTORE = "restore it, or train the run again"
 _MOST_BYTES = 4 << 20
 _MOST_PARTS = 32  # of a key, joined by dots. The library takes a minute and 6 GB for a hundred thousand
-_DEEPEST = 16
-_LARGEST = 2**63
+_DEEPEST, _LARGEST = 16, 2**63
 _WORDS = re.compile(
     r"""\#[^\n]*|"{3}(?:[^"\\]|\\[\s\S]?|"(?!""))*+"{0,5}|'{3}(?:[^']|'(?!''))*+'{0,5}"""  # comments and long texts
     r"""|(?P<part>[\w-]+|"(?:[^"\\\n]|\\.)*"?|'[^'\n]*'?)|(?P<dot>[ \t]*\.[ \t]*)|[^\w]"""
@@ -136,9 +135,8 @@ def recorded_settings(path: Path) -> dict[str, Any]:
 def load_recorded(path: Path) -> Recipe:
     """The recipe a run was made with; a BrokenInputError where it is damaged, or names settings that this version does
     not know, and a UsageError where a source of its text is to be written by this command."""
-    settings = recorded_settings(path)
     try:
-        recipe = build_recipe(settings)
+        recipe = build_recipe(recorded_settings(path))
     except UsageError as error:
         remedy = _TAKE_OUT if error.remedy == _TAKE_OUT else _RESTORE
         raise BrokenInputError(f"{path} cannot be read ({error.problem})", remedy) from error
@@ -222,8 +220,7 @@ def _refuse_unknown_keys(settings: Mapping[str, Any]) -> None:
                     section, _, field = meant.name.rpartition(".")
                     text = shortened(json.dumps(meant.value or given, ensure_ascii=False, default=str))
                     text = meant.value if meant.value.isupper() or meant.value.isdigit() else text
-                    under = f" under [{section}]" if section else ""
-                    remedy += f": {field} = {text}{under} ({as_keys(field)} says more)"
+                    remedy += f": {field} = {text}{section and f' under [{section}]'} ({as_keys(field)} says more)"
                 raise UsageError(f"{shortened(name)!r} is not a recipe key", remedy)
 
 
@@ -247,23 +244,15 @@ def _require_plain(key: str, value: Any, depth: int = 1) -> None:
         raise UsageError(f"{key} = {shown} is out of range", f"it must be less than {_LARGEST}")
 
 
-_EXPECTED = {
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "float_type": "a number",
-    "bool_type": "true or false",
-    "string_type": "a text",
-    "string_too_short": "a text with something in it",
-    "tuple_type": "a list",
-    "dataclass_type": "a section of settings",
-    "finite_number": "a finite number",
-}
+_EXPECTED = {"int_type": "a whole number", "int_from_float": "a whole number", "float_type": "a number"}
+_EXPECTED |= {"finite_number": "a finite number", "bool_type": "true or false", "string_type": "a text"}
+_EXPECTED |= {"string_too_short": "a text with something in it", "tuple_type": "a list"}
+_EXPECTED |= {"dataclass_type": "a section of settings"}
 _BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
 
 
 def _as_usage_error(error: Mapping[str, Any]) -> UsageError:
-    location = [str(part) for part in error["loc"] if not isinstance(part, int)]
-    key = ".".join(location[:2])
+    key = ".".join([part for part in error["loc"] if isinstance(part, str)][:2])
     value = shortened(json.dumps(error["input"], ensure_ascii=False, default=str))
     context = error.get("ctx", {})
     for bound, words in _BOUNDS.items():
@@ -347,14 +336,13 @@ CHANGEABLE = {
 """The keys that a resume may change, by what they say. With another value of any other it would be another run."""
 
 
-def changed_recipe(path: Path, settings: Settings, typed: Mapping[str, str] | None = None) -> tuple[Recipe, Recipe]:
+def changed_recipe(path: Path, settings: Settings, typed: Mapping[str, str] = {}) -> tuple[Recipe, Recipe]:
     """A run's recipe, and the same with some settings changed, checked as a whole: a UsageError where a key is unknown
     or may not change, or a value is out of range. `typed` says how each key was, on a command line."""
     recorded = load_recorded(path)
     if not settings:
         return recorded, recorded
     recipe = build_recipe(recorded_settings(path), settings)
-    typed = typed or {}
     for key, before, after in changes_between(recorded, recipe):
         if not may_change(key):
             may = "; ".join(f"{what}: {', '.join(keys)}" for what, keys in CHANGEABLE.items())
@@ -370,8 +358,7 @@ def changed_recipe(path: Path, settings: Settings, typed: Mapping[str, str] | No
 
 def settings_that_decide(recipe: Recipe) -> dict[str, dict[str, Any]]:
     """The sections of a recipe that say what is computed. The others shape only what is shown."""
-    settings = {section: asdict(getattr(recipe, section)) for section in DECISIVE}
-    return {name: {k: v for k, v in section.items() if v is not None} for name, section in settings.items()}
+    return {name: {k: v for k, v in asdict(getattr(recipe, name)).items() if v is not None} for name in DECISIVE}
 
 
 def edits_since(trained_by: Settings, recorded: Recipe) -> list[Change]:

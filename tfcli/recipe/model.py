@@ -1,7 +1,7 @@
 """``[model]``: sizes and variants of the transformer. The one section of a recipe that layers and models see."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -24,12 +24,9 @@ HeadKind = Literal["linear", "transform", "none"]
 Initialization = Literal["copying", "gpt2", "bert", "vaswani2017", "t5"]
 
 LARGEST_SIZE = 1 << 24  # no published model has a larger one: contexts reach ten million tokens
-
 MOST_LAYERS = 4096
 
-GATED: frozenset[Activation] = frozenset({"swiglu", "geglu", "geglu_tanh"})
-"""Activations of a gated feed-forward, which has a third matrix."""
-
+GATED: frozenset[Activation] = frozenset({"swiglu", "geglu", "geglu_tanh"})  # in the feed-forward, a third matrix
 JOINED_TO_EMBEDDINGS: frozenset[Positions] = frozenset({"sinusoidal", "learned"})
 """Positions that are vectors beside the tokens' own. The others act on the scores inside attention."""
 
@@ -349,13 +346,9 @@ def _positions(model: "ModelSection") -> Iterator[Refusal]:
     positions = model.positions
     if positions == "rotary":
         yield from _rotation(model)
-    takers = {
-        "merge offset": JOINED_TO_EMBEDDINGS,
-        "dim": JOINED_TO_EMBEDDINGS | {"rotary"},
-        "layout base scaling": {"sinusoidal", "rotary"},
-        "scaling_kind trained_len low_turns high_turns gain": {"rotary"},
-        "buckets max_distance": {"t5"},
-    }
+    takers: dict[str, Set[str]] = {"merge offset": JOINED_TO_EMBEDDINGS, "dim": JOINED_TO_EMBEDDINGS | {"rotary"}}
+    takers |= {"layout base scaling": {"sinusoidal", "rotary"}}
+    takers |= {"scaling_kind trained_len low_turns high_turns gain": {"rotary"}, "buckets max_distance": {"t5"}}
     for names, who in takers.items():
         remedy = f"leave it out, or choose {' or '.join(sorted(who))} positions"
         for given in _given(model, names) if positions not in who else ():

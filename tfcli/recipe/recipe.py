@@ -284,7 +284,6 @@ class Recipe(Section):
 
 
 SPAN_LABELS = ("first", "last")  # what the head for spans tells apart
-
 _OWN = {"classify": "builtin:bank", "tag": "builtin:word-classes", "span": None}
 _OWN |= {"seq2seq": "builtin:pt-en", "completion": "builtin:pt-en"}
 

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal
 
 from tfcli.bench import Spread
 
 Kind = Literal["dataset", "tokenizer"]
 State = Literal["whole", "in use", "unfinished", "damaged"]
+WholePart = Literal["whole", "validation"]  # of a source
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,8 @@ class PartCounts:
         """The counts of both texts together; the spread is that of both about their own means."""
         words = self.words + more.words if self.words and more.words else 0
         spread = math.sqrt((self.spread**2 * self.words + more.spread**2 * more.words) / words) if words else 0.0
-        sums = {name: getattr(self, name) + getattr(more, name) for name in ("documents", "tokens", "bytes")}
-        characters, unknown = self.characters + more.characters, self.unknown + more.unknown
-        return PartCounts(**sums, characters=characters, unknown=unknown, words=words, spread=round(spread, 4))
+        sums = {one.name: getattr(self, one.name) + getattr(more, one.name) for one in fields(self)}
+        return PartCounts(**sums | {"words": words, "spread": round(spread, 4)})
 
     def pieces_per_word(self, ends: int) -> float | None:
         """Tokens a word, less the `ends` of each document, or pair; None where words were not counted."""
@@ -104,7 +104,7 @@ class DatasetRecord:
     train: PartCounts
     validation: PartCounts
     reused: bool = False
-    only: Literal["whole", "validation"] | None = None  # what both parts are of their source, where both are the same
+    only: WholePart | None = None  # what both parts are of their source, where both are the same
     labels: tuple[str, ...] = ()  # of labelled texts
     mixture: tuple[MixedSource, ...] = ()  # the sources of the training part, where they have weights
     skipped: SkippedRecords = NONE_SKIPPED

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 Finish = Literal["end", "stop", "length", "context"]  # the end token, a stop text, max_new_tokens, or a full context
-
 Fate = Literal["kept", "ended", "pruned"]
 
 

@@ -95,11 +95,7 @@ MASK_NAMES = ROLE_NAMES["mask"]
 
 
 def find_roles(
-    token_to_id: Callable[[str], int | None],
-    where: str,
-    known: Mapping[str, int] | None = None,
-    *,
-    may_be_endless: bool = False,
+    token_to_id: Callable[[str], int | None], where: str, known: Mapping[str, int] = {}, *, may_be_endless: bool = False
 ) -> TokenRoles:
     """Find the special tokens of a vocabulary, except those whose ids are `known`. A `UsageError` where no token can
     end a text, and it may not be endless, names what was looked for. Where no token begins a text, the padding does it
@@ -107,7 +103,7 @@ def find_roles(
     two documents. Where there is no padding, the token that ends a text fills up batches."""
 
     def first(role: str) -> int | None:
-        if known and role in known:
+        if role in known:
             return known[role]
         return next((found for name in ROLE_NAMES[role] if (found := token_to_id(name)) is not None), None)
 

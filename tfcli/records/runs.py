@@ -126,7 +126,6 @@ class TrainingFinished(_Event):
 
 
 TrainingEvent = TrainingStarted | SettingChanged | StepsDone | Evaluated | CheckpointSaved | TrainingFinished
-
 Stage = Literal["tokenizer", "data", "training", "evaluation", "generation", "inspection"]
 
 
