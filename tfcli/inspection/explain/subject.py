@@ -185,7 +185,7 @@ def of_run(
         raise UsageError("The text is empty", "give a few words")
     inputs, label = passes.read_text(run, text, target), f"{run.directory.path}, layer {layer}, {kind}"
     tokens = [tuple(run.tokenizer.labels(ids(kind, inputs))) for ids in (passes.query_ids, passes.key_ids)]
-    return _read(label, run.model, inputs.tensors(run.device), kind, tokens, layer)
+    return _read(label, run.model, inputs.tensors(run.device), kind, tokens, layer=layer)
 
 
 def _read(
