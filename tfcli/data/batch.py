@@ -117,7 +117,6 @@ class PlannedBatches:
 
 
 POOLS = 64  # the sequences, sorted by length, are cut into about so many pools at least, for little padding
-
 POOL_BATCHES = 64
 """Which sequences share a batch is left to chance among so many batches: enough for little padding, few enough for
 chance. Batches of tokens take fewer where the text is short."""

@@ -155,8 +155,7 @@ class DrawnBatches(WindowBatches):
     def whole(self) -> Iterator[Batch]:
         """Every token in exactly one window, always in one order; the same is hidden for every run and batch size."""
         draw = generator(EVALUATION_SEED, MASKS)
-        for rows in self._plan.whole():
-            yield self._drawn(rows, draw)
+        yield from (self._drawn(rows, draw) for rows in self._plan.whole())
 
     def _drawn(self, rows: Ints, draw: np.random.Generator) -> Batch:
         raise NotImplementedError
