@@ -286,9 +286,7 @@ def _pairs(run: LoadedRun, data: PreparedDataset, beam: int | None, texts: Targe
     own = [run.tokenizer.decode(ids) for ids in windows.without_frame(pairs.target, roles.target_prefix)]
     spread = windows.extent(own, data.record().validation)
     original = own if spread.exact else texts()
-    references = original or own
-    if like is not None and like.translated is not None:
-        references = like.translated.references
+    references = like.translated.references if like is not None and like.translated is not None else original or own
     # Where pairs are left out of the loss, their text must be as well, and be known.
     known, lengths = spread.exact or not batches.left_out, pairs.source.lengths - len(roles.source(()))
     measured = Measured(run, data, cells, sums, lengths, extent=spread if known else None, left_out=batches.left_out)
