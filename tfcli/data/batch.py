@@ -26,8 +26,7 @@ class Batch:
     is sought, it lies among the `answerable` tokens, and the labels are the columns of its first and its last one.
 
     Shape: input_ids, padding_mask, document_starts, answerable (B, S); labels, decoder_input_ids (B, T), without
-        decoder input T = S; labels of answers (B, 2); row_tokens, prefix (B,)
-    """
+        decoder input T = S; labels of answers (B, 2); row_tokens, prefix (B,)"""
 
     input_ids: Ints
     labels: Ints
@@ -99,8 +98,7 @@ class PlannedBatches:
 
     def training(self, start: int = 0) -> Iterator[Batch]:
         """Batches without end, from number `start` on."""
-        for _, rows in self._training_rows(start):
-            yield self._batch(rows)
+        yield from (self._batch(rows) for _, rows in self._training_rows(start))
 
     def whole(self) -> Iterator[Batch]:
         """All of the part exactly once, always in the same order."""
@@ -119,7 +117,6 @@ class PlannedBatches:
 
 
 POOLS = 64  # the sequences, sorted by length, are cut into about so many pools at least, for little padding
-
 POOL_BATCHES = 64
 """Which sequences share a batch is left to chance among so many batches: enough for little padding, few enough for
 chance. Batches of tokens take fewer where the text is short."""
@@ -180,8 +177,7 @@ def _cut(lengths: Ints, budget: int) -> tuple[list[int], Ints]:
     >>> _cut(np.array([[1, 1, 1, 1, 2, 2, 4]]), 4)
     ([4, 6], array([4, 6]))
 
-    Shape: lengths (sides, N), sorted
-    """
+    Shape: lengths (sides, N), sorted"""
     count = lengths.shape[1]
     batches = min(max(1, round(int(lengths.sum()) / budget / POOLS)), POOL_BATCHES)
     begin, pools, cuts = 0, [], []
@@ -241,11 +237,9 @@ def evenly(count: int, share: float) -> Ints:
     return (2 * np.arange(chosen) + 1) * count // (2 * chosen)
 
 
-def plan_by_length(
-    numbers: Ints, lengths: Ints, *, batch_size: int, batch_tokens: int | None = None, seed: int
-) -> "BudgetPlan | BucketPlan":
+def plan_by_length(rows: Ints, lengths: Ints, *, batch_size: int, batch_tokens: int | None = None, seed: int) -> Plan:
     """Batches of at most `batch_tokens` places, refused by a UsageError where one sequence alone is larger; or, without
-    it, of `batch_size` sequences. Shape: numbers (N,); lengths (sides, N)."""
+    it, of `batch_size` sequences. Shape: rows (N,); lengths (sides, N)."""
     if batch_tokens is None:
-        return BucketPlan(numbers, lengths, batch_size=batch_size, seed=seed)
-    return BudgetPlan(numbers, lengths, budget=batch_tokens, seed=seed)
+        return BucketPlan(rows, lengths, batch_size=batch_size, seed=seed)
+    return BudgetPlan(rows, lengths, budget=batch_tokens, seed=seed)

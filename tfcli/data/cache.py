@@ -1,8 +1,7 @@
 """The cache: prepared datasets and trained tokenizers that runs share, what they take, and how they are removed.
 
 A process that reads an entry holds a shared lock of its folder until it ends, and sets the time of its manifest, which
-is when it was last used. Who removes one holds the whole lock. An entry that is gone is made again from its sources.
-"""
+is when it was last used. Who removes one holds all of the lock. One that is gone is made again from its sources."""
 
 from __future__ import annotations
 
@@ -24,7 +23,6 @@ from tfcli.records.dataset import CacheEntry, Kind, State
 _ENTRY = re.compile(r"[0-9a-f]{16}|\.[0-9a-f]{16}\.[0-9a-f]{16}\.(tmp|chunks)")  # or one begun, or half removed
 _ABANDONED = 3600.0  # seconds after which nobody writes any more into an entry that is not finished
 _KINDS: tuple[Kind, ...] = get_args(Kind)
-
 _used: dict[Path, Lock] = {}
 
 
@@ -38,8 +36,7 @@ def used(folder: Path) -> None:
 
 
 def entries() -> list[CacheEntry]:
-    """What is in the cache, what was used last first; nothing else that lies there is looked at. A UsageError where
-    nobody knows where the cache is."""
+    """What is in the cache, last used first; other files are not looked at. A UsageError where its place is unknown."""
     found = []
     for kind in _KINDS:
         folder = cache_folder() / f"{kind}s"
@@ -51,8 +48,7 @@ def entries() -> list[CacheEntry]:
 
 
 def prune(older_than: float, *, dry_run: bool = False) -> Iterator[tuple[CacheEntry, str]]:
-    """Remove what nobody has used for so many seconds. Yields each, and why it has been left ("": it is gone). Errors
-    as of `entries`."""
+    """Remove what nobody used for so many seconds. Yields each, and why it is left ("": gone). Errors as `entries`."""
     for entry in entries():
         if entry.age_seconds >= older_than:
             yield entry, _kept(entry) or ("" if dry_run else _removed(Path(entry.path)))
@@ -74,8 +70,7 @@ def _entry(kind: Kind, path: Path) -> CacheEntry:
                 sources = tuple(map(str, listed))
         except TfcliError:
             state = "damaged"
-    size = sum(one.st_size for one in files)
-    age = max(0.0, time.time() - changed)
+    size, age = sum(one.st_size for one in files), max(0.0, time.time() - changed)
     return CacheEntry(kind, str(path), sources=sources, size=size, age_seconds=age, state=state)
 
 
@@ -96,8 +91,7 @@ def _removed(path: Path) -> str:
     except OSError as error:
         return "in use" if isinstance(error, BlockingIOError) else f"cannot be locked: {error.strerror}"
     try:
-        aside = path.rename(path.with_name(f".{path.name.removeprefix('.')[:16]}.{secrets.token_hex(8)}.tmp"))
-        shutil.rmtree(aside)
+        shutil.rmtree(path.rename(path.with_name(f".{path.name.removeprefix('.')[:16]}.{secrets.token_hex(8)}.tmp")))
     except OSError as error:
         return f"cannot be removed: {error.strerror}"
     finally:

@@ -1,7 +1,6 @@
 """Chunks of a corpus: pieces of documents, encoded apart from each other.
 
-A chunk does not depend on who encodes it. What it holds: the ids, where documents end in them, and what each counts.
-"""
+A chunk does not depend on who encodes it. It holds the ids, where documents end in them, and what each counts."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO
-from itertools import chain, count, pairwise
+from itertools import chain, count, islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
-from tfcli.corpora import PARTS, PIECE_CHARACTERS, Document, Kind, Pair, Part, Text, batched, pieces
+from tfcli.corpora import PARTS, PIECE_CHARACTERS, Document, Kind, Pair, Part, batched, pieces
 from tfcli.data.shards import SIDES, opened_chunk, token_dtype
 from tfcli.errors import UsageError, shortened
 from tfcli.files import replacing
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
 
 _GROWTH = 64  # a chunk is a batch; behind every so many chunks, one batch more: 11,000 chunks of a terabyte
 TOKENIZER_NAME = "tokenizer.json"
-
-Progress = Callable[[int, int], None]  # receives the documents and tokens done so far
+Progress = Callable[[int, int], None] | None  # receives the documents and tokens done so far
 
 
 @dataclass(frozen=True)
@@ -49,8 +47,7 @@ def document_pieces(documents: Iterable[tuple[Part, Document]], limit: int = PIE
     """The pieces of every document in order; of a pair the source before the target. A document of more than `limit`
     characters is cut where a line ends, as in training a tokenizer."""
     for part, document in documents:
-        sides: dict[str, Text] = vars(document) if isinstance(document, Pair) else {"": document}
-        for side, text in sides.items():
+        for side, text in (vars(document) if isinstance(document, Pair) else {"": document}).items():
             stretches: Iterator[str | None] = chain(pieces(text, limit), [None])
             for number, (piece, after) in enumerate(pairwise(stretches)):
                 assert piece is not None
@@ -59,11 +56,8 @@ def document_pieces(documents: Iterable[tuple[Part, Document]], limit: int = PIE
 
 def chunks_of(stream: Iterable[Piece]) -> Iterator[list[list[Piece]]]:
     """The batches of each chunk, which do not depend on who encodes it."""
-    batches = batched(stream, lambda piece: piece.text)
-    for number in count():
-        chunk = [batch for _, batch in zip(range(1 + number // _GROWTH), batches, strict=False)]
-        if not chunk:
-            return
+    batches, numbers = batched(stream, lambda piece: piece.text), count()
+    while chunk := list(islice(batches, 1 + next(numbers) // _GROWTH)):
         yield chunk
 
 
@@ -93,12 +87,7 @@ def chunk_name(source: int, number: int) -> str:
 
 
 def encoded_chunks(
-    division: TrainValidationSplit,
-    tokenizer: Tokenizer,
-    share: Share,
-    is_there: Callable[[str], bool],
-    *,
-    is_whole: bool = True,
+    division: TrainValidationSplit, tokenizer: Tokenizer, share: Share, is_there: Callable[[str], bool], is_whole: bool
 ) -> Iterator[tuple[str, EncodedChunk | None] | int]:
     """The chunks of a share by their names, None for one that `is_there`; behind those of each source, how many it has
     in all. The text is read to its end whatever the share, since a chunk begins where the one before it has ended.
@@ -118,15 +107,9 @@ Encoded = tuple[tuple[int, ...], SkippedRecords]  # the number of all chunks of 
 
 
 def encode_share(
-    division: TrainValidationSplit,
-    tokenizer: Tokenizer,
-    folder: Path,
-    share: Share,
-    progress: Progress | None = None,
-    *,
-    is_whole: bool = True,
+    division: TrainValidationSplit, tokenizer: Tokenizer, folder: Path, share: Share, tell: Progress, *, is_whole: bool
 ) -> Encoded:
-    """Encode the chunks of a share that are not in `folder` yet."""
+    """Encode the chunks of a share that are not in `folder` yet, and tell of each."""
     decide(division, folder)
     done, numbers = np.zeros(2, np.int64), []
     for found in encoded_chunks(division, tokenizer, share, lambda name: (folder / name).exists(), is_whole=is_whole):
@@ -136,16 +119,15 @@ def encode_share(
         name, chunk = found
         if chunk is not None:
             chunk.save(folder / name)
-        if progress:
+        if tell:
             done += counted(folder / name)
-            progress(*done.tolist())
+            tell(*done.tolist())
     return tuple(numbers), division.skipped()
 
 
 def decide(division: TrainValidationSplit, folder: Path) -> None:
     """Decide what is left out, once for all processes that share `folder`, and keep it beside the chunks."""
-    cleaning, copies, path = division.cleaning, division.copies, folder / "left_out.npz"
-    deciding = [one for one in (cleaning, copies) if one]
+    path, deciding = folder / "left_out.npz", [one for one in (division.cleaning, division.copies) if one]
     if path.is_file():
         with opened_chunk(path) as arrays:
             for one in deciding:
@@ -164,9 +146,7 @@ class EncodedChunk:
     """The ids of some batches, where documents end in them, and the sums of each document; with `keyed`, a hash of its
     content, too: the sum over its pieces, which are the same wherever the same text stands."""
 
-    def __init__(
-        self, kind: Kind, tokenizer: Tokenizer, batches: Iterable[Sequence[Piece]], *, keyed: bool = False
-    ) -> None:
+    def __init__(self, kind: Kind, tokenizer: Tokenizer, batches: Iterable[Sequence[Piece]], *, keyed: bool) -> None:
         self._tokenizer, self._dtype, self._last_side = tokenizer, token_dtype(tokenizer.vocab_size), SIDES[kind][-1]
         places = [(part, side) for part in PARTS for side in SIDES[kind]]
         self._ids = {place: array("H" if self._dtype.itemsize == 2 else "I") for place in places}
@@ -209,10 +189,8 @@ class EncodedChunk:
         for (part, side), ids in self._ids.items():
             arrays[f"{part}.{side}.ids"] = np.frombuffer(ids, self._dtype)
             arrays[f"{part}.{side}.ends"] = np.array(self._ends[part, side], np.int64)
-        for part, rows in self._sums.items():
-            arrays[f"{part}.sums"] = np.array(rows, np.int64)
-        for part, keys in self._keys.items():
-            arrays[f"{part}.keys"] = np.array(keys, np.uint64)
+        arrays |= {f"{part}.sums": np.array(rows, np.int64) for part, rows in self._sums.items()}
+        arrays |= {f"{part}.keys": np.array(keys, np.uint64) for part, keys in self._keys.items()}
         file = BytesIO()
         np.savez(file, **arrays)  # type: ignore[arg-type]
         return file.getvalue()
@@ -223,8 +201,7 @@ class EncodedChunk:
             temporary.write_bytes(self.content())
 
 
-_SPACE = np.zeros(128, bool)
-_SPACE[[ord(one) for one in map(chr, range(128)) if one.isspace()]] = True
+_SPACE = np.array([chr(code).isspace() for code in range(128)])
 
 
 def _count_words(text: str, data: bytes) -> int:

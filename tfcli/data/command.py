@@ -13,20 +13,20 @@ from tfcli.console.settings import flag_of
 from tfcli.console.terminal import Terminal
 from tfcli.errors import TfcliError, UsageError
 
-_SOURCE = typer.Argument(
-    metavar="SOURCE", help="Files, globs, -, builtin:NAME or hf:owner/name\\[:config]\\[@split].", show_default=False
-)
+_PLACES = "Files, globs, -, builtin:NAME or hf:owner/name\\[:config]\\[@split]."
+_SOURCE = typer.Argument(metavar="SOURCE", help=_PLACES, show_default=False)
 Sources = Annotated[list[str], _SOURCE]
 _of_sources = partial(typer.Option, rich_help_panel="Sources")
 _WEIGHTS = "Shares of the training tokens, in the order of the sources."
 _SPLIT = "the source's own, else hash; tail below 100 documents"
-_DROP = "Leave out of this part what stands in the other one, too."
+_CUT, _ALL = "Leave out of this part what stands in the other one, too.", "nothing is left out"
 _SET = "Set a key of the data section, such as data.columns."
 _of_work = partial(typer.Option, rich_help_panel="Division of labour")
 _CLUSTER, _OWN = "Where the cluster is, for --engine.", "one that is started here"
-OnBadRecord = Annotated[
-    Literal["refuse", "skip"] | None, _of_sources(help="At a record that cannot be read.", show_default="refuse")
-]
+_IDS, _APPENDED = "A tokenizer.json or a run.", "with --append, its own"
+_HOLD_OUT, _VALIDATION = "How to hold out the validation part.", "The validation part, for --split file."
+_BAD, _RAY = "At a record that cannot be read.", "Encode on a Ray cluster (the extra `ray`)."
+OnBadRecord = Annotated[Literal["refuse", "skip"] | None, _of_sources(help=_BAD, show_default="refuse")]
 
 
 @command
@@ -34,30 +34,18 @@ def prepare(
     terminal: Terminal,
     out: Annotated[Path, typer.Option(metavar="DIR", help="The folder to make.")],
     sources: Annotated[list[str] | None, _SOURCE] = None,
-    tokenizer: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE|RUN", help="A tokenizer.json or a run.", show_default="with --append, its own"),
-    ] = None,
+    tokenizer: Annotated[Path | None, typer.Option(metavar="FILE|RUN", help=_IDS, show_default=_APPENDED)] = None,
     pairs: Annotated[bool, _of_sources("--pairs", help="The source is pairs of sentences.")] = False,
     weights: Annotated[str | None, _of_sources(metavar="N,N", help=_WEIGHTS)] = None,
-    split: Annotated[
-        Literal["hash", "tail", "file"] | None,
-        _of_sources(help="How to hold out the validation part.", show_default=_SPLIT),
-    ] = None,
-    validation: Annotated[
-        str | None, _of_sources(metavar="SOURCE", help="The validation part, for --split file.")
-    ] = None,
-    drop_duplicates: Annotated[
-        Literal["train", "validation"] | None, _of_sources(help=_DROP, show_default="nothing is left out")
-    ] = None,
+    split: Annotated[Literal["hash", "tail", "file"] | None, _of_sources(help=_HOLD_OUT, show_default=_SPLIT)] = None,
+    validation: Annotated[str | None, _of_sources(metavar="SOURCE", help=_VALIDATION)] = None,
+    drop_duplicates: Annotated[Literal["train", "validation"] | None, _of_sources(help=_CUT, show_default=_ALL)] = None,
     assignments: Annotated[list[str] | None, _of_sources("--set", metavar="KEY=VALUE", help=_SET)] = None,
     on_bad_record: OnBadRecord = None,
     seed: TextSeed = None,
     append: Annotated[bool, _of_work("--append", help="Add the sources to the dataset in DIR.")] = False,
     workers: Annotated[int, _of_work(metavar="N", min=1, max=1024, help="Processes that encode.")] = 1,
-    engine: Annotated[
-        Literal["ray"] | None, _of_work(help="Encode on a Ray cluster (the extra `ray`).", show_default=False)
-    ] = None,
+    engine: Annotated[Literal["ray"] | None, _of_work(help=_RAY, show_default=False)] = None,
     address: Annotated[str | None, _of_work(metavar="HOST:PORT", help=_CLUSTER, show_default=_OWN)] = None,
     shard: Annotated[str | None, _of_work(metavar="I/N", help="Encode the share of machine I of N alone.")] = None,
     merge: Annotated[bool, _of_work("--merge", help="The sources are the folders of all shares.")] = False,

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tfcli.data.shards import Manifest
     from tfcli.tokenization.tokenizer import Tokenizer
 
-
 IntArray = NDArray[np.integer]
 Stored = IntArray | ShardArray  # numbers of which only those that are asked for are read: an array, or one on disk
 
@@ -71,8 +70,8 @@ class TokenStreamView:
         return np.maximum.accumulate(result, axis=1)
 
     def padded(self, starts: IntArray, lengths: IntArray, pad: int) -> NDArray[np.int64]:
-        """The tokens from each of `starts` on, filled up on the right with `pad`. Shape: starts, lengths (B,); result
-        (B, longest of them)."""
+        """The tokens from each of `starts` on, filled up on the right with `pad`.
+        Shape: starts, lengths (B,); result (B, longest of them)."""
         result = np.full((len(starts), int(lengths.max())), pad, dtype=np.int64)
         shards = np.searchsorted(self._ends, starts, side="right")
         for row, start, length, shard in zip(result, starts.tolist(), lengths.tolist(), shards.tolist(), strict=True):
@@ -104,8 +103,7 @@ class SequencesView:
         return self.padded(np.array([number]), pad=0)[0]
 
     def padded(self, numbers: IntArray, pad: int) -> NDArray[np.int64]:
-        """The sequences of these numbers, filled up on the right with `pad`. Shape: numbers (B,); result (B, longest of
-        them)."""
+        """The sequences of these numbers, filled up on the right with `pad`. Shape: (B,) → (B, longest of them)."""
         return self._stream.padded(self._offsets[numbers], self.lengths[numbers], pad)
 
 

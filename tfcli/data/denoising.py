@@ -13,8 +13,7 @@ empty, and the target is the text.
 Both take windows of text without the tokens that frame documents, put an encoder-decoder's own around each side, and
 cut windows as long as the context then holds: 568 tokens for sources of 512, as in T5.
 
-Shape legend: n tokens of a window, k spans, N windows, B rows of a batch.
-"""
+Shape legend: n tokens of a window, k spans, N windows, B rows of a batch."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -52,12 +51,8 @@ def sentinel_names(context: int | None = None) -> list[str]:
 
 def find_sentinels(token_id: Callable[[str], int | None]) -> tuple[int, ...]:
     """The ids of a tokenizer's sentinels, the first one first."""
-    found: list[int] = []
-    for name in sentinel_names():
-        if (one := token_id(name)) is None:
-            break
-        found.append(one)
-    return tuple(found)
+    names = iter(sentinel_names())
+    return tuple(iter(lambda: token_id(next(names)), None))  # up to the first one that it lacks
 
 
 class Sides(NamedTuple):

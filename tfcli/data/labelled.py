@@ -2,11 +2,9 @@
 
 Beside each token stands a number. classify: that of the text's label. tag: that of a word's tag at the first piece of
 the word (Devlin et al. 2019, section 5.3), which alone is scored. span: 1 at every token of the context; 2 at the first
-one of the answer, 3 at the last, 4 where both are one. 0: nothing. Labels are numbered from 1 in the order of their
-names.
+one of the answer, 3 at the last, 4 where both are one. 0: nothing. Labels are numbered from 1, in order of their names.
 
-Shape legend: B texts, S tokens of the longest, C labels.
-"""
+Shape legend: B texts, S tokens of the longest, C labels."""
 
 from __future__ import annotations
 
@@ -45,9 +43,9 @@ def pieces_of(spans: Spans, start: int, end: int) -> list[int]:
 
 
 def write_labelled(division: TrainValidationSplit, tokenizer: Tokenizer, folder: Path, about: Encoding) -> Manifest:
-    """Encode labelled texts into `folder`, as ``<s> ids </s>`` and a number beside each token. The labels are those of
-    the training part: a BrokenInputError where the validation part has others, or no token is of an answer; a
-    UsageError where a part holds nothing."""
+    """Encode labelled texts into `folder`, as ``<s> ids </s>`` and a number beside each token. Labels are those of the
+    training part: a BrokenInputError where validation has others, or no token is of an answer; a UsageError of an
+    empty part."""
     kind, roles = about.kind, tokenizer.roles
 
     def texts() -> Iterator[tuple[Part, Labelled]]:

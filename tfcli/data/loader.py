@@ -1,11 +1,7 @@
 """The data loader: batches for a causal language model, a masked one (MLM), and seq2seq with teacher forcing.
 
-Windows and pairs collate their own rows.
-
-Masked tokens have the shares of Devlin et al. 2019 (BERT), section 3.1.
-
-A batch follows from the seed and its number, and is made when it is asked for; training on a GPU has some prefetched.
-"""
+Windows and pairs collate their own rows. Masked tokens have the shares of Devlin et al. 2019 (BERT), section 3.1. A
+batch follows from the seed and its number, and is made when it is asked for; training on a GPU has some prefetched."""
 
 from collections.abc import Callable
 from typing import Any
@@ -58,11 +54,8 @@ class CausalBatches(WindowBatches):
 
 
 MASKED = 0.8  # share of the chosen tokens that become the mask token
-
 REPLACED = 0.1  # share of the chosen tokens that become a random token; the rest stay as they are
-
-
-WordStarts = Callable[[Ints], NDArray[np.bool_]]  # where words begin, as `Tokenizer.word_starts` says
+WordStarts = Callable[[Ints], NDArray[np.bool_]] | None  # where words begin, as `Tokenizer.word_starts` says
 
 
 class Masker:
@@ -72,9 +65,7 @@ class Masker:
     each of its tokens is decided for each, as in BERT's own code for whole words (Devlin et al., May 2019). A
     UsageError where the tokenizer has no mask token."""
 
-    def __init__(
-        self, roles: TokenRoles, vocab_size: int, probability: float, word_starts: WordStarts | None = None
-    ) -> None:
+    def __init__(self, roles: TokenRoles, vocab_size: int, probability: float, word_starts: WordStarts = None) -> None:
         if roles.mask is None:
             raise UsageError("This tokenizer has no mask token", "train a tokenizer that has one, for an encoder")
         self._mask = roles.mask
@@ -85,8 +76,7 @@ class Masker:
 
     def hide(self, tokens: Ints, present: NDArray[np.bool_], draw: np.random.Generator) -> tuple[Ints, Ints]:
         """Inputs and labels for windows of tokens, each (B, S); a window with any ordinary token gets at least one
-        label. Three numbers are drawn for each position that holds a token, so that it does not matter how windows are
-        batched and padded."""
+        label. Three numbers are drawn for each position with a token, however windows are batched and padded."""
         drawn = np.zeros((*tokens.shape, 3))
         drawn[present] = draw.random((int(present.sum()), 3))
         choice, forced, substitute = np.moveaxis(drawn, -1, 0)
@@ -129,7 +119,7 @@ class MaskedBatches(DrawnBatches):
         *,
         mask_probability: float,
         vocab_size: int,
-        word_starts: WordStarts | None = None,
+        word_starts: WordStarts = None,
         **windows: Any,
     ) -> None:
         super().__init__(view, roles, **windows)
@@ -138,8 +128,7 @@ class MaskedBatches(DrawnBatches):
     def _drawn(self, rows: Ints, draw: np.random.Generator) -> Batch:
         spans = self._spans(rows)
         read = present(spans.lengths)
-        tokens = self._view.padded(spans.starts, spans.lengths, self._roles.pad)
-        inputs, labels = self._masker.hide(tokens, read, draw)
+        inputs, labels = self._masker.hide(self._view.padded(spans.starts, spans.lengths, self._roles.pad), read, draw)
         padding_mask, documents = None if read.all() else read, self._document_starts(spans)
         return Batch(inputs, labels, padding_mask, row_tokens=spans.lengths, document_starts=documents)
 
@@ -172,8 +161,7 @@ class PairBatches(FittingPairs):
 
     ``decoder_input_ids`` are ``<s> ids``, ``labels`` are ``ids </s>``. Where two tokens begin a target, the second is
     predicted as well, as in BART's own training: ``</s> <s> ids`` and ``<s> ids </s>``. Pairs whose source
-    (``ids </s>``) or decoder input has more than `context` tokens do not fit.
-    """
+    (``ids </s>``) or decoder input has more than `context` tokens do not fit."""
 
     def __init__(self, view: PairsView, roles: TokenRoles, **plan: Any) -> None:
         self._pad = roles.pad
@@ -227,24 +215,15 @@ class LabelBatches(FittingPairs):
     classify: the label of a text stands at the token whose vector the head reads: an encoder's first one, a decoder's
     last. A text that is longer than the context is cut, and keeps its last token (``</s>``). tag and span: longer ones
     take no part. span: the labels are the places of the first and the last token, among those of the context.
-    `numbers` are the labels by what is stored, (C + 1,), `IGNORED` for 0.
-    """
+    `numbers` are the labels by what is stored, (C + 1,), `IGNORED` for 0."""
 
     def __init__(
-        self,
-        view: PairsView,
-        roles: TokenRoles,
-        *,
-        context: int,
-        task: str,
-        architecture: str,
-        numbers: Ints,
-        **plan: Any,
+        self, view: PairsView, roles: TokenRoles, *, task: str, architecture: str, numbers: Ints, **plan: Any
     ) -> None:
-        self._roles, self._context, self._task, self._numbers = roles, context, task, numbers
+        self._roles, self._context, self._task, self._numbers = roles, plan["context"], task, numbers
         self._reads_first = architecture == "encoder"
-        lengths = np.minimum(view.source.lengths, context) if task == "classify" else view.source.lengths
-        super().__init__(view, lengths[None], lengths, "Every text is", context=context, **plan)
+        lengths = np.minimum(view.source.lengths, self._context) if task == "classify" else view.source.lengths
+        super().__init__(view, lengths[None], lengths, "Every text is", **plan)
 
     def _batch(self, numbers: Ints) -> Batch:
         view, context = self._view, self._context

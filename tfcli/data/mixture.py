@@ -1,8 +1,7 @@
 """Mixing sources by weight: which document comes next, so that every source has its share of the tokens at every point.
 
 Weighted fair queueing (WF²Q; Bennett and Zhang 1996): of the sources that are not ahead of their share, the one whose
-next document would be due first. No source is ever more than one document ahead of its share or behind it.
-"""
+next document would be due first. No source is ever more than one document ahead of its share or behind it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,11 +27,7 @@ def mixed_order(
     """The order of one pass: until the source of most tokens has been read once, or every source as often as it may be.
 
     A source begins again where it ends. One that has been read `caps` times gives its share to the others, as they
-    share the rest.
-
-    Args:
-        lengths: tokens of each document of each source, all at least 1; a source has one document at least.
-        weights: shares of tokens, in any unit.
+    share the rest. `lengths`: tokens of each source's documents, one at least, of 1 token at least; `weights`: shares.
 
     Shape: lengths[source] (documents,)
 

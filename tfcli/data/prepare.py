@@ -2,8 +2,7 @@
 
 The pieces of a corpus are cut into numbered chunks. A chunk that is encoded lies in a folder of chunks until all of
 them are there; then they become the shards, in the order of their numbers. So it is the same whoever encodes which
-chunk, and what is killed goes on with the chunks that are missing.
-"""
+chunk, and what is killed goes on with the chunks that are missing."""
 
 from __future__ import annotations
 
@@ -41,7 +40,7 @@ def prepare(
     tokenizer: Tokenizer,
     out: Path,
     *,
-    progress: Progress | None = None,
+    progress: Progress = None,
     shard_tokens: int = SHARD_TOKENS,
     workers: int = 1,
     origin: Origin | None = None,
@@ -81,7 +80,7 @@ def prepare(
                 encode = encode_by_workers if ray is None else partial(encode_by_ray, address=ray)
                 encoded = encode(origin.asked(division.source.kind), folder, workers, progress)
             else:
-                encoded = encode_share(division, tokenizer, folder, Share(), progress)
+                encoded = encode_share(division, tokenizer, folder, Share(), progress, is_whole=True)
             division.require_unchanged()
             return _written(_encoding(division, tokenizer, encoded, Share()), tokenizer, [folder], out, shard_tokens)
     except (TfcliError, FileNotFoundError):
@@ -107,23 +106,21 @@ def _encoding(division: TrainValidationSplit, tokenizer: Tokenizer, encoded: Enc
     )
 
 
-def _written(
-    about: Encoding, tokenizer: Tokenizer, folders: Sequence[Path], out: Path, shard_tokens: int
-) -> DatasetRecord:
+def _written(about: Encoding, tokenizer: Tokenizer, folders: Sequence[Path], out: Path, size: int) -> DatasetRecord:
     with replacing_folder(out) as made:
-        writer = ChunkWriter(about, tokenizer, made, shard_tokens)
+        writer = ChunkWriter(about, tokenizer, made, size)
         writer.write(folders)
         manifest = writer.finish()
     return manifest.record(out)
 
 
 def prepare_share(
-    division: TrainValidationSplit, tokenizer: Tokenizer, out: Path, share: Share, progress: Progress | None = None
+    division: TrainValidationSplit, tokenizer: Tokenizer, out: Path, share: Share, progress: Progress = None
 ) -> None:
     """Encode one machine's chunks into the folder `out`, which must be free, for `merge`."""
     _require_free(out)
     with _chunk_folder(out, f"{dataset_fingerprint(division, tokenizer)}.{share.number}.{share.of}") as folder:
-        encoded = encode_share(division, tokenizer, folder, share, progress)
+        encoded = encode_share(division, tokenizer, folder, share, progress, is_whole=True)
         with replacing_folder(out) as made:
             tokenizer.save(made / TOKENIZER_NAME)
             about = _encoding(division, tokenizer, encoded, share)
@@ -133,9 +130,7 @@ def prepare_share(
                 file.rename(made / file.name)
 
 
-def append(
-    division: TrainValidationSplit, tokenizer: Tokenizer, folder: Path, progress: Progress | None = None
-) -> DatasetRecord:
+def append(division: TrainValidationSplit, tokenizer: Tokenizer, folder: Path, tell: Progress = None) -> DatasetRecord:
     """Add documents to a dataset, which gets a new fingerprint. Its shards stay as they are, and so do the trainings
     that have begun on them: they go on with what the dataset was then. What is killed changes nothing. UsageError where
     the two do not fit together, or are not both divided by hash, and where another process appends to the dataset."""
@@ -161,7 +156,7 @@ def append(
             return old.record(folder, reused=True)
         shutil.rmtree(folder / _NEW, ignore_errors=True)  # of one that was killed
         with _chunk_folder(folder, added) as chunks, replacing_folder(folder / _NEW) as made:
-            encoded = encode_share(division, tokenizer, chunks, Share(), progress, is_whole=False)
+            encoded = encode_share(division, tokenizer, chunks, Share(), tell, is_whole=False)
             first = {part: len(old.part(part).shards) for part in PARTS}
             writer = ChunkWriter(_encoding(division, tokenizer, encoded, Share()), tokenizer, made, SHARD_TOKENS, first)
             writer.write([chunks])
@@ -178,8 +173,8 @@ def append(
 
 def merge(shares: Sequence[Path], out: Path, *, shard_tokens: int = SHARD_TOKENS) -> DatasetRecord:
     """Make one dataset, the same as one machine would have made, of the folders of `prepare_share`. UsageError where
-    one is missing, of another text or tokenizer, or no share, or where `out` holds something; BrokenInputError where
-    one is damaged."""
+    one is missing, of another text or tokenizer, or no share, or `out` holds something; BrokenInputError of a damaged
+    one."""
     about = {path: _read_share(path) for path in shares}
     (first, wanted), *others = about.items()
     for path, one in others:

@@ -60,8 +60,7 @@ class PartManifest:
 
 @dataclass(frozen=True)
 class Edition:
-    """An earlier state of a dataset: the counts and the number of the first shards of each part, which stay as they
-    are."""
+    """An earlier state of a dataset: the counts and the number of the first shards of each part, which stay."""
 
     fingerprint: str
     sources: tuple[str, ...]
@@ -97,12 +96,8 @@ class Manifest:
             if one.fingerprint == fingerprint:
                 were = {part: getattr(one, part) for part in PARTS}
                 parts: Any = {p: PartManifest(counts, self.part(p).shards[:many]) for p, (counts, many) in were.items()}
-                same: dict[str, Any] = {
-                    "fingerprint": fingerprint,
-                    "sources": one.sources,
-                    "earlier": self.earlier[:number],
-                }
-                return replace(self, **same, **parts, removed={})
+                parts |= {"fingerprint": fingerprint, "sources": one.sources, "earlier": self.earlier[:number]}
+                return replace(self, **parts, removed={})
         return None
 
     def part(self, part: Part) -> PartManifest:
@@ -175,7 +170,6 @@ def _contradictions(manifest: Manifest) -> Iterator[str]:
 
 
 SHARD_TOKENS = 64_000_000  # a shard is closed at the end of the document that brings it to this many ids
-
 OFFSETS = np.dtype(np.int64)
 _HEADER = re.compile(
     rb"\x93NUMPY\x01\x00[\s\S]{2}\{'descr': '([<>]\w\d)', 'fortran_order': False, 'shape': \((\d{1,18}),\), \} *\n"
@@ -276,8 +270,7 @@ class PartWriter(AbstractContextManager["PartWriter"]):
 
 @contextmanager
 def opened_chunk(path: Path) -> Iterator[Any]:
-    """The arrays of a chunk: `PART.SIDE.ids`, `PART.SIDE.ends` and `PART.sums`. A damaged one is removed, by a
-    BrokenInputError."""
+    """The arrays of a chunk: `PART.SIDE.ids`, `PART.SIDE.ends`, `PART.sums`. BrokenInputError removes a damaged one."""
     try:
         with np.load(path, allow_pickle=False) as arrays:
             yield arrays

@@ -30,8 +30,7 @@ class DatasetView(View[DatasetRecord]):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record = self.record
         state = "reused, nothing changed" if record.reused else "prepared"
-        sources = ", ".join(map(printable, record.sources))
-        yield from heading(f"Dataset · {record.kind} · {state}", f"from {sources}")
+        yield from heading(f"Dataset · {record.kind} · {state}", f"from {', '.join(map(printable, record.sources))}")
         both = {"training": record.train, "validation": record.validation}
         parts = {record.only: record.validation} if record.only else both
         table = columns("l" + "r" * len(parts), gap=3)
@@ -70,8 +69,7 @@ class DatasetView(View[DatasetRecord]):
 
 
 def _unknown(part: PartCounts) -> str:
-    share = part.unknown / part.tokens if part.tokens else 0.0
-    return f"{exact(part.unknown)} ({percent(share)})" if part.unknown else "0"
+    return f"{exact(part.unknown)} ({percent(part.unknown / max(1, part.tokens))})" if part.unknown else "0"
 
 
 class CacheList(View[Sequence[CacheEntry]]):

@@ -48,8 +48,8 @@ class WindowPlan:
         self.tokens_per_batch = batch_size * self.length
 
     def epoch(self, epoch: int) -> Ints:
-        """The windows of an epoch: side by side from a random phase on, shuffled. Shape: (batches_per_epoch,
-        batch_size)."""
+        """The windows of an epoch: side by side from a random phase on, shuffled.
+        Shape: (batches_per_epoch, batch_size)."""
         draw = generator(self.seed, ORDER, epoch)
         phases = min(self.length, self.positions - self.windows * self.length + 1)
         starts = draw.integers(phases) + self.length * draw.permutation(self.windows)
@@ -73,8 +73,7 @@ def document_windows(documents: Ints, label_offset: int, context: int) -> tuple[
     >>> document_windows(np.array([[0, 4], [4, 9]]), 1, 3)
     (array([0, 4, 7]), array([3, 3, 1]))
 
-    Shape: documents (2, documents), where each begins in the stream and where it ends
-    """
+    Shape: documents (2, documents), where each begins in the stream and where it ends"""
     starts, ends = documents
     positions = ends - starts - label_offset
     pieces = -(-positions // context)
@@ -87,8 +86,7 @@ class WindowBatches(PlannedBatches):
     """Batches of windows, side by side in the stream, so that no token is read twice in an epoch. `batch_tokens`, at
     least `context`, are the places of a batch, padding included, instead of `batch_size` windows. With `documents`,
     windows begin where documents begin, and share batches by length; a UsageError where none has enough tokens. With
-    `document_masking`, batches tell where the documents in a window begin, so that none sees another. `sample` as in
-    `WindowPlan`."""
+    `document_masking`, batches tell where documents begin, so that none sees another. `sample` as in `WindowPlan`."""
 
     label_offset = 0  # 1 where the token after a window's last is needed as well, for its label
 
@@ -105,25 +103,22 @@ class WindowBatches(PlannedBatches):
         document_masking: bool = False,
         sample: int = 0,
     ) -> None:
-        self._view, self._roles, self._seed = view, roles, seed
+        self._view, self._roles, self._seed, self._context = view, roles, seed, context
+        self.longest = int(self._places(np.array([context])).sum())
         self._masks_documents = document_masking and not documents
         self._windows = document_windows(view.documents, self.label_offset, context) if documents else None
-        plan: Plan
         if self._windows is None:
-            rows = batch_size if batch_tokens is None else batch_tokens // int(self._places(np.array([context])).sum())
-            plan = WindowPlan(len(view) - self.label_offset, context, rows, seed, sample)
+            rows = batch_size if batch_tokens is None else batch_tokens // self.longest
+            plan: Plan = WindowPlan(len(view) - self.label_offset, context, rows, seed, sample)
         else:
             lengths = self._windows[1]
             if not len(lengths):
                 remedy = "give longer texts, or set train.windows = 'stream' without train.document_masking"
                 raise UsageError("No document has a token behind its first one", remedy)
             numbers = evenly(len(lengths), sample / int(lengths.sum()))
-            plan = plan_by_length(
-                numbers, self._places(lengths[numbers]), batch_size=batch_size, batch_tokens=batch_tokens, seed=seed
-            )
+            sizes = self._places(lengths[numbers])
+            plan = plan_by_length(numbers, sizes, batch_size=batch_size, batch_tokens=batch_tokens, seed=seed)
         super().__init__(plan)
-        self._context = context
-        self.longest = int(self._places(np.array([context])).sum())
 
     def _places(self, lengths: Ints) -> Ints:
         """The places of each side of rows, by the lengths of windows. Shape: lengths (N,); result (sides, N)."""
@@ -150,8 +145,7 @@ EVALUATION_SEED = 20181011  # seed of what is drawn for `whole`, the same for ev
 
 
 class DrawnBatches(WindowBatches):
-    """Windows of which chance decides what is hidden, anew in every epoch: a function of the seed and the batch's
-    number."""
+    """Windows of which chance decides what is hidden, anew in every epoch: a function of seed and batch number."""
 
     def training(self, start: int = 0) -> Iterator[Batch]:
         """Batches without end, from number `start` on."""
@@ -159,11 +153,9 @@ class DrawnBatches(WindowBatches):
             yield self._drawn(rows, generator(self._seed, MASKS, number))
 
     def whole(self) -> Iterator[Batch]:
-        """Every token in exactly one window, always in the same order; what is hidden is the same for every run and
-        batch size."""
+        """Every token in exactly one window, always in one order; the same is hidden for every run and batch size."""
         draw = generator(EVALUATION_SEED, MASKS)
-        for rows in self._plan.whole():
-            yield self._drawn(rows, draw)
+        yield from (self._drawn(rows, draw) for rows in self._plan.whole())
 
     def _drawn(self, rows: Ints, draw: np.random.Generator) -> Batch:
         raise NotImplementedError

@@ -1,7 +1,6 @@
 """Workers that encode a corpus together: processes on this machine, or a Ray cluster (Ray Data).
 
-Run as ``python -m tfcli.data.workers`` with the request as JSON on standard input; answers in JSON lines.
-"""
+Run as ``python -m tfcli.data.workers`` with the request as JSON on standard input; answers in JSON lines."""
 
 from __future__ import annotations
 
@@ -72,7 +71,7 @@ def _heard(answer: Mapping[str, Any]) -> Encoded:
     return tuple(answer["chunks"]), SkippedRecords(count, tuple(first))
 
 
-def encode_by_workers(asked: dict[str, Any], folder: Path, workers: int, progress: Progress | None) -> Encoded:
+def encode_by_workers(asked: dict[str, Any], folder: Path, workers: int, progress: Progress) -> Encoded:
     """Have each worker encode its share of what `Origin.asked` says; each reads all of the text."""
     asked |= {"folder": str(folder.absolute()), "of": workers}
     environment = {"RAYON_NUM_THREADS": str(max(1, cores() // workers)), "TOKENIZERS_PARALLELISM": "true"}
@@ -80,8 +79,7 @@ def encode_by_workers(asked: dict[str, Any], folder: Path, workers: int, progres
     with ExitStack() as stack:
         listeners = []
         for number in range(workers):
-            worker = child("tfcli.data.workers", stdin=PIPE, stdout=PIPE, environment=environment)
-            process = stack.enter_context(worker)
+            process = stack.enter_context(child("tfcli.data.workers", stdin=PIPE, stdout=PIPE, environment=environment))
             assert process.stdin is not None and process.stdout is not None
             process.stdin.write(json.dumps({**asked, "number": number}))
             process.stdin.close()
@@ -115,15 +113,13 @@ def _work(asked: dict[str, Any]) -> None:
         tell({"documents": documents, "tokens": tokens})
 
     try:
-        share = Share(asked["number"], asked["of"])
-        tell(_told(encode_share(*_open(asked), Path(asked["folder"]), share, progress)))
+        folder, share = Path(asked["folder"]), Share(asked["number"], asked["of"])
+        tell(_told(encode_share(*_open(asked), folder, share, progress, is_whole=True)))
     except TfcliError as error:
         tell(_told(error))
 
 
-def encode_by_ray(
-    asked: dict[str, Any], folder: Path, workers: int, progress: Progress | None, address: str
-) -> Encoded:
+def encode_by_ray(asked: dict[str, Any], folder: Path, workers: int, progress: Progress, address: str) -> Encoded:
     """Have the processes of a Ray cluster encode a share each, and bring the chunks here. Ray Data gives what a process
     that died had to do to another one."""
     try:
@@ -172,7 +168,7 @@ def _ray_share(batch: Mapping[str, Any], asked: Mapping[str, Any]) -> Iterator[d
     try:
         share, there = Share(int(batch["id"][0]), asked["of"]), frozenset(asked["there"])
         division, tokenizer = _open(asked)
-        for found in encoded_chunks(division, tokenizer, share, there.__contains__):
+        for found in encoded_chunks(division, tokenizer, share, there.__contains__, is_whole=True):
             if isinstance(found, int):
                 numbers.append(found)
             else:

@@ -1,5 +1,4 @@
-"""Chunks written as the shards of a dataset, sources mixed by weight; copies of validation documents in training are
-counted."""
+"""Chunks written as the shards of a dataset, sources mixed by weight; validation documents in training are counted."""
 
 from __future__ import annotations
 
@@ -38,8 +37,7 @@ class Weighted:
 
 @dataclass(frozen=True)
 class Encoding:
-    """A text that is encoded, or one machine's share of it: where it came from, the chunks of each source, and what
-    was left out."""
+    """An encoded text, or one machine's share: where it came from, the chunks of each source, and what was left out."""
 
     fingerprint: str
     tokenizer_fingerprint: str
@@ -74,15 +72,13 @@ class ChunkWriter:
         tokenizer: Tokenizer,
         folder: Path,
         shard_tokens: int,
-        first: Mapping[Part, int] | None = None,
+        first: Mapping[Part, int] = {},
         labels: Sequence[str] = (),
     ) -> None:
         self._about, self._tokenizer, self._folder = about, tokenizer, folder
         self.sums = {part: np.zeros(len(SUMS), np.int64) for part in PARTS}
         sides, dtype = shards.SIDES[about.kind], shards.token_dtype(max(tokenizer.vocab_size, len(labels) + 3))
-        self._writers = {
-            p: shards.PartWriter(folder, p, sides, dtype, shard_tokens, first=(first or {}).get(p, 0)) for p in PARTS
-        }
+        self._writers = {p: shards.PartWriter(folder, p, sides, dtype, shard_tokens, first.get(p, 0)) for p in PARTS}
         self._mixture: list[MixedSource] = []
         self.copies = 0
 
@@ -96,8 +92,7 @@ class ChunkWriter:
                     writer.finish_shard()
 
     def write(self, folders: Sequence[Path]) -> None:
-        """Append the chunks of each source. Those of a mixture are the training part by weight, and the validation part
-        one source after the other."""
+        """Append the chunks of each source; of a mixture, training by weight, validation one source after the other."""
         chunks, mixture = self._about.paths(folders), self._about.mixture
         self.copies = _count_copies(list(chain.from_iterable(chunks)))
         with self.opened() as writers:

@@ -16,7 +16,6 @@ RESAMPLES = 1000
 FEWEST_UNITS = 10  # with fewer units there are too few different resamples for the tails of an interval
 MOST_UNITS = 4000  # above this, units are first put together at random: a sum varies as before, and the time is bounded
 _SEED = 12345  # as in sacrebleu; the same for every run, so that results can be repeated
-
 Array = NDArray[np.float64]
 Score = Callable[[Array], Array]  # from sums, (…, K), to a score, (…); no number where there is nothing to score
 
@@ -32,8 +31,7 @@ def resampled(sums: Array) -> Array:
         np.add.at(grouped, group, sums)
         sums, units = grouped, MOST_UNITS
     chosen = draw.integers(units, size=(RESAMPLES, units)) + units * np.arange(RESAMPLES)[:, None]
-    counts = np.bincount(chosen.ravel(), minlength=RESAMPLES * units).reshape(RESAMPLES, units)
-    return counts.astype(np.float64) @ sums
+    return np.bincount(chosen.ravel(), minlength=RESAMPLES * units).reshape(RESAMPLES, units).astype(np.float64) @ sums
 
 
 def interval(values: Array) -> Interval | None:
@@ -50,5 +48,4 @@ def p_value(differences: Array, difference: float) -> float | None:
     is added above and below, so that no p-value is 0."""
     if np.isnan(differences).any():
         return None
-    by_chance = np.abs(differences - difference)
-    return float((np.count_nonzero(by_chance >= abs(difference)) + 1) / (len(differences) + 1))
+    return (np.count_nonzero(np.abs(differences - difference) >= abs(difference)) + 1) / (len(differences) + 1)

@@ -108,8 +108,7 @@ class TaskScores:
 def macro_f1(sums: Array) -> Array:
     """From right ones, predicted ones and true ones of each label. Shape: (…, 3C) → (…)."""
     right, told, true = np.split(sums, 3, axis=-1)
-    mean: Array = _f1(right, told + true).sum(-1) / (told + true > 0).sum(-1)
-    return mean
+    return _f1(right, told + true).sum(-1) / (told + true > 0).sum(-1)
 
 
 def span_f1(gold: Sequence[int], guess: Sequence[int]) -> float:

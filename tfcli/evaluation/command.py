@@ -14,7 +14,6 @@ from tfcli.generation.command import Precision
 if TYPE_CHECKING:
     from tfcli.runs.load import LoadedRun
 
-
 _SOURCE = typer.Argument(metavar="SOURCE", help="Other text.", show_default="the run's own validation split")
 Sources = Annotated[list[str] | None, _SOURCE]
 _STRIDE = "Slide a decoder's window by N tokens and score those that are new."
@@ -28,7 +27,6 @@ _WRITE = "Write the {}, one a line; what is there is replaced."
 Outputs = Annotated[Path | None, typer.Option(metavar="FILE", help=_WRITE.format("translations"))]
 References = Annotated[Path | None, typer.Option(metavar="FILE", help=_WRITE.format("references"))]
 Compare = Annotated[Path | None, typer.Option(metavar="RUN2", help="Score another run on the same text, test both.")]
-
 _MEANT_FOR = {"stride": "decoder", "pseudo": "encoder"}
 _MEANT_FOR |= dict.fromkeys(("beam", "outputs", "references"), "encoder-decoder")
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tfcli.data.dataset import PreparedDataset
 from tfcli.errors import UsageError
 from tfcli.evaluation.bootstrap import FEWEST_UNITS, Array, Score, interval, p_value, resampled
-from tfcli.evaluation.measure import Measured, Targets, measure, nameless_ids
+from tfcli.evaluation.measure import Measured, measure, nameless_ids
 from tfcli.evaluation.translation import bleu_of, chrf_of
 from tfcli.evaluation.windows import AS_IT_IS, EvaluationSettings
 from tfcli.records.evaluation import Bucket, Comparison, Difference, Intervals, Scores
@@ -71,19 +71,16 @@ def _parts(measured: Measured) -> Iterator[tuple[Array, dict[str, Score]]]:
 
 
 def _ratio(sums: Array) -> Array:
-    ratio: Array = sums[..., 0] / sums[..., 1]
-    return ratio
+    return sums[..., 0] / sums[..., 1]
 
 
 _LAST = np.array([factor << power for power in range(2, 40) for factor in (2, 3)])
 """The longest of each bucket of lengths: 8, 12, 16, 24, 32, 48 tokens, and so on."""
 
 
-def evaluate(
-    run: LoadedRun, data: PreparedDataset, settings: EvaluationSettings = AS_IT_IS, targets: Targets = lambda: None
-) -> Scores:
+def evaluate(run: LoadedRun, data: PreparedDataset, settings: EvaluationSettings = AS_IT_IS, **more: Any) -> Scores:
     """The scores of what `measure` finds, which says what is taken and raised."""
-    return scores_of(measure(run, data, settings, targets=targets))
+    return scores_of(measure(run, data, settings, **more))
 
 
 def scores_of(measured: Measured) -> Scores:
@@ -187,10 +184,9 @@ def _differences(first: Measured, second: Measured) -> Iterator[Difference]:
     are_enough = _units_agree(first, second) and first.cells.units >= FEWEST_UNITS
     # Both runs' sums of a document stand in one row, so that a resample holds the same documents of both.
     draws = resampled(np.concatenate([table.sums for table in tables], axis=1)) if are_enough else None
-    counted_alike = first.told is not None or _one_tokenizer(first.run, second.run)
-    of_tokens = (*_OF_TOKENS, *_OF_LABELS) if counted_alike else ()
-    names = (*of_tokens, *_OF_TEXT, *_OF_TRANSLATIONS) if _same_cells(first, second) else _OF_TRANSLATIONS
-    for name in (name for name in names if all(name in table.scores for table in tables)):
+    is_alike = first.told is not None or _one_tokenizer(first.run, second.run)  # what a token or a label is
+    scored_alike = ((*_OF_TOKENS, *_OF_LABELS) if is_alike else ()) + _OF_TEXT if _same_cells(first, second) else ()
+    for name in (name for name in (*scored_alike, *_OF_TRANSLATIONS) if all(name in table.scores for table in tables)):
         ours, theirs = (table.score(name) for table in tables)
         sure, p = None, None
         if draws is not None:

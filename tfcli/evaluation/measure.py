@@ -198,8 +198,10 @@ def measure(
     if run.recipe.train.task is not None:
         return _labelled(run, data, run.recipe.train.task)
     if run.recipe.reads_pairs:
-        return _pairs(run, data, settings, targets, like)
-    return _text(run, data, settings) if run.recipe.objective == "clm" else _drawn(run, data, settings, report, like)
+        return _pairs(run, data, settings.beam, targets, like)
+    if run.recipe.objective == "clm":
+        return _text(run, data, settings.stride)
+    return _drawn(run, data, settings.pseudo, report, like)
 
 
 def read_as_asked(run: LoadedRun, settings: EvaluationSettings) -> LoadedRun:
@@ -221,17 +223,16 @@ def read_as_asked(run: LoadedRun, settings: EvaluationSettings) -> LoadedRun:
         return run
     own = "documents" if run.recipe.is_imported or train.document_masking else train.windows
     train = replace(train, windows=settings.windows or own, document_masking=False)
-    train = replace(train, context=settings.context or train.context)
-    run = replace(run, recipe=replace(run.recipe, train=train))
+    run = replace(run, recipe=replace(run.recipe, train=replace(train, context=settings.context or train.context)))
     if stride is not None and stride > (context := run.recipe.context):
         problem = f"--stride {stride} is longer than the context of {context} tokens that {run.directory.path} has"
         raise UsageError(problem, "choose a stride of at most the context; half of it is usual")
     return run
 
 
-def _text(run: LoadedRun, data: PreparedDataset, settings: EvaluationSettings) -> Measured:
+def _text(run: LoadedRun, data: PreparedDataset, stride: int | None) -> Measured:
     view, context, roles = data.text("validation"), run.recipe.context, run.config.roles
-    stride = settings.stride or context
+    stride = stride or context
     documents = run.recipe.train.windows == "documents"
     placed = SlidingWindows(view, roles, context, stride=stride, documents=documents, tokens=_tokens_at_a_time(run))
     whole = _of_text(run, data, placed, unknown=roles.unk)
@@ -240,9 +241,7 @@ def _text(run: LoadedRun, data: PreparedDataset, settings: EvaluationSettings) -
     return replace(whole, stride=stride, extent=spread, unscored=len(firsts))
 
 
-def _drawn(
-    run: LoadedRun, data: PreparedDataset, settings: EvaluationSettings, report: Report, like: Measured | None
-) -> Measured:
+def _drawn(run: LoadedRun, data: PreparedDataset, pseudo: bool, report: Report, like: Measured | None) -> Measured:
     """Windows as in training, of which the same parts are masked, left out, or read both ways, for every run."""
     recipe, roles, view = _scored(run), run.config.roles, data.text("validation")
     masks = recipe.objective == "mlm"
@@ -261,7 +260,7 @@ def _drawn(
             yield Placed(batch, spans.starts[:, None] + behind)
 
     measured = _of_text(run, data, placed(), unknown=None if masks else roles.unk)
-    if not (masks and settings.pseudo):
+    if not (masks and pseudo):
         return measured
     lone = lone_masks(view, roles, batches, _tokens_at_a_time(run))
     part = f"{int(lone.lengths.sum()):,} of {len(view):,} tokens"
@@ -273,13 +272,10 @@ def _of_text(run: LoadedRun, data: PreparedDataset, placed: Iterable[Placed], un
     view, roles = data.text("validation"), run.config.roles
     cells = windows.text_cells(view)
     sums = sum_cells(run.model, placed, cells, run.device, unknown=unknown, nameless=nameless_ids(run))
-    lengths = np.diff(view.offsets) - len(roles.stored_start()) - len(roles.end)
-    return Measured(run, data, cells, sums, lengths)
+    return Measured(run, data, cells, sums, np.diff(view.offsets) - len(roles.stored_start()) - len(roles.end))
 
 
-def _pairs(
-    run: LoadedRun, data: PreparedDataset, settings: EvaluationSettings, targets: Targets, like: Measured | None
-) -> Measured:
+def _pairs(run: LoadedRun, data: PreparedDataset, beam: int | None, texts: Targets, like: Measured | None) -> Measured:
     pairs, roles = data.pairs("validation"), run.config.roles
     batches = build_batches(_scored(run), data, "validation", roles)
     assert isinstance(batches, PairBatches | CompletionBatches)
@@ -289,16 +285,14 @@ def _pairs(
     sums = sum_cells(run.model, placed, cells, run.device, unknown=roles.unk, nameless=nameless_ids(run))
     own = [run.tokenizer.decode(ids) for ids in windows.without_frame(pairs.target, roles.target_prefix)]
     spread = windows.extent(own, data.record().validation)
-    original = own if spread.exact else targets()
-    references = original or own
-    if like is not None and like.translated is not None:
-        references = like.translated.references
+    original = own if spread.exact else texts()
+    references = like.translated.references if like is not None and like.translated is not None else original or own
     # Where pairs are left out of the loss, their text must be as well, and be known.
     known, lengths = spread.exact or not batches.left_out, pairs.source.lengths - len(roles.source(()))
     measured = Measured(run, data, cells, sums, lengths, extent=spread if known else None, left_out=batches.left_out)
     if run.recipe.objective == "completion":
         return measured
-    return replace(measured, translated=translated(run, pairs, references, original is not None, settings.beam))
+    return replace(measured, translated=translated(run, pairs, references, original is not None, beam))
 
 
 def _labelled(run: LoadedRun, data: PreparedDataset, task: str) -> Measured:

@@ -81,8 +81,7 @@ def chrf_of(counts: Array) -> Array:
     """ChrF of summed counts, (…, K) → (…): F with β = 2, of mean precision and recall over orders on both sides."""
     *sides, hits = np.moveaxis(counts.reshape(*counts.shape[:-1], 6, 3), -1, 0)
     known = (sides[0] > 0) & (sides[1] > 0)
-    orders = np.maximum(known.sum(-1), 1)
-    precision, recall = ((hits / np.where(known, side, 1)).sum(-1) / orders for side in sides)
+    precision, recall = ((hits / np.where(known, side, 1)).sum(-1) / np.maximum(known.sum(-1), 1) for side in sides)
     both = 4 * precision + recall
     return 100 * (5 * precision * recall / np.where(both > 0, both, 1))
 
@@ -98,9 +97,7 @@ class Translated:
     beam: int
 
 
-def translated(
-    run: LoadedRun, pairs: PairsView, references: Sequence[str], exact: bool, beam: int | None
-) -> Translated:
+def translated(run: LoadedRun, pairs: PairsView, references: list[str], exact: bool, beam: int | None) -> Translated:
     """Translate every pair's source, cut to the context, with as many beams, as the recipe generates otherwise."""
     roles, longest = run.config.roles, run.config.model.max_seq_len
     assert isinstance(run.model, EncoderDecoder)

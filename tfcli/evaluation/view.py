@@ -159,8 +159,7 @@ def _buckets_table(scores: Scores, width: int) -> Table:
     names = ("loss", "accuracy", *(("bleu", "chrf", "exact_match") if pairs else ()))
     heads = ["pairs" if pairs else "documents", *(_SCORES[name][0].split()[0] for name in names)]
     table = columns("r" + "r" * len(heads) + "l", "source tokens" if pairs else "tokens", *heads)
-    drawn = "bleu" if pairs else "loss"
-    lengths = [getattr(bucket, drawn) or 0.0 for bucket in scores.buckets]
+    lengths = [getattr(bucket, "bleu" if pairs else "loss") or 0.0 for bucket in scores.buckets]
     with_bars = width >= _BARS_FROM and max(lengths) > 0
     for bucket, length in zip(scores.buckets, lengths, strict=True):
         figures = ("-" if (value := getattr(bucket, name)) is None else _value(name, value) for name in names)
@@ -211,10 +210,8 @@ def _verdict(one: Difference) -> Text:
         return Text()
     if one.difference == 0 or one.p_value >= _LIKELY_CHANCE:
         return Text("chance?" if one.difference else "equal", "dim")
-    better = (one.difference > 0) == (one.score in _HIGHER_IS_BETTER)
-    return Text("B better" if better else "A better", "green")
+    return Text("B better" if (one.difference > 0) == (one.score in _HIGHER_IS_BETTER) else "A better", "green")
 
 
 def _signed(score: str, value: float) -> str:
-    text = f"{value * 100:+z.1f}" if score in _SHARES else f"{value:+z.{_DIGITS.get(score, 4)}f}"
-    return text.replace("-", "−")
+    return (f"{value * 100:+z.1f}" if score in _SHARES else f"{value:+z.{_DIGITS.get(score, 4)}f}").replace("-", "−")

@@ -17,13 +17,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import nn
 
-from tfcli.data.batch import IGNORED, Batch, BudgetPlan
+from tfcli.data.batch import IGNORED, Batch, BudgetPlan, Ints
 from tfcli.data.dataset import SequencesView, TokenStreamView
 from tfcli.data.loader import are_news
 from tfcli.data.windows import present
 from tfcli.errors import UsageError
-from tfcli.models.transformer import Transformer
 from tfcli.recipe.train import Windows
 from tfcli.records.dataset import PartCounts
 from tfcli.records.evaluation import Unit
@@ -47,7 +47,7 @@ AS_IT_IS = EvaluationSettings()
 
 
 @contextmanager
-def scoring(model: Transformer) -> Iterator[None]:
+def scoring(model: nn.Module) -> Iterator[None]:
     """Without dropout; afterwards, however it ends, the model is in the mode that it was in."""
     was_training = model.training
     model.eval()
@@ -124,18 +124,16 @@ def text_cells(view: TokenStreamView) -> Cells:
     return Cells(firsts, np.searchsorted(offsets, firsts, side="right") - 1, units, "stretches")
 
 
-def text_extent(
-    view: TokenStreamView, cells: Cells, tokenizer: Tokenizer, counts: PartCounts, unscored: NDArray[np.int64]
-) -> Extent:
+def text_extent(view: TokenStreamView, cells: Cells, tokenizer: Tokenizer, counts: PartCounts, firsts: Ints) -> Extent:
     """The text of each cell of a part whose counts are known, without that of the tokens that nothing predicts, which
-    stand at `unscored`, each at the beginning of a cell."""
+    stand at `firsts`, each at the beginning of a cell."""
     assert cells.firsts is not None
     lengths = np.diff(np.append(cells.firsts, len(view)))
     ids = (view.padded(cells.firsts[n : n + 1], lengths[n : n + 1], 0)[0].tolist() for n in range(len(cells)))
     whole = extent([tokenizer.decode(one) for one in ids], counts)
     tokens = view.padded(cells.firsts, np.ones_like(lengths), 0)[:, 0].tolist()
     # A character that a token only begins is that of the tokens that end it.
-    out = zip(tokens, np.isin(cells.firsts, unscored), strict=True)
+    out = zip(tokens, np.isin(cells.firsts, firsts), strict=True)
     first = [tokenizer.decode([one]).rstrip(INCOMPLETE) if is_out else "" for one, is_out in out]
     size = whole.bytes - [len(text.encode()) for text in first]
     return replace(whole, bytes=size, characters=whole.characters - [len(text) for text in first])

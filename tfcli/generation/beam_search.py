@@ -26,8 +26,7 @@ from tfcli.records.roles import TokenRoles
 ObserveNode = Callable[[int, BeamNode], None]  # told of every extension: a prompt's number, a node without its label
 
 Options = Sequence[Sequence[float]]
-"""What may follow a row: token ids, their log-probabilities, and what the search counts for them, both in nats; −∞ for
-what may not."""
+"""What may follow a row: token ids, their log-probabilities, and what the search counts for them, in nats; −∞: not."""
 
 
 def length_penalty(length: int, alpha: float) -> float:
@@ -135,13 +134,10 @@ def beam_search(
     observe: ObserveNode | None = None,
 ) -> list[list[Continuation]]:
     """The `num_samples` best texts of every row of a state with room for `beam` rows a prompt, the best first.
-    `texts` are the prompt or source of each row. The search over a prompt is over when no hypothesis left can overtake
-    the texts found; its rows leave then. A continuation does not repeat its prompt where `settings` are against it; a
-    translation may."""
-    going = searches = [
-        PromptBeams(settings, roles.ends, number, limit, ends=ends, observe=observe)
-        for number, limit in enumerate(state.limits)
-    ]
+    `texts` are the prompt or source of each row. The search over a prompt ends, and its rows leave, when no hypothesis
+    can overtake the texts found. A continuation repeats no prompt if `settings` are against it; a translation may."""
+    rows = enumerate(state.limits)
+    going = searches = [PromptBeams(settings, roles.ends, *row, ends=ends, observe=observe) for row in rows]
     # A beam takes no more than this from one row; who looks on also sees what it does not take.
     most = settings.beam if observe is None else 2 * settings.beam
     not_repeated = decoding.continued(state.model, texts, roles)

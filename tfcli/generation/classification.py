@@ -15,7 +15,7 @@ from tfcli.data.labelled import Spans, pieces_of
 from tfcli.errors import Remark, UsageError, shortened
 from tfcli.generation.decoding import padded
 from tfcli.models.objective import best_spans
-from tfcli.records.generation import Answered, Classified, LabelProbability, Tagged, TaggedWord
+from tfcli.records.generation import Answered, Classified, LabelProbability, Tagged, TaggedWord, Told
 from tfcli.runs.load import LoadedRun
 
 Read = tuple[str, list[int], Spans]
@@ -47,9 +47,7 @@ def read_for_task(run: LoadedRun, text: str, question: str = "") -> Read:
 
 
 @torch.inference_mode()
-def told_of(
-    run: LoadedRun, texts: Sequence[str], question: str = ""
-) -> list[Classified] | list[Tagged] | list[Answered]:
+def told_of(run: LoadedRun, texts: Sequence[str], question: str = "") -> Sequence[Told]:
     """What a run with a task head tells of texts that are read side by side. Raises what `read_for_task` raises."""
     read = [read_for_task(run, text, question) for text in texts]
     hidden = run.model.hidden(*padded([ids for _, ids, _ in read], run.config.roles.pad, run.device))
@@ -82,9 +80,7 @@ def _tagged(run: LoadedRun, text: str, read: Read, probabilities: Any) -> Tagged
     return Tagged(text, tuple(found))
 
 
-def _answers(
-    run: LoadedRun, texts: Sequence[str], read: Sequence[Read], logits: Tensor, question: str
-) -> list[Answered]:
+def _answers(run: LoadedRun, texts: Sequence[str], read: list[Read], logits: Tensor, question: str) -> list[Answered]:
     before, begin = len(run.config.roles.text_prefix), asked(question, "")[1]
     outside = torch.ones(logits.shape[:2], dtype=torch.bool, device=logits.device)
     for row, (_, _, spans) in zip(outside, read, strict=True):

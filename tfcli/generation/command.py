@@ -21,11 +21,8 @@ if TYPE_CHECKING:
     from tfcli.records.generation import Generated
     from tfcli.runs.load import LoadedRun
 
-
-_prompts, _texts, _drawing, _beams = (
-    partial(typer.Option, rich_help_panel=panel) for panel in ("Prompts", "Texts", "Drawing tokens", "Beam search")
-)
-
+_panels = ("Prompts", "Texts", "Drawing tokens", "Beam search")
+_prompts, _texts, _drawing, _beams = (partial(typer.Option, rich_help_panel=panel) for panel in _panels)
 _Beyond = Literal["stop", "slide", "extrapolate"]
 WeightPrecision = Literal["float32", "bfloat16", "int8"]
 Precision = Annotated[WeightPrecision, typer.Option("--precision", help="Of the weights; int8 is faster, less exact.")]
@@ -35,9 +32,8 @@ PromptFile = Annotated[Path | None, _prompts("--prompts", metavar="FILE", help='
 Interactive = Annotated[bool, _prompts("--interactive", "-i", help="Ask for prompts until an empty line.")]
 Trace = Annotated[bool, _drawing("--trace", help="Show for every token what else could have come.")]
 Steer = Annotated[Path | None, _texts(metavar="VECTOR", help="A vector of tfcli inspect steer, which leads the text.")]
-At = Annotated[
-    str | None, _texts(metavar="LAYER", help="Layer to steer behind, from 0.", show_default="where it was made")
-]
+_BEHIND, _MADE = "Layer to steer behind, from 0.", "where it was made"
+At = Annotated[str | None, _texts(metavar="LAYER", help=_BEHIND, show_default=_MADE)]
 Strength = Annotated[float | None, _texts(help="How often it is added; below 0: the other way.", show_default="1")]
 ShowBeams = Annotated[bool, _beams("--show-beams", help="Draw the tree of what was kept and pruned.")]
 
@@ -154,7 +150,6 @@ def generate(
             needs = f"An {loaded.architecture}" if loaded.recipe.train.task is None else "A task head"
             raise UsageError(f"{needs} needs a prompt", f"give a text after {run}, or -")
         prompts = [""]
-
     require = partial(require_prompt, loaded, settings=settings)
     if prompts and len(prompts) > 1 and not any(prompt == "-" or re.search(r"\s", prompt) for prompt in prompts):
         _hint_at_quotes(terminal, prompts, require)
@@ -221,13 +216,11 @@ def _require_use(given: Iterable[str], architecture: str, settings: "GenerateSec
             raise UsageError(problem.format(option=flag_of(found[0])), remedy)
 
 
-def _useless(
-    architecture: str, settings: "GenerateSection", sample: bool | None
-) -> Iterator[tuple[tuple[str, ...], str, str]]:
+def _useless(kind: str, settings: "GenerateSection", sample: bool | None) -> Iterator[tuple[tuple[str, ...], str, str]]:
     """Which options have no effect, why, and what to do instead."""
     beam = settings.beam
     yield ("joint",), "{option} is for the masks of an encoder, and this run is none", "leave it out"
-    if architecture == "decoder":
+    if kind == "decoder":
         yield ("prefix",), "{option} is for translations, and this run continues text", "end the prompt with it"
     if beam > 1:
         problem = f"A beam of {beam} draws no samples, and {{option}} is for them"
@@ -237,7 +230,7 @@ def _useless(
     if settings.num_samples > 1:
         problem = f"{{option}} shows how one text comes about, and there are {settings.num_samples}"
         yield ("trace",), problem, "leave --num-samples out"
-    if architecture == "encoder-decoder" and not sample:
+    if kind == "encoder-decoder" and not sample:
         problem = "An encoder-decoder draws no samples of itself, and {option} is for them"
         yield (*_DRAWS, "num_samples"), problem, "add --temperature 1, or leave it out"
     elif settings.temperature == 0:

@@ -64,8 +64,7 @@ def padded(texts: Sequence[Sequence[int]], pad: int, device: torch.device) -> tu
     if all(len(text) == longest for text in texts):
         return ids, None
     # Told by length: a text may hold the id of padding as well.
-    lengths = torch.tensor([[len(text)] for text in texts], device=device)
-    return ids, torch.arange(longest, device=device) < lengths
+    return ids, torch.arange(longest, device=device) < torch.tensor([[len(text)] for text in texts], device=device)
 
 
 class DecodingState:
@@ -76,9 +75,7 @@ class DecodingState:
     are of each row's next token, (R, Vocab), float32 at least; `limits` are how many tokens each may get in all."""
 
     @torch.inference_mode()
-    def __init__(
-        self, model: Model, prompts: Prompts, roles: TokenRoles, settings: GenerateSection, *, rows: int
-    ) -> None:
+    def __init__(self, model: Model, prompts: Prompts, roles: TokenRoles, settings: GenerateSection, rows: int) -> None:
         device = model.device
         sources, read, self.limits = read_of(model, prompts, roles, settings)
         self._extrapolates = settings.beyond_context == "extrapolate"
@@ -94,8 +91,7 @@ class DecodingState:
         if any(len(ids) < longest for ids in read):
             left = torch.tensor([longest - len(ids) for ids in read], device=device)
         # What stands in the padding is never looked at: any token will do.
-        whole = [ids[:1] * (longest - len(ids)) + ids for ids in read]
-        start = torch.tensor(whole, dtype=torch.long, device=device)
+        start = torch.tensor([ids[:1] * (longest - len(ids)) + ids for ids in read], dtype=torch.long, device=device)
         self._context = self._positions = model.section.max_seq_len
         columns = longest + max(self.limits)
         self._read = start if settings.beyond_context == "slide" and columns > self._context else None
@@ -165,7 +161,6 @@ def continued(model: Transformer | None, prompts: Prompts, roles: TokenRoles) ->
 
 
 prefill = DecodingState  # what making one does
-
 StoppingCriterion = Callable[[Sequence[int]], bool]
 
 
@@ -280,8 +275,7 @@ def decode(
             text.new.append(token)
             text.held.append(token)
             yield NewToken(text.number, token, score)
-            is_full = len(text.new) == state.limits[place]
-            if not (token in roles.ends or is_full or (ends and ends(text.new))):
+            if not (token in roles.ends or len(text.new) == state.limits[place] or (ends and ends(text.new))):
                 going.append(place)
         if not going:
             return

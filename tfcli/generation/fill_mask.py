@@ -15,7 +15,6 @@ from tfcli.records.generation import Candidate, Filled
 from tfcli.tokenization.tokenizer import Tokenizer
 
 CANDIDATES = 5  # shown for each mask where no number is asked for
-
 _Best = tuple[list[int], list[float]]  # the best tokens for one mask, the best first, and their probabilities
 
 
@@ -48,8 +47,7 @@ def fill_all(
     count = min(top_k, model.section.vocab_size - len(special))
     while waiting:
         for text, found in zip(waiting, _best(model, waiting, roles.pad, special, count), strict=True):
-            surest = sorted(found, key=lambda place: found[place][1][0], reverse=True)
-            for place in surest[:1] if joint else text.masks:
+            for place in sorted(found, key=lambda place: found[place][1][0], reverse=True)[:1] if joint else text.masks:
                 text.got[place] = found[place]
                 text.ids[place] = found[place][0][0]
         waiting = [text for text in waiting if text.open]

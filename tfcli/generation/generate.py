@@ -42,9 +42,8 @@ def prompt_ids(
         given = [one for one in ids if one in (first, *others)]
         if not given or given != [first, *others][: len(given)]:
             name = tokenizer.labels([first])[0]
-            problem = "The sentinels of the prompt are not in their order"
-            if first not in given:
-                problem = f"The prompt {shortened(prompt)!r} has no {name}, and this run fills sentinels"
+            missing = f"The prompt {shortened(prompt)!r} has no {name}, and this run fills sentinels"
+            problem = "The sentinels of the prompt are not in their order" if first in given else missing
             raise UsageError(problem, f"put {name}, and then the next ones, where text is missing: 'the {name} sat'")
     else:
         ids = tokenizer.encode_special(prompt) if settings.special_tokens else tokenizer.encode(prompt)
@@ -98,19 +97,16 @@ def require_prompt(run: LoadedRun, prompt: str, settings: GenerateSection) -> No
     model, tokenizer = run.model, run.tokenizer
     if run.recipe.train.task is not None:
         read_for_task(run, prompt, settings.question)
-        return
-    if isinstance(model, Encoder):
+    elif isinstance(model, Encoder):
         masked(model, tokenizer, prompt)
-        return
-    assert isinstance(model, Decoder | EncoderDecoder)
-    ids = prompt_ids(model, tokenizer, prompt, settings, run.recipe.objective)
-    decoding.read_of(model, [ids], tokenizer.roles, settings)
+    else:
+        assert isinstance(model, Decoder | EncoderDecoder)
+        ids = prompt_ids(model, tokenizer, prompt, settings, run.recipe.objective)
+        decoding.read_of(model, [ids], tokenizer.roles, settings)
 
 
-def settled(
-    model: Transformer, tokenizer: Tokenizer, settings: GenerateSection, sample: bool | None
-) -> GenerateSection:
-    """The settings once it is clear whether to `sample` (None: a decoder does, an encoder-decoder not): where not, the
+def settled(model: Transformer, tokenizer: Tokenizer, settings: GenerateSection, draws: bool | None) -> GenerateSection:
+    """The settings once it is clear whether one `draws` (None: a decoder does, an encoder-decoder not): where not, the
     temperature is 0. A `UsageError` where they contradict each other or the vocabulary says what would fit."""
     if settings.top_k > tokenizer.vocab_size:
         problem = f"top_k = {settings.top_k} is above the vocabulary's {tokenizer.vocab_size} tokens"
@@ -120,14 +116,14 @@ def settled(
         raise UsageError(problem, "leave --chat out, or import it again")
     if settings.system and not settings.chat:
         raise UsageError("--system is a part of a chat, and there is none", "add --chat")
-    if settings.beam > 1 and sample and settings.temperature > 0:
+    if settings.beam > 1 and draws and settings.temperature > 0:
         problem = f"A beam of {settings.beam} draws no samples, as temperature = {settings.temperature:g} asks"
         raise UsageError(problem, "give one of the two")
     if 1 < settings.beam < settings.num_samples:
         problem = f"A beam of {settings.beam} cannot give {settings.num_samples} texts"
         raise UsageError(problem, "raise the beam to their number")
     prefix_ids(model, tokenizer, settings)
-    samples = isinstance(model, Decoder) if sample is None else sample
+    samples = isinstance(model, Decoder) if draws is None else draws
     if settings.beyond_context == "slide":
         settings = replace(settings, batch_size=1)  # what is read again would depend on the longest text of a batch
     return settings if samples else replace(settings, temperature=0.0)
@@ -165,8 +161,7 @@ class PromptBatch:
 
 class GrowingText:
     """One text behind a prompt, streamed: what `push` and `finish` return is together the text of the record.
-    `before` are the ids of what is continued; empty for a translation. Special tokens are no text, but for those that
-    are `named`."""
+    `before` are the ids of what is continued; empty for a translation. Special tokens but the `named` are no text."""
 
     def __init__(
         self, tokenizer: Tokenizer, prompt: str, before: Ids, settings: GenerateSection, named: Ids = ()
@@ -321,7 +316,7 @@ def trace_step(stages: decoding.DecodingStages, roles: TokenRoles, labels: Label
 
 def beams(run: LoadedRun, prompt: str, settings: GenerateSection) -> BeamTree:
     """The beam search that `generate` makes its texts with."""
-    settings = settled(run.model, run.tokenizer, settings, sample=False)
+    settings = settled(run.model, run.tokenizer, settings, draws=False)
     batch = PromptBatch(run.model, run.tokenizer, [prompt], settings, run.recipe.objective)
     nodes: list[BeamNode] = []
     [found] = prompt_beams(*batch.asked, **batch.how, observe=lambda _, node: nodes.append(node))

@@ -1,6 +1,5 @@
 """Key-value caches: what was computed for earlier tokens is kept, so that a new token costs one row.
-Shape legend: R rows (texts continued side by side), Hkv key-value heads, C columns there is room for, S source length,
-Dh size of a head."""
+Shape legend: R rows (texts side by side), Hkv key-value heads, C columns of room, S source length, Dh size of head."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -79,8 +78,7 @@ class DecodingCache:
         self._source_of_row = list(range(sources))
         self.shown_sources = self._source_of_row
         # One block of memory for all layers: moving rows is one operation.
-        columns = min(capacity, first + _ROOM)
-        shape = (section.decoder_layers, 2, rows, section.kv_heads, columns, section.size_per_head)
+        shape = (section.decoder_layers, 2, rows, section.kv_heads, min(capacity, first + _ROOM), section.size_per_head)
         self._block = torch.empty(shape, dtype=model.dtype, device=model.device)
         self._own = [SelfAttentionCache(block) for block in self._block]
         self._cross = [CrossAttentionCache() for _ in self._own]

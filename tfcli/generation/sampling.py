@@ -76,17 +76,15 @@ FILTERS: dict[str, Callable[[Tensor, GenerateSection], Tensor]] = {
 One that is added here is used by generation, and shown by whatever records the stages of decoding."""
 
 
-def sampling_probabilities(
-    logits: Tensor, settings: GenerateSection, stages: dict[str, Tensor] | None = None
-) -> Tensor:
-    """The probability of every token in the draw; at temperature 0, greedy, the best one has all of it. `stages` takes
+def sampling_probabilities(logits: Tensor, settings: GenerateSection, seen: dict[str, Tensor] | None = None) -> Tensor:
+    """The probability of every token in the draw; at temperature 0, greedy, the best one has all of it. `seen` takes
     the logits after each filter; none where nothing is drawn."""
     if settings.temperature == 0:
         return torch.zeros_like(logits).scatter(-1, logits.argmax(-1, keepdim=True), 1.0)
     for name, processed in FILTERS.items():
         logits = processed(logits, settings)
-        if stages is not None:
-            stages[name] = logits
+        if seen is not None:
+            seen[name] = logits
     return logits.softmax(-1)
 
 
@@ -97,10 +95,9 @@ def draw(probabilities: Tensor, uniforms: Tensor) -> Tensor:
         tensor([0, 2])
 
     Shape: probabilities (R, Vocab); uniforms (R,), float64, wherever; returns (R,)."""
-    no_float64 = probabilities.device.type == "mps"
-    reached = (probabilities.cpu() if no_float64 else probabilities).double().cumsum(-1)
-    beyond = uniforms.to(reached.device)[:, None] * reached[:, -1:]
-    ids = torch.searchsorted(reached, beyond, right=True).squeeze(-1)
+    # Apple's MPS has no float64.
+    reached = (probabilities.cpu() if probabilities.device.type == "mps" else probabilities).double().cumsum(-1)
+    ids = torch.searchsorted(reached, uniforms.to(reached.device)[:, None] * reached[:, -1:], right=True).squeeze(-1)
     # Rounding may put u · total at the total itself: then the last token that has a chance.
     last = probabilities.shape[-1] - 1 - (probabilities.flip(-1) > 0).byte().argmax(-1)
     return torch.minimum(ids.to(last.device), last)

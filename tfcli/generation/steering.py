@@ -1,7 +1,6 @@
 """Activation steering: a direction added to the residual stream behind a layer while a model reads and writes.
 
-Turner et al. 2023, algorithm 1; Rimsky et al. 2024, section 3. At every position, so that a cache changes nothing.
-"""
+Turner et al. 2023, algorithm 1; Rimsky et al. 2024, section 3. At every position, so that a cache changes nothing."""
 
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,8 @@ from tfcli.runs.weights import load_tensors, require_tensors
 
 def layer_at(model: Transformer, at: str) -> Any:
     """A layer by its number, from 0, of an encoder-decoder the decoder's, or "encoder.0". A UsageError without it."""
-    stacks: dict[str, Any] = {"": model.decoder if isinstance(model, EncoderDecoder) else model.stack}
-    if isinstance(model, EncoderDecoder):
-        stacks["encoder."] = model.encoder
+    is_pair = isinstance(model, EncoderDecoder)
+    stacks: dict[str, Any] = {"": model.decoder, "encoder.": model.encoder} if is_pair else {"": model.stack}
     layers = {f"{side}{number}": layer for side, stack in stacks.items() for number, layer in enumerate(stack.layers)}
     if at not in layers:
         problem = f"This {model.section.architecture} has no layer {shortened(at)!r}"
@@ -35,10 +33,7 @@ def steered(model: Transformer, direction: Tensor, at: str, strength: float) -> 
     layer, added = layer_at(model, at), strength * direction
     if not abs(strength) <= 1000:  # what is no number neither
         raise UsageError(f"--strength {strength} is out of range", "choose one from -1000 to 1000")
-    handle: RemovableHandle = layer.register_forward_hook(
-        lambda module, inputs, output: output + added.to(output) if strength else None
-    )
-    return handle
+    return layer.register_forward_hook(lambda module, inputs, output: output + added.to(output) if strength else None)
 
 
 def load_direction(path: Path, run: LoadedRun) -> tuple[Tensor, str]:

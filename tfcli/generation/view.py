@@ -74,8 +74,7 @@ def _ordinal(number: int) -> str:
     >>> _ordinal(1), _ordinal(12), _ordinal(22)
     ('1st', '12th', '22nd')
     """
-    ending = "th" if number // 10 % 10 == 1 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number}{ending}"
+    return str(number) + ("th" if number // 10 % 10 == 1 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th"))
 
 
 _AROUND = 9  # cells of a candidate beside its label and its bar: its sign, its percentage, blanks
@@ -270,8 +269,7 @@ class _Drawing:
         shown = ""
         for rest, number in zip(reversed(range(len(numbers))), numbers, strict=True):
             one = f"{self._label(number)} {self._nodes[number].log_probability:.2f}"
-            more = f"  +{rest}" if rest else ""
-            if shown and cell_len(f"{shown}  {one}{more}") > room:
+            if shown and cell_len(f"{shown}  {one}" + f"  +{rest}" * bool(rest)) > room:
                 return f"{shown}  +{rest + 1}"
             shown = f"{shown}  {one}" if shown else one
         return shown

@@ -19,7 +19,6 @@ FORMAT_VERSION = 5
 WITHOUT_DIGEST = 3  # an older format: the counters alone. That of 4 lacks some of them
 STATE = "state.json"
 _RESTORE = "restore it from a copy of the run"
-
 Count = Annotated[int, Ge(0), Le(1 << 53)]
 
 
@@ -152,8 +151,5 @@ def finished_reason(progress: Progress, section: TrainSection) -> Reason | None:
 
 def finished_event(run: RunDirectory, progress: Progress, reason: Reason) -> TrainingFinished:
     """What the last event of a training says."""
-    p = progress
-    best = p.best_loss if p.whole_loss is None else p.whole_loss
-    return TrainingFinished(
-        reason, p.step, p.tokens, p.seconds, best_loss=best, best_step=p.best_step, run=str(run.path)
-    )
+    p, best = progress, progress.best_loss if progress.whole_loss is None else progress.whole_loss
+    return TrainingFinished(reason, p.step, p.tokens, p.seconds, best, best_step=p.best_step, run=str(run.path))

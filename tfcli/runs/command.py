@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from tfcli.records.runs import RunDetail, RunSummary
 
 runs_app = typer.Typer()
-
 Folder = Annotated[Path | None, typer.Argument(metavar="FOLDER", help="Where your runs are.", show_default="runs")]
 _SORT = "What to sort by; the newest, best, smallest or shortest come first."
 Sort = Annotated[Literal["age", "name", "loss", "parameters", "steps", "time"], typer.Option("--sort", help=_SORT)]

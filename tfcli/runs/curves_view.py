@@ -17,7 +17,7 @@ from tfcli.draw.tables import CsvTable, columns, dim, heading
 from tfcli.records.runs import EvaluationPoint, History, RunDetail, StepPoint, TrainingCurves
 
 By = Literal["step", "tokens", "time"]
-
+_Plots = Iterator[tuple[str, list[Series], int]]  # titles, series and lines
 _COLORS = ("cyan", "yellow", "magenta", "green", "red", "blue", "bright_cyan", "bright_yellow")  # one a run, in turns
 
 CURVES = {  # losses of a training: style and marker
@@ -70,9 +70,7 @@ def run_plots(history: History) -> Iterator[Plot]:
         yield Plot(tuple(watched), "step", lines, x_range, gutter=_GUTTER)
 
 
-def watched_plots(
-    steps: Sequence[int] | NDArray[np.int64], watched: Sequence[Mapping[str, float | None]]
-) -> Iterator[tuple[str, list[Series], int]]:
+def watched_plots(steps: Sequence[int] | NDArray[np.int64], watched: Sequence[Mapping[str, float | None]]) -> _Plots:
     """Titles, series and lines of what train.watch has measured at each evaluation."""
     for number, name in enumerate(dict.fromkeys(name for one in watched for name in one)):
         series = Series(_WATCHED.get(name, name), steps, [one.get(name) for one in watched], color(number))
@@ -148,7 +146,7 @@ class TrainingCurvesView(View[TrainingCurves]):
             yield from dim(_NO_SIZES)
 
 
-def _plots(curves: TrainingCurves, *, named: bool) -> Iterator[tuple[str, list[Series], int]]:
+def _plots(curves: TrainingCurves, *, named: bool) -> _Plots:
     """Titles, series and lines of the plots; `named`: there is room for the names of groups."""
     losses = [Series("training", curves.steps, curves.losses, "cyan")]
     if np.isfinite(curves.objectives).any():
@@ -182,8 +180,7 @@ def _grouped(curves: TrainingCurves, rows: NDArray[np.float64], *, named: bool =
 
 
 def _table(curves: TrainingCurves, with_words: bool) -> Iterator[Table | Text]:
-    heads = ("", "", "‖w‖ first", "‖w‖ last", "‖Δw‖/‖w‖ median", "‖Δw‖/‖w‖ last")
-    grid = columns("wlrrrr" + "w" * with_words, *heads)
+    grid = columns("wlrrrr" + "w" * with_words, "", "", "‖w‖ first", "‖w‖ last", "‖Δw‖/‖w‖ median", "‖Δw‖/‖w‖ last")
     grid.columns[1].min_width = 12
     begins = np.isfinite(curves.weight_norms).argmax(axis=1)
     for number, name in enumerate(curves.groups):

@@ -1,8 +1,7 @@
 """The run directory: its files, its checkpoints, and finding it by name.
 
 RUN/recipe.toml  config.json  tokenizer.json  model.safetensors  metrics.jsonl  data.json  scores.json  README.md
-RUN/checkpoints/step-000250/{model.safetensors, optimizer.safetensors, state.json}
-"""
+RUN/checkpoints/step-000250/{model.safetensors, optimizer.safetensors, state.json}"""
 
 import os
 import re
@@ -20,7 +19,6 @@ from tfcli.files import Taken, claimed, is_locked, patient_lock
 from tfcli.recipe.shipped import shipped_recipes
 
 RUNS = Path("runs")  # where runs are put, and looked for, that nothing else is said of
-
 _CHECKPOINT = re.compile(r"step-([0-9]{6}|[1-9][0-9]{6,15})")
 
 

@@ -126,8 +126,7 @@ def _kept_checkpoint(directory: RunDirectory, checkpoint: str) -> Path:
         raise UsageError(f"The run {directory.path} keeps no checkpoints", "use --checkpoint best")
     if checkpoint == "last":
         return kept[max(kept)]
-    named = {str(step): folder for step, folder in kept.items()}.get(checkpoint.lstrip("0") or "0")
-    if named is None:
+    if (named := {str(step): folder for step, folder in kept.items()}.get(checkpoint.lstrip("0") or "0")) is None:
         problem = f"The run {directory.path} keeps no checkpoint {shortened(checkpoint)!r}"
         raise UsageError(problem, f"choose best, last or {', '.join(map(str, kept))}")
     return named
@@ -180,21 +179,19 @@ def remark_if_foreign(run: LoadedRun, text: str, bits_per_byte: float | None = N
     return remark_on_first_foreign(run, [text], usual(run), bits_per_byte)
 
 
-def remark_on_first_foreign(
-    run: LoadedRun, texts: Sequence[str], known: Usual, bits_per_byte: float | None = None
-) -> bool:
+def remark_on_first_foreign(run: LoadedRun, texts: Sequence[str], known: Usual, told: float | None = None) -> bool:
     """Say by a `Remark` that a text, the first of several, is clearly foreign to a run; returns whether there is one.
     Pieces a word are too many from the larger of 2.4 times the usual and 4 times their spread, over √words, above the
     usual, and bits per byte from 2 + 80 / bytes above theirs: both limits are wide for short texts, and measured so
-    that a run's own are not told (decisions/0018). Texts are read for their bits up to one foreign by its tokens."""
+    that a run's own are not told (decisions/0018). Texts are read for their bits, unless these are `told`, up to one
+    foreign by its tokens."""
     reasons, waiting = "", list[str]()
     for text in texts:
         if reasons := "; ".join(_of_tokens(run, text, known)):
             break
         waiting += [text] if text else []
     if waiting and known.bits_per_byte is not None:
-        found = _bits_per_byte(run, waiting) if bits_per_byte is None else [bits_per_byte]
-        for text, bits in zip(waiting, found, strict=True):
+        for text, bits in zip(waiting, _bits_per_byte(run, waiting) if told is None else [told], strict=True):
             if bits > known.bits_per_byte + _BITS + _BITS_OF_A_TEXT / len(text.encode()):
                 reasons = f"{bits:.2f} bits a byte, {known.bits_per_byte:.2f} in its validation part"
                 break
@@ -217,8 +214,7 @@ def _bits_per_byte(run: LoadedRun, texts: Sequence[str]) -> list[float]:
     hidden, found = run.model.hidden(tokens), list[float]()
     for vectors, own, ids, size in zip(hidden, tokens, read, sizes, strict=True):  # the logits of one text at a time
         logits = run.model.head(vectors[: len(ids) - 1]).float()
-        nats = float(F.cross_entropy(logits, own[1 : len(ids)], reduction="sum"))
-        found.append(nats / math.log(2) / max(1, size))
+        found.append(float(F.cross_entropy(logits, own[1 : len(ids)], reduction="sum")) / math.log(2) / max(1, size))
     return found
 
 

@@ -173,8 +173,7 @@ def _numbers(line: Line, name: str) -> dict[str, float | None]:
 
 def _number(line: Line, name: str) -> float | None:
     value = line.get(name)
-    known = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return value if known else None
+    return value if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) else None
 
 
 def training_curves(run: RunDirectory) -> runs.TrainingCurves:

@@ -87,11 +87,15 @@ class RunView(View[records.RunDetail]):
     """A run's page."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield _title(self.record.summary)
+        summary = self.record.summary
+        size = [] if summary.parameters is None else [f"{short(summary.parameters)} parameters"]
+        about = [summary.architecture or "-", *size, summary.state, f"{duration(summary.age_seconds)} old"]
+        yield Text.assemble((printable(summary.name), "bold"), (f"  {', '.join(about)}", "dim"))
         yield _named(_facts(self.record))
         if self.record.settings:
             yield from heading("\nSettings that are not the default")
-            yield _named(map(_setting, self.record.settings), "lwl")
+            rows = ((of, "" if of.default is None else f"not {value_text(of.default)}") for of in self.record.settings)
+            yield _named(((of.key, value_text(of.value), usual) for of, usual in rows), "lwl")
         for plot in run_plots(self.record.history):
             yield ""
             yield plot
@@ -100,21 +104,11 @@ class RunView(View[records.RunDetail]):
             yield _named((kept.name, short(kept.bytes, "B")) for kept in self.record.kept)
 
 
-def _title(summary: records.RunSummary) -> Text:
-    size = [] if summary.parameters is None else [f"{short(summary.parameters)} parameters"]
-    about = [summary.architecture or "-", *size, summary.state, f"{duration(summary.age_seconds)} old"]
-    return Text.assemble((printable(summary.name), "bold"), (f"  {', '.join(about)}", "dim"))
-
-
 def _named(rows: Iterable[tuple[str, ...]], kinds: str = "lw") -> Table:
     table = columns(kinds)
     for name, value, *more in rows:
         table.add_row(Text(printable(name), "dim"), Text(printable(value)), *(Text(one, "dim") for one in more))
     return table
-
-
-def _setting(of: records.Setting) -> tuple[str, str, str]:
-    return of.key, value_text(of.value), "" if of.default is None else f"not {value_text(of.default)}"
 
 
 def _facts(run: records.RunDetail) -> Iterator[tuple[str, str]]:

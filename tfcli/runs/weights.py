@@ -31,7 +31,6 @@ _RESTORE = "restore the run's own files"
 _OTHER = "the file is damaged or belongs to another run: restore the run's own"
 _RESUME = "restore it, or resume from a checkpoint"
 _FULL = "free the disk or choose another folder"
-
 _Part = tuple[tuple[int, ...], tuple[int, ...]]
 
 
@@ -268,6 +267,5 @@ def sharded_as(tensor: Tensor, other: Tensor) -> Tensor:
 
 def _first_failure(error: "CheckpointException") -> str:
     """What the first process that failed says."""
-    failures = [failure for failure, _ in error.failures.values()]
-    said = next((failure for failure in failures if isinstance(failure, Exception)), RuntimeError(str(error)))
-    return first_lines(said)
+    failures = (failure for failure, _ in error.failures.values() if isinstance(failure, Exception))
+    return first_lines(next(failures, RuntimeError(str(error))))

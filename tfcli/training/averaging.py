@@ -11,7 +11,7 @@ from tfcli.layers.kernels import lerp_all
 from tfcli.layers.lora import FACTORS, trained
 from tfcli.runs import weights
 from tfcli.runs.checkpoint import open_checkpoint
-from tfcli.training.distributed import SINGLE_PROCESS, Workers
+from tfcli.training.distributed import Workers
 
 
 class MovingAverage:
@@ -50,9 +50,7 @@ def exchanged(model: nn.Module, tensors: Mapping[str, Tensor]) -> Iterator[None]
         exchange()
 
 
-def mean_of_weights(
-    model: nn.Module, checkpoints: Sequence[Path], run_id: str, workers: Workers = SINGLE_PROCESS
-) -> dict[str, Tensor]:
+def mean_of_weights(model: nn.Module, checkpoints: Sequence[Path], run_id: str, workers: Workers) -> dict[str, Tensor]:
     """The mean of the model's weights and those of checkpoints, as Vaswani et al. 2017, section 6.1, evaluate it.
     Summed in float64 on the CPU, a checkpoint at a time. A damaged file, or one of another run, is refused."""
     parameters = weights.model_tensors(model)
@@ -66,7 +64,7 @@ def mean_of_weights(
     return {name: (sums[name] / (len(checkpoints) + 1)).to(parameter.dtype) for name, parameter in parameters.items()}
 
 
-def weights_of_file(model: nn.Module, path: Path, run_id: str, workers: Workers = SINGLE_PROCESS) -> dict[str, Tensor]:
+def weights_of_file(model: nn.Module, path: Path, run_id: str, workers: Workers) -> dict[str, Tensor]:
     """The weights in a run's file, divided as the model's are, checked; beside merged ones, adapters add nothing."""
     own = weights.model_tensors(model)
     parameters = {name: tensor for name, tensor in own.items() if not name.endswith(FACTORS)}

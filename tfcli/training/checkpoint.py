@@ -7,8 +7,7 @@ step-000250/model.safetensors      the weights
                                    folder, which is renamed into place
 
 Under fsdp, model.parts/ and optimizer.parts/ hold a file of each process in the place of the tensors that they share
-out; the states of the random generators, of all processes, stay in optimizer.safetensors.
-"""
+out; the states of the random generators, of all processes, stay in optimizer.safetensors."""
 
 import json
 import shutil
@@ -40,13 +39,13 @@ from tfcli.training.schedule import decay_begin
 
 _RESTORE = "restore the run's own file"
 _CPU, _ACCELERATOR = "random.cpu", "random.accelerator"
+_Tensors = Mapping[str, Tensor]
 _DRAWN = (torch.float32, torch.float64)  # the CPU's generator keeps half a pair of normal numbers of each
 
 
 def origin_of(config: RunConfig, data: str, recipe: Recipe) -> Origin:
     """What the checkpoints of a run belong to; `data`: the fingerprint of its dataset."""
-    settings = settings_that_decide(recipe)
-    return Origin(config.run_id, config.tokenizer_fingerprint, data, asdict(config.roles), settings)
+    return Origin(config.run_id, config.tokenizer_fingerprint, data, asdict(config.roles), settings_that_decide(recipe))
 
 
 def random_states(device: torch.device, workers: Workers) -> dict[str, Tensor]:
@@ -61,9 +60,7 @@ def _of(rank: int) -> str:
     return f".{rank}" if rank else ""
 
 
-def restore_random_state(
-    device: torch.device, tensors: Mapping[str, Tensor], path: Path, workers: Workers, seed: int
-) -> None:
+def restore_random_state(device: torch.device, tensors: _Tensors, path: Path, workers: Workers, seed: int) -> None:
     """Put this worker's random state back; with other workers or another kind of device, begin afresh at its `seed`."""
     saved, on_cpu = sum(name.startswith(_CPU) for name in tensors), device.type == "cpu"
     if saved and (saved != workers.size or not (on_cpu or _ACCELERATOR in tensors)):
@@ -74,7 +71,7 @@ def restore_random_state(
         getattr(torch, device.type).set_rng_state(_tried(tensors, _ACCELERATOR + _of(workers.rank), path, device))
 
 
-def _tried(tensors: Mapping[str, Tensor], name: str, path: Path, device: torch.device) -> Tensor:
+def _tried(tensors: _Tensors, name: str, path: Path, device: torch.device) -> Tensor:
     """A state that a generator takes, and draws finite numbers from."""
     if name not in tensors:
         raise BrokenInputError(f"{path} lacks the tensor {name!r}", _RESTORE)
@@ -92,11 +89,7 @@ def _tried(tensors: Mapping[str, Tensor], name: str, path: Path, device: torch.d
 
 
 _LAST_COUNTED = 1 << 24  # AdamW counts its updates in float32, where one more than this is the same number
-
-_STATE_KEYS: dict[type[Optimizer], tuple[str, ...]] = {
-    AdamW: ("step", "exp_avg", "exp_avg_sq"),
-    Muon: ("momentum_buffer",),
-}
+_STATES: dict[type[Optimizer], tuple[str, ...]] = {AdamW: ("step", "exp_avg", "exp_avg_sq"), Muon: ("momentum_buffer",)}
 """What each optimizer remembers of a parameter."""
 
 
@@ -135,9 +128,7 @@ def save_checkpoint(
     return folder
 
 
-def _save_parts(
-    folder: Path, metadata: Mapping[str, str], tensors: Mapping[str, Mapping[str, Tensor]], workers: Workers
-) -> Path:
+def _save_parts(folder: Path, metadata: dict[str, str], tensors: Mapping[str, _Tensors], workers: Workers) -> Path:
     """Every worker writes what it holds beside `folder`; to be moved there once all have."""
     place = folder.with_name(f".{folder.name}.parts.tmp")
 
@@ -177,7 +168,7 @@ def load_checkpoint(
     moved = list(_updated(model, optimizers)) if progress.updates > 0 else []  # no moments before the first update
     places = dict(averages)  # for each tensor, one of its shape, divided among the workers as it is
     for optimizer, name, parameter in moved:
-        for key in _STATE_KEYS[type(optimizer)]:
+        for key in _STATES[type(optimizer)]:
             places[f"{key}.{name}"] = torch.zeros(()) if key == "step" else parameter
     with workers.together():
         stored = weights.checkpoint_tensors(checkpoint, "optimizer", run_id, places)
@@ -190,9 +181,9 @@ def load_checkpoint(
     return progress
 
 
-def _restore_moments(moved: Sequence[tuple[Optimizer, str, nn.Parameter]], stored: Mapping[str, Tensor]) -> None:
+def _restore_moments(moved: Sequence[tuple[Optimizer, str, nn.Parameter]], stored: _Tensors) -> None:
     for optimizer, name, parameter in moved:
-        keys, device = _STATE_KEYS[type(optimizer)], parameter.device  # where the fused kernel wants even its counter
+        keys, device = _STATES[type(optimizer)], parameter.device  # where the fused kernel wants even its counter
         optimizer.state[parameter] = {key: stored[f"{key}.{name}"].to(device) for key in keys}
 
 
@@ -209,7 +200,7 @@ def _updated(model: Transformer, optimizers: Sequence[Optimizer]) -> Iterator[tu
                 yield optimizer, names[parameter], parameter
 
 
-def _require_updates(tensors: Mapping[str, Tensor], updates: int, path: Path) -> None:
+def _require_updates(tensors: _Tensors, updates: int, path: Path) -> None:
     """Refuse moments of another number of updates than the counters tell, and squares below zero."""
     for name, tensor in tensors.items():
         if name.startswith("step.") and tensor.item() != min(updates, _LAST_COUNTED):

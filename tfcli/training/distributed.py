@@ -1,13 +1,12 @@
 """Distributed data parallel (DDP) and fully sharded (FSDP) training: every process holds all weights, or a shard.
 
 As many processes as the world size, each with its rank: those that `--nproc` or torchrun start. What FSDP needs is
-imported where it is called, since most trainings have one process.
-"""
+imported where it is called, since most trainings have one process."""
 
 import itertools
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
@@ -27,11 +26,8 @@ from tfcli.training.objective import TrainingLoss
 if TYPE_CHECKING:
     from torch.distributed.fsdp import FSDPModule
 
-
 T = TypeVar("T")
-
 _PATIENCE = timedelta(days=1)  # how long others wait while the first one makes a tokenizer, dataset or checkpoint
-
 OWN_STORE = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
 """The environment variable that makes torchrun open a new store, without the addresses of the dead, at a restart."""
 
@@ -95,18 +91,12 @@ class Workers:
 
     def shares(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         """Every `size`-th of the batches from number `rank` on, unscored ones added so that all have as many."""
-        if self.size == 1:
-            yield from batches
-            return
         while round_ := [*itertools.islice(batches, self.size)]:
             yield round_[self.rank] if self.rank < len(round_) else unscored(round_[0].rows(slice(0, 1)))
 
     @contextmanager
     def together(self) -> Iterator[None]:
         """What fails in one of them inside the block fails in all, with a TfcliError; all wait for all at its end."""
-        if self.size == 1:
-            yield
-            return
         failure: TfcliError | OSError | None = None
         try:
             yield
@@ -219,29 +209,21 @@ def parallelized(objective: TrainingLoss, train: TrainSection, workers: Workers,
     return objective
 
 
-@contextmanager
-def gradients_exchanged(objective: nn.Module, now: bool) -> Iterator[None]:
+def gradients_exchanged(objective: nn.Module, now: bool) -> AbstractContextManager[None]:
     """Whether backward inside the block ends with all workers' gradients: only a step's last micro-batch has to."""
     if _is_fsdp(objective):
         objective.set_requires_gradient_sync(now)
-    if isinstance(objective, DistributedDataParallel) and not now:
-        with objective.no_sync():
-            yield
-    else:
-        yield
+    return objective.no_sync() if isinstance(objective, DistributedDataParallel) and not now else nullcontext()
 
 
 @contextmanager
 def gathered(objective: nn.Module) -> Iterator[None]:
     """The model can be called by itself: of what FSDP has divided, all that lies outside the layers is whole."""
-    if not _is_fsdp(objective):
+    with ExitStack() as stack:
+        if _is_fsdp(objective):
+            objective.unshard()
+            stack.callback(objective.reshard)
         yield
-        return
-    objective.unshard()
-    try:
-        yield
-    finally:
-        objective.reshard()
 
 
 def _is_fsdp(objective: nn.Module) -> "TypeGuard[FSDPModule]":

@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -72,10 +71,7 @@ class Assembly(NamedTuple):
 
 
 def assemble(
-    model: ModelSection,
-    train: TrainSection,
-    workers: Workers = SINGLE_PROCESS,
-    weights: NDArray[np.float64] | None = None,
+    model: ModelSection, train: TrainSection, workers: Workers = SINGLE_PROCESS, weights: ArrayLike | None = None
 ) -> Assembly:
     """Build all from decided sections; sets this process's threads and seed. `weights`: those of the labels, (C,)."""
     torch.set_num_threads(workers.threads(train.threads))

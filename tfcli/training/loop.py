@@ -1,7 +1,6 @@
 """The training loop, a generator of events: steps, evaluations, checkpoints, early stopping, throughput.
 
-Batches are prefetched, as by a data loader with one worker. The first process writes; what fails in one fails in all.
-"""
+Batches are prefetched, as by a data loader with one worker. The first process writes; what fails in one ends all."""
 
 import math
 import shutil
@@ -191,7 +190,7 @@ def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> 
     job.model.train()
     reason: runs.Reason | None = stopping_reason(progress, section)
     if progress.unevaluated:
-        reason = yield from _ended_step(job, meter)
+        reason = yield from _ended_step(job, meter, stop=False)
     if reason is None:
         progress.finished, progress.whole_loss = False, None
     while reason is None:
@@ -227,9 +226,7 @@ def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> 
     yield finished_event(job.run, progress, reason)
 
 
-def _ended_step(
-    job: TrainingJob, meter: Meter, *, stop: bool = False
-) -> Generator[runs.TrainingEvent, None, runs.Reason | None]:
+def _ended_step(job: TrainingJob, meter: Meter, stop: bool) -> Generator[runs.TrainingEvent, None, runs.Reason | None]:
     """What is due behind a step: a checkpoint, then an evaluation, which may die. Returns why training ends here."""
     section, progress = job.recipe.train, job.progress
     last = progress.step == section.steps

@@ -1,7 +1,6 @@
 """Memory estimate: how much memory a training takes, and whether that fits into this machine, before it begins.
 
-PyTorch's fake tensors, which have no numbers, run the model's own code: what is counted is what autograd really keeps.
-"""
+PyTorch's fake tensors, without numbers, run the model's own code: what is counted is what autograd really keeps."""
 
 import weakref
 from collections import Counter
@@ -37,8 +36,7 @@ def synthetic_batches(recipe: Recipe, sequences: int | None = None) -> Iterator[
         batch = synthetic_batch(recipe.model, rows, recipe.context, draw, mask_probability=train.mask_probability)
         if train.document_masking and train.windows != "documents":
             columns = np.arange(recipe.context)  # four documents a window
-            starts = columns - columns % max(1, recipe.context // 4)
-            batch = replace(batch, document_starts=np.tile(starts, (rows, 1)))
+            batch = replace(batch, document_starts=np.tile(columns - columns % max(1, recipe.context // 4), (rows, 1)))
         yield batch
 
 
@@ -46,8 +44,7 @@ def sequences_per_batch(recipe: Recipe) -> int:
     """Sequences (pairs) in a micro-batch of full length."""
     if recipe.train.batch_tokens is None:
         return recipe.train.rows
-    sides = 2 if recipe.model.objective == "seq2seq" else 1
-    return max(1, recipe.train.batch_tokens // (sides * recipe.context))
+    return max(1, recipe.train.batch_tokens // ((2 if recipe.model.objective == "seq2seq" else 1) * recipe.context))
 
 
 def synthetic_batch(
@@ -180,8 +177,7 @@ class _Ledger:
         if name == "aten::_to_copy" and self.kinds[self._number(arguments[0])] == "weights":
             self.kinds[number] = "copies"
         else:
-            is_logits = tensor.ndim > 1 and tensor.shape[-1] == self.vocab_size
-            self.kinds[number] = "logits" if is_logits else "activations"
+            self.kinds[number] = "logits" if tensor.ndim > 1 and tensor.shape[-1] == self.vocab_size else "activations"
         self.moves.append((number, size))
         weakref.finalize(storage, self.moves.append, (number, -size))
 

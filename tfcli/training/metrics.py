@@ -1,8 +1,7 @@
 """Training metrics: what is summed up between two reports, throughput, and how far updates move the weights.
 
 ‖Δw‖ / ‖w‖ near 1e-3 is a rule of thumb (Karpathy, "A Recipe for Training Neural Networks", 2019, and the lectures of
-"Zero to Hero"): far below, the weights hardly learn; far above, they are thrown about.
-"""
+"Zero to Hero"): far below, the weights hardly learn; far above, they are thrown about."""
 
 import math
 import time
@@ -35,8 +34,7 @@ class Meter:
 
     def reset(self) -> None:
         """Begin the sums again, behind a report."""
-        self.loss_sums = torch.zeros(2, device=self._device)
-        self.norm = torch.zeros((), device=self._device)
+        self.loss_sums, self.norm = torch.zeros(2, device=self._device), torch.zeros((), device=self._device)
         self.targets = self.tokens = self.places = self.steps = self.steps_tokens = 0
         self._steps_began = time.perf_counter()
         self._unread: list[tuple[int, Tensor, Tensor]] = []
@@ -63,10 +61,9 @@ class Meter:
     def leave_out(self, norm: Tensor, batches: Sequence[Batch]) -> None:
         """A step that changed nothing: it has read its tokens, and its loss counts nowhere."""
         tokens = sum(batch.tokens for batch in batches)
-        self.norm = norm
+        self.norm, self.steps = norm, self.steps + 1
         self.tokens += tokens
         self.places += sum(batch.places for batch in batches)
-        self.steps += 1
         self.steps_tokens += tokens
 
     def pause(self, seconds: float) -> None:
@@ -136,8 +133,7 @@ class UpdateSizes:
 
     def ratios(self) -> dict[str, float | None]:
         """‖Δw‖ / ‖w‖; None where it is not finite, and for weights that are all zero."""
-        found = self._measured().items()
-        return {name: finite(moved / norm) if norm else None for name, (norm, moved) in found}
+        return {name: finite(moved / norm) if norm else None for name, (norm, moved) in self._measured().items()}
 
     def _measured(self) -> dict[str, tuple[float, float]]:
         rows: list[list[float]] = self._sizes.tolist()

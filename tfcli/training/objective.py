@@ -3,8 +3,7 @@
 The logits of 1,024 tokens over 50,257 words take 200 MB in float32, their gradient as much again, and each is read and
 written several times. Here the vocabulary goes by in blocks that stay in the cache: one pass finds the loss, a second
 one turns each block of logits into its gradient and that into the gradients of the hidden vectors and of the matrix.
-Shape legend: N tokens, D model, Vocab words.
-"""
+Shape legend: N tokens, D model, Vocab words."""
 
 import functools
 from collections.abc import Callable, Iterator
@@ -74,8 +73,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        scaled = (None if found is None else found.mul_(gradient) for found in ctx.saved_tensors)
-        return (*scaled, None, None, None)
+        return (*(None if found is None else found.mul_(gradient) for found in ctx.saved_tensors), None, None, None)
 
 
 @dataclass

@@ -21,8 +21,7 @@ def learning_rate_factor(step: int, train: TrainSection) -> float:
     - constant: stays;
     - wsd: stays, and over the last `decay_share` falls along a line (Hu et al. 2024, section 4.2; Hägele et al. 2024).
 
-    The steps are those that the schedule is made for; after them the rate stays.
-    """
+    The steps are those that the schedule is made for; after them the rate stays."""
     steps = schedule_length(train)
     step, warmup = min(step, steps), min(train.warmup_steps, steps)
     if step <= warmup:

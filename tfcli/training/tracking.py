@@ -89,8 +89,7 @@ def _tensorboard(run: Path, step: int, recipe: Mapping[str, Any]) -> Tracker:
 
     writer = SummaryWriter(run / "tensorboard", purge_step=step + 1 if step else None)
     if not step:
-        text = json.dumps(recipe, indent=2, ensure_ascii=False, default=str)
-        writer.add_text("recipe", f"```json\n{text}\n```")
+        writer.add_text("recipe", f"```json\n{json.dumps(recipe, indent=2, ensure_ascii=False, default=str)}\n```")
 
     def log(step: int, figures: Mapping[str, float]) -> None:
         for name, value in figures.items():
@@ -104,8 +103,6 @@ def _wandb(run: Path, step: int, recipe: Mapping[str, Any]) -> Tracker:
     """A resumed run goes on under its own key; steps that the service has already are passed over by it."""
     import wandb
 
-    # console="off": what the terminal shows stays the program's own; silent: so do stdout and stderr.
-    settings: Any = wandb.Settings(silent=True, console="off")
     opened = wandb.init(
         project="tfcli",
         name=run.resolve().name,
@@ -115,7 +112,8 @@ def _wandb(run: Path, step: int, recipe: Mapping[str, Any]) -> Tracker:
         resume="allow",
         # None is what WANDB_MODE says; without it, online for who has logged in, and never a question.
         mode=None if os.environ.get("WANDB_MODE") or wandb.login(prompt=False, verify=False) else "offline",
-        settings=settings,
+        # console="off": what the terminal shows stays the program's own; silent: so do stdout and stderr.
+        settings=wandb.Settings(silent=True, console="off"),
     )
     return Tracker(lambda step, figures: opened.log(dict(figures), step=step), opened.finish)
 

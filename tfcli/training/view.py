@@ -57,8 +57,7 @@ class TrainingView:
             yield Text("Preparing to train …", style="dim")
             return
         machine = f"{started.device}, {started.precision}, {plural(started.threads, 'thread')}"
-        counts = counted(started.parameters, started.adapter_parameters)
-        about = f" · {counts} · {machine} · {printable(started.run)}"
+        about = f" · {counted(started.parameters, started.adapter_parameters)} · {machine} · {printable(started.run)}"
         title = Text.assemble((started.architecture, "bold"), (about, "dim"))
         above = [title, *(Text(note, style="yellow") for note in self._notes)]
         yield from above

@@ -2,13 +2,13 @@
 
 The row of a new token is the mean of the rows of the pieces it was cut into before (Gee et al. 2022, "Fast vocabulary
 transfer"; the mean of all rows, as in Hewitt 2021, where it was cut into nothing): its logit then begins as
-the mean of theirs, and takes little probability away from the old ones, where a row drawn at random may take all.
-"""
+the mean of theirs, and takes little probability away from the old ones, where a row drawn at random may take all."""
 
 import torch
 from torch import nn
 
-from tfcli.data.batch import IGNORED, Batch
+from tfcli.data.batch import Batch
+from tfcli.evaluation.windows import scoring
 from tfcli.layers.embedding import TokenEmbedding
 from tfcli.models.build import uninitialized_model
 from tfcli.models.head import Head, TransformHead
@@ -34,8 +34,7 @@ def extend_model(
     by_token = {f"{name}.{one}" for name, part in old.named_modules() for one in _BY_TOKEN.get(type(part), ())}
     own, tensors = model_tensors(model), model_tensors(old)
     for name, tensor in tensors.items():
-        row = own[name][: len(tensor)] if name in by_token else own[name]
-        row.copy_(tensor)
+        (own[name][: len(tensor)] if name in by_token else own[name]).copy_(tensor)
     replaced = replaced_pieces(initial.tokenizer, tokenizer)
     every = sorted(initial.tokenizer.ordinary_ids)
     before = _loss(objective, batch)
@@ -48,8 +47,5 @@ def extend_model(
 
 def _loss(objective: nn.Module, batch: Batch) -> float:
     """Nats a target token, without dropout."""
-    was_training = objective.training
-    objective.eval()
-    loss = objective(batch)[0].item() / max(1, int((batch.labels != IGNORED).sum()))
-    objective.train(was_training)
-    return loss
+    with scoring(objective):
+        return objective(batch)[0].item() / max(1, batch.target_tokens)
