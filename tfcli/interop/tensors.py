@@ -22,7 +22,7 @@ _REMEDY = "the file is damaged, or config.json belongs to another checkpoint"
 
 
 def canonical_names(layout: CheckpointFamily, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors as today's class with a head calls them: old endings renamed, the prefix base models omit added."""
+    """The tensors by today's names, with a language-model head: old endings renamed, base models' prefix added."""
 
     def of_today(name: str) -> str:
         for old, new in layout.renames.items():

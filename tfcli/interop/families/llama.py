@@ -1,8 +1,8 @@
 """Llama (Touvron et al. 2023) and the families of its layout: pre-norm RMSNorm, rotary position embedding,
-grouped-query attention, a gated feed-forward. They differ so: Mistral (Jiang et al. 2023) has a sliding window and no
-biases. Qwen2 (Yang et al. 2024) has biases for queries, keys and values alone; Qwen3 (Yang et al. 2025) normalises
-queries and keys. Granite (Granite Team 2024) has factors for embeddings, scores, sublayers and logits; the first Gemma
-(Gemma Team 2024) scales embeddings and keeps the gains of norms less 1. EuroBERT (Boizard et al. 2025) fills masks."""
+grouped-query attention, a gated feed-forward network. Mistral (Jiang et al. 2023) has a sliding window and no biases.
+Qwen2 (Yang et al. 2024) has biases for queries, keys and values alone; Qwen3 (Yang et al. 2025) normalises queries and
+keys. Granite (Granite Team 2024) has factors for embeddings, scores, sublayers and logits; the first Gemma (Gemma Team
+2024) scales embeddings and keeps the gains of norms less 1. EuroBERT (Boizard et al. 2025) fills masks."""
 
 import math
 from collections.abc import Mapping, Sequence
