@@ -21,6 +21,5 @@ def alibi_slopes(num_heads: int) -> Tensor:
 
 def alibi_bias(target_length: int, source_length: int, slopes: Tensor) -> Tensor:
     """−m_h · |distance|, (1, H, T, S), the queries being the last rows; a causal mask hides the future anyway."""
-    queries = torch.arange(source_length - target_length, source_length, device=slopes.device)
-    distance = (queries[:, None] - torch.arange(source_length, device=slopes.device)).abs()
-    return (-slopes[:, None, None] * distance)[None]
+    keys = torch.arange(source_length, device=slopes.device)
+    return (-slopes[:, None, None] * (keys[source_length - target_length :, None] - keys).abs())[None]

@@ -2,7 +2,6 @@
 Precedence: option or --set, recipe, size, preset, default. None takes back what a lower layer said."""
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from tfcli.errors import UsageError, shortened
@@ -26,14 +25,16 @@ SIZES: dict[str, Settings] = {
 }
 
 
-def _choose(known: dict[str, Settings], what: str, name: str) -> Settings:
+def preset(name: str, known: dict[str, Settings] = PRESETS, what: str = "preset") -> Settings:
+    """The settings of a preset, or of what else is `known`; an unknown name is refused."""
     if name not in known:
         raise UsageError(f"There is no {what} {shortened(name)!r}", f"choose {', '.join(known)}")
     return known[name]
 
 
-preset = partial(_choose, PRESETS, "preset")  # the settings of the one that is named; an unknown name is refused
-size = partial(_choose, SIZES, "size")
+def size(name: str) -> Settings:
+    """The settings of a size; an unknown name is refused."""
+    return preset(name, SIZES, "size")
 
 
 def usual_preset(*layers: Mapping[str, Any]) -> Settings:
