@@ -190,11 +190,11 @@ def key_ids(kind: AttentionKind, inputs: Inputs) -> tuple[int, ...]:
     return (inputs.decoder if kind == "decoder_self" else inputs.encoder) or ()
 
 
-def require_residuals(section: ModelSection) -> None:
+def require_residuals(section: ModelSection, remedy: str = "name a run that has residual connections") -> None:
     """Refuse, by a UsageError, to read what the layers add to each other where they add nothing."""
     if not section.residuals:
         problem = "This picture reads the sum of what the layers add, and model.residuals = false has none"
-        raise UsageError(problem, "name a run that has residual connections")
+        raise UsageError(problem, remedy)
 
 
 @dataclass(frozen=True)

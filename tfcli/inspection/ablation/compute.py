@@ -20,11 +20,10 @@ from tfcli.evaluation.bootstrap import FEWEST_UNITS, interval, resampled
 from tfcli.inspection import interventions
 from tfcli.inspection.ablation import AblatedPart, AblatedText, Ablation, Replacement
 from tfcli.inspection.attention import AttentionKind
-from tfcli.inspection.attribution.compute import chosen_token
 from tfcli.inspection.heads.find import Material
 from tfcli.inspection.interventions import Part, Place, Side, attention_of, by_head, given, rerun, sides
 from tfcli.inspection.passes import Inputs, ModelPass, record_model, require_residuals
-from tfcli.inspection.predictions.compute import Asked, ask, named
+from tfcli.inspection.predictions.compute import Asked, answer, ask
 from tfcli.models.head import require_head
 from tfcli.recipe.train import TrainSection
 from tfcli.records.evaluation import Interval
@@ -61,7 +60,7 @@ def ablate(
     """Replace every head, MLP and layer in turn, and measure on a text, or on each text of `material`, from which means
     and other texts are taken, too; one of the two is there. `token` and `against` are by default the two likeliest at
     the position, which is that of `ask`. A UsageError where the model has no residuals or no head, where all of the
-    material is one text and another is needed, or where `ask` raises one."""
+    material is one text and another is needed, or where `ask` or `answer` raises one."""
     require_residuals(run.config.model)
     require_head(run.config.model)
     texts = () if material is None else material.texts
@@ -148,15 +147,14 @@ def _asked(run: LoadedRun, asked: Asked, token: str | None, against: str | None)
         readings = [_hidden(run, asked.read, [n]) for n in free]
     here = next(n for n, one in enumerate(readings) if place in one.places)
     hidden = run.model.hidden(*readings[here].inputs.tensors(run.device))
-    best = named(run, run.model.head(hidden[0, place])).topk(2).indices.tolist()
-    wanted = best[0] if token is None else chosen_token(run.tokenizer, token)
-    other = next(one for one in best if one != wanted) if against is None else chosen_token(run.tokenizer, against)
-    if wanted == other:
-        raise UsageError(f"--token and --against are both {run.tokenizer.labels([wanted])[0]!r}", "name two tokens")
+    wanted = answer(run, logits := run.model.head(hidden[0, place]), token)
+    if against is None:  # the second
+        logits = logits.index_fill(0, torch.tensor([wanted], device=logits.device), -torch.inf)
+    other = answer(run, logits, against, beside=wanted)
     readings[here] = readings[here]._replace(asked=(readings[here].places.index(place), wanted, other))
     read, names = (run.tokenizer.labels(ids) for ids in (asked.read, [wanted, other, true or 0]))
-    answer = None if true is None else names[2]
-    return readings, AblatedText(tuple(read), place, names[0], names[1], answer, difference=0.0, log_probability=None)
+    known = None if true is None else names[2]
+    return readings, AblatedText(tuple(read), place, names[0], names[1], known, difference=0.0, log_probability=None)
 
 
 _Key = tuple[Side, int, Value]

@@ -17,11 +17,10 @@ from torch import Tensor
 from tfcli.errors import UsageError
 from tfcli.inspection import interventions
 from tfcli.inspection.attention import AttentionKind
-from tfcli.inspection.attribution.compute import chosen_token
 from tfcli.inspection.interventions import Part, Side, attention_of, by_head, given, heads_of, rerun, sides
 from tfcli.inspection.passes import KINDS, AttentionPass, Inputs, ModelPass, StackPass, chosen_kinds, record_model
 from tfcli.inspection.patching import PatchedSide, PatchGrid, Patching, PatchPart
-from tfcli.inspection.predictions.compute import Asked, ask, named
+from tfcli.inspection.predictions.compute import Asked, answer, ask
 from tfcli.models.transformer import Transformer
 from tfcli.records.arrays import frozen
 from tfcli.runs.load import LoadedRun
@@ -48,7 +47,7 @@ def patch(
 
     The position is that of `ask`; an encoder-decoder without a target is asked where its two translations part. `token`
     and `against` are by default the likeliest of the clean and of the corrupt text there. A UsageError where the texts
-    have different numbers of tokens or are the same, or are answered alike, or where `ask` or `chosen_kinds` raise one.
+    have different numbers of tokens or are the same, or are answered alike, or `ask`, `answer` or `chosen_kinds` do so.
     """
     if path is not None:
         [kind] = chosen_kinds(run, kind or KINDS[run.architecture][-1], path)
@@ -56,13 +55,10 @@ def patch(
     inputs, place = _aligned(run, asked, is_given=target is not None, position=position)
     with torch.inference_mode():
         passes = [record_model(run.model, one.tensors(run.device)) for one in inputs]
-        answers = [named(run, run.model.head(one.last.hidden[place])) for one in passes]
-        ids = [None if one is None else chosen_token(run.tokenizer, one) for one in (token, against)]
-        wanted, other = (int(own.argmax()) if one is None else one for one, own in zip(ids, answers, strict=True))
+        answers = [run.model.head(one.last.hidden[place]) for one in passes]
+        wanted = answer(run, answers[0], token)
+        other = answer(run, answers[1], against, beside=wanted)
         labels = run.tokenizer.labels([wanted, other])
-        if wanted == other:
-            problem = f"The token and the one against it are both {labels[0]!r}"
-            raise UsageError(problem, "give texts that are answered otherwise, or name the two with --token --against")
 
         def difference(hidden: Tensor) -> Tensor:
             logits = run.model.head(hidden[:, place])

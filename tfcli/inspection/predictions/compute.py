@@ -19,6 +19,8 @@ from tfcli.data.dataset import TokenStreamView
 from tfcli.errors import UsageError
 from tfcli.evaluation.measure import LoneMasks
 from tfcli.evaluation.windows import Placed, SlidingWindows, perplexity
+from tfcli.generation.sampling import never_generated, ruled_out
+from tfcli.inspection.embeddings.compute import token_of
 from tfcli.inspection.passes import Inputs, read_text, record_model, require_residuals
 from tfcli.inspection.predictions import Lens, Losses, Prediction, Predictions, ScoredToken
 from tfcli.inspection.words import losses_in_words
@@ -82,6 +84,29 @@ def ask(
 def named(run: LoadedRun, scores: Tensor) -> Tensor:
     """Scores without those of rows that no token has: published matrices are padded to a round number."""
     return scores[..., : run.tokenizer.vocab_size]
+
+
+def answerable(run: LoadedRun, logits: Tensor) -> Tensor:
+    """Logits, (…, Vocab), −∞ where the model never answers with the token."""
+    return logits + ruled_out(never_generated(run.config.roles, logits.shape[-1]), logits)
+
+
+def answer(run: LoadedRun, logits: Tensor, name: str | None = None, *, beside: int | None = None) -> int:
+    """The id of an answer: of the token that tables call so ("·" is a space), else what `token_of` finds of a name;
+    without one, of the likeliest of `logits`, (Vocab,). A UsageError where it is not one token, or none that the model
+    answers with, or the one `beside` it."""
+    able, found = answerable(run, logits), None
+    if name is not None:
+        labels = run.tokenizer.labels(range(run.tokenizer.vocab_size))
+        spelled = [labels.index(label) for label in (name, name.replace("·", " ")) if name and label in labels]
+        found = spelled[0] if spelled else token_of(run.tokenizer, name)
+    found = int(able.argmax()) if found is None else found
+    [label] = run.tokenizer.labels([found])
+    if able[found] == -torch.inf:
+        raise UsageError(f"{label!r} is a token that this model never answers with", "name another one")
+    if found == beside:
+        raise UsageError(f"Both answers are {label!r}", "name two that differ with --token and --against")
+    return found
 
 
 def _label(run: LoadedRun, token_id: int | None) -> str | None:
