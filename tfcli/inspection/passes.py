@@ -17,7 +17,7 @@ from tfcli.errors import Remark, UsageError
 from tfcli.generation.beam_search import prompt_beams
 from tfcli.generation.generate import translate
 from tfcli.inspection.attention import AttentionKind
-from tfcli.layers.attention import attention_mask
+from tfcli.layers.attention import Score, attention_mask
 from tfcli.layers.embedding import TokenEmbedding
 from tfcli.layers.layer import TransformerLayer
 from tfcli.layers.multi_head import MultiHeadAttention
@@ -209,7 +209,7 @@ class AttentionPass:
     key: Tensor  # (H, S, Dh)
     value: Tensor  # (H, S, Dh)
     bias: Tensor | None  # (H, T, S), what positions add to the scores; None: nothing
-    scores: Tensor  # (H, T, S), with the bias, before the mask
+    scores: Tensor  # (H, T, S), with the bias, before the mask; these three are empty where no weights were wanted
     mask: Tensor  # (T, S), True = may attend
     weights: Tensor  # (H, T, S)
     mixed: Tensor  # (H, T, Dh), weights times values
@@ -266,18 +266,25 @@ class ModelPass:
         return [one for one in found if one is not None]
 
 
-def record_model(model: Transformer, inputs: Sequence[Tensor]) -> ModelPass:
-    """Run `model.hidden` on what it takes, each (1, T), and keep everything."""
-    kinds: dict[str, list[Tensor]] = {}
-    with _listening(model) as calls:
+class _Dropped(list[Tensor]):
+    """Keeps an empty tensor for each: what grows with the square of a text."""
+
+    def append(self, one: Tensor) -> None:
+        super().append(one.new_empty(1, 0))
+
+
+def record_model(model: Transformer, inputs: Sequence[Tensor], *, weights: bool = True) -> ModelPass:
+    """Run `model.hidden` on what it takes, each (1, T), and keep everything, or all but scores, masks and weights."""
+    kept: type[list[Tensor]] = list if weights else _Dropped
+    kinds: dict[str, list[Tensor]] = {kind: kept() for kind in KINDS["encoder-decoder"]}
+    with _listening(model, scores=weights) as calls:
         model.hidden(*inputs, weights=kinds)
     if isinstance(model, EncoderDecoder):
         encoder = _stack_pass(model.encoder, "encoder", calls, kinds["encoder_self"])
         return ModelPass(encoder, _stack_pass(model.decoder, "decoder", calls, kinds["decoder_self"], kinds["cross"]))
     assert isinstance(model.stack, Stack)
-    [(kind, weights)] = kinds.items()
-    stack = _stack_pass(model.stack, "stack", calls, weights)
-    return ModelPass(stack, None) if kind == "encoder_self" else ModelPass(None, stack)
+    stack = _stack_pass(model.stack, "stack", calls, kinds["encoder_self"] or kinds["decoder_self"])
+    return ModelPass(stack, None) if kinds["encoder_self"] else ModelPass(None, stack)
 
 
 def record_attention(
@@ -294,12 +301,13 @@ _Calls = dict[str, tuple[tuple[Any, ...], Any]]
 
 
 @contextmanager
-def _listening(root: nn.Module) -> Iterator[_Calls]:
-    """What every module below `root` took and gave last, by its dotted name ("" is the root's own)."""
+def _listening(root: nn.Module, *, scores: bool = True) -> Iterator[_Calls]:
+    """What every module below `root` took and gave last, by its dotted name ("" is the root's own); of scores, if they
+    are not wanted, what it took."""
     calls: _Calls = {}
 
     def keep(name: str, module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
-        calls[name] = inputs, output
+        calls[name] = inputs, output if scores or not isinstance(module, Score) else output.new_empty(1, 0)
 
     with ExitStack() as hooks:
         for name, module in root.named_modules():
@@ -344,6 +352,13 @@ def _layer_pass(
     )
 
 
+def visible(attention: MultiHeadAttention, query: Tensor, key: Tensor) -> Tensor:
+    """Which keys each query may attend to. Shape: query (…, T, Dh), key (…, S, Dh); returns (T, S)."""
+    lengths, device = (query.shape[-2], key.shape[-2]), query.device
+    mask = attention_mask(None, *lengths, causal=attention.causal, window=attention.window, device=device)
+    return torch.ones(lengths, dtype=torch.bool, device=device) if mask is None else mask[0, 0]
+
+
 def _attention_pass(
     attention: MultiHeadAttention, prefix: str, calls: _Calls, positions: PositionSignal, weights: Tensor
 ) -> AttentionPass:
@@ -356,9 +371,9 @@ def _attention_pass(
     projected = three[2][1] if attention.joined is None else three[2][1].split(attention.widths, dim=-1)[2]
     value = projected.unflatten(-1, (attention.num_kv_heads, -1)).transpose(1, 2)
     bias = None if positions.bias is None else positions.bias[0]
-    lengths = query.shape[2], key.shape[2]
-    mask = attention_mask(None, *lengths, causal=attention.causal, window=attention.window, device=query.device)
-    everywhere = torch.ones(lengths, dtype=torch.bool, device=query.device)
+    scores = mask = scores[0]
+    if weights.numel():
+        scores, mask = scores if bias is None else scores + bias, visible(attention, query, key)
     return AttentionPass(
         x=x,
         memory=memory,
@@ -367,8 +382,8 @@ def _attention_pass(
         key=key[0],
         value=value[0].repeat_interleave(attention.num_heads // attention.num_kv_heads, dim=0),
         bias=bias,
-        scores=scores[0] if bias is None else scores[0] + bias,
-        mask=everywhere if mask is None else mask.expand(1, 1, *lengths)[0, 0],
+        scores=scores,
+        mask=mask,
         weights=weights[0],
         mixed=combined[0].unflatten(-1, (attention.num_heads, -1)).transpose(0, 1),
         output=output[0],

@@ -82,7 +82,7 @@ def ablate(
             drawn = range(number + 1, number + 2) if text is None else range(min(_DRAWS, len(texts)))
             others = [texts[n % len(texts)] for n in drawn] if replaced == "resample" else [None]
             found.append(_effects(run, reading, means, others))
-        parts = _parts(record_model(run.model, readings[0].inputs.tensors(run.device)))
+        parts = _parts(record_model(run.model, readings[0].inputs.tensors(run.device), weights=False))
     sums, floor = np.stack([one for one, _ in found]), max(one for _, one in found)
     known = np.array([sum(answer is not None for answer in one.answers) for one in readings], np.float64)
     base, effects = sums[:, 0], sums[:, 1:] - sums[:, :1]  # (U, 3) and (U, P, 3): nats, difference, log-probability
@@ -178,7 +178,7 @@ def _means(run: LoadedRun, texts: Sequence[Inputs]) -> dict[_Key, Tensor]:
     sums: dict[_Key, Tensor] = {}
     tokens: Counter[Side] = Counter()
     for inputs in texts:
-        passed = record_model(run.model, inputs.tensors(run.device))
+        passed = record_model(run.model, inputs.tensors(run.device), weights=False)
         tokens.update({side: len(stack.hidden) for side, stack in sides(passed).items()})
         for key, value in _values(passed).items():
             sums[key] = sums.get(key, 0) + value.double().sum(0)
@@ -203,12 +203,12 @@ def _effects(
 ) -> tuple[NDArray[np.float64], float]:
     """Nats, difference and log-probability of a text, and without each part, (1 + P, 3); what rounding does to them.
     Values are the means, those of each of the others in turn, or, without either, zero."""
-    passed = record_model(run.model, reading.inputs.tensors(run.device))
+    passed = record_model(run.model, reading.inputs.tensors(run.device), weights=False)
     base = _measured(run, passed.last.hidden[None], reading)
     again = [_measured(run, hidden, reading) for hidden in interventions.unchanged(run.model, passed)]
     draws = []
     for other in others:
-        theirs = {} if other is None else _values(record_model(run.model, other.tensors(run.device)))
+        theirs = {} if other is None else _values(record_model(run.model, other.tensors(run.device), weights=False))
         rows = []
         for (side, layer, value), own in _values(passed).items():
             if other is None:

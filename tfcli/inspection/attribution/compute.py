@@ -137,7 +137,7 @@ def explained(
     """What `attribution` finds, without parts where there are no residuals, and the ids of the two tokens."""
     head, at, label = run.model.head, asked.position, run.tokenizer.labels
     assert isinstance(head, Head)
-    passed = record_model(run.model, asked.inputs.tensors(run.device))
+    passed = record_model(run.model, asked.inputs.tensors(run.device), weights=False)
     logits = head(passed.last.hidden[at])
     scores, wanted = answerable(run, logits), answer(run, logits, token)
     other = None if against is None else answer(run, logits, against, beside=wanted)

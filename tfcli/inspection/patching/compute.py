@@ -10,6 +10,7 @@ Shape legend: B patches, T tokens, D model, H heads, Dh size of a head, L layers
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,6 +22,7 @@ from tfcli.inspection.interventions import Part, Side, attention_of, by_head, gi
 from tfcli.inspection.passes import KINDS, AttentionPass, Inputs, ModelPass, StackPass, chosen_kinds, record_model
 from tfcli.inspection.patching import PatchedSide, PatchGrid, Patching, PatchPart
 from tfcli.inspection.predictions.compute import Asked, answer, ask
+from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.models.transformer import Transformer
 from tfcli.records.arrays import frozen
 from tfcli.runs.load import LoadedRun
@@ -54,7 +56,7 @@ def patch(
     asked = [ask(run, text, target, position) for text in (clean, corrupt)]
     inputs, place = _aligned(run, asked, is_given=target is not None, position=position)
     with torch.inference_mode():
-        passes = [record_model(run.model, one.tensors(run.device)) for one in inputs]
+        passes = [record_model(run.model, one.tensors(run.device), weights=False) for one in inputs]
         answers = [run.model.head(one.last.hidden[place]) for one in passes]
         wanted = answer(run, answers[0], token)
         other = answer(run, answers[1], against, beside=wanted)
@@ -137,16 +139,17 @@ def _parted(one: Sequence[int], other: Sequence[int]) -> int:
 
 
 Replaced = tuple[PatchPart, AttentionKind | None, Part]
-_OF_HEADS: dict[PatchPart, Callable[[AttentionPass, AttentionPass], Tensor]] = {
-    "heads": lambda one, two: two.mixed,
-    "patterns": lambda one, two: two.weights @ one.value,
-    "values": lambda one, two: one.weights @ two.value,
+_OF_HEADS: dict[PatchPart, Callable[[MultiHeadAttention, AttentionPass, AttentionPass], Tensor]] = {
+    "heads": lambda attention, one, two: two.mixed,
+    "patterns": lambda attention, one, two: interventions.remixed(attention, two, one.value),
+    "values": lambda attention, one, two: interventions.remixed(attention, one, two.value),
 }
 
 
-def replacements(base: ModelPass, source: ModelPass) -> Iterator[tuple[Replaced, Tensor]]:
-    """Everything but paths that is patched: a part, and what is put there, (B, T, ·) for its heads, or for some of its
-    positions and then for the next: those of a long text fill the memory."""
+def replacements(model: Transformer, base: ModelPass, source: ModelPass) -> Iterator[tuple[Replaced, Tensor]]:
+    """Everything but paths that is patched: a part, and what is put there, (B, T, ·) for some of its heads or positions
+    and then for the next: those of a long text fill the memory."""
+    at_a_time = interventions.texts_at_a_time(base)
     for side, ours in sides(base).items():
         kinds = _kinds(side, ours)
         layers = list(zip(ours.layers, sides(source)[side].layers, strict=True))
@@ -157,7 +160,7 @@ def replacements(base: ModelPass, source: ModelPass) -> Iterator[tuple[Replaced,
             for number, both in enumerate(layers):
                 values, new = (given(layer, sublayer) for layer in both)
                 positions = torch.arange(len(values), device=values.device)
-                for some in positions.split(interventions.texts_at_a_time(base)):
+                for some in positions.split(at_a_time):
                     at = (some[:, None] == positions)[..., None]
                     yield (sublayer, None, Part(side, number, sublayer)), torch.where(at, new, values)
         for kind in kinds:
@@ -165,12 +168,16 @@ def replacements(base: ModelPass, source: ModelPass) -> Iterator[tuple[Replaced,
                 for number, both in enumerate(layers):
                     part = heads_of(kind, number)
                     one, two = (attention_of(layer, part.place) for layer in both)
-                    yield (name, kind, part), by_head(one.mixed, of_heads(one, two))
+                    module: Any = interventions.stack_of(model, side).layers[number]
+                    new = of_heads(module.cross_attention if kind == "cross" else module.attention, one, two)
+                    for some in torch.arange(len(new), device=new.device).split(at_a_time):
+                        yield (name, kind, part), by_head(one.mixed, new, some)
 
 
 def every_grid(model: Transformer, base: ModelPass, source: ModelPass, measure: Measure) -> Iterator[PatchGrid]:
     """The effects of `replacements`."""
-    for (name, kind, side), some in groupby(replacements(base, source), lambda one: (*one[0][:2], one[0][2].side)):
+    found = replacements(model, base, source)
+    for (name, kind, side), some in groupby(found, lambda one: (*one[0][:2], one[0][2].side)):
         effects = torch.cat([measure(rerun(model, base, part, values)) for (*_, part), values in some])
         yield PatchGrid(name, side, kind, frozen(effects.view(len(sides(base)[side].layers), -1).numpy()))
 

@@ -196,7 +196,7 @@ def lens(
     residuals is, too."""
     require_residuals(run.config.model)
     asked = ask(run, text, target, position, words=words)
-    stack = record_model(run.model, asked.inputs.tensors(run.device)).last
+    stack = record_model(run.model, asked.inputs.tensors(run.device), weights=False).last
     norm = run.model.get_submodule(f"{'decoder' if isinstance(run.model, EncoderDecoder) else 'stack'}.final_norm")
     depths = (stack.embedded, *(layer.after for layer in stack.layers))
     streams = [norm(depth)[list(asked.places)] for depth in depths]  # what the head would read at each
