@@ -126,7 +126,7 @@ def test_heads_are_replaced_one_by_one(section, data):
 @given(sections(labels=None))
 @torch.inference_mode()
 def test_a_pass_without_weights_mixes_what_one_with_them_does(section):
-    """Its scores, masks and weights are empty, all else is the same; other values are mixed by the same weights."""
+    """Its scores and weights are empty, all else is the same; other values are mixed by the same weights."""
     built = lively(section)
     one, other = (record_model(built, ids) for ids in texts(built))
     bare = record_model(built, texts(built)[0], weights=False)
@@ -134,10 +134,10 @@ def test_a_pass_without_weights_mixes_what_one_with_them_does(section):
         side = "encoder" if kind == "encoder_self" else "decoder"
         whole = zip(bare.attentions(kind), one.attentions(kind), other.attentions(kind), strict=True)
         for number, (own, full, two) in enumerate(whole):
-            assert [own.scores.numel(), own.mask.numel(), own.weights.numel()] == [0, 0, 0]
+            assert [own.scores.numel(), own.weights.numel()] == [0, 0]
             for field in fields(own):
                 value = getattr(own, field.name)
-                if value is not None and field.name not in ("scores", "mask", "weights"):
+                if value is not None and field.name not in ("scores", "weights"):
                     assert_close(value, getattr(full, field.name), rtol=0, atol=0)
             module: Any = stack_of(built, side).layers[number].get_submodule(name)
             assert_close(remixed(module, own, two.value), full.weights @ two.value, rtol=0, atol=1e-9)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from tfcli.inspection.attention import AttentionKind
-from tfcli.inspection.passes import AttentionPass, LayerPass, ModelPass, StackPass, visible
+from tfcli.inspection.passes import AttentionPass, LayerPass, ModelPass, StackPass
 from tfcli.layers.attention import Span, explicit_attention
 from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.models.transformer import EncoderDecoder, Stack, Transformer
@@ -171,5 +171,4 @@ def by_head(own: Tensor, new: Tensor, heads: Tensor | None = None) -> Tensor:
 def remixed(attention: MultiHeadAttention, one: AttentionPass, value: Tensor) -> Tensor:
     """What the weights of a pass, computed again, mix of other values. Shape: value (H, S, Dh); returns (H, T, Dh)."""
     scores = attention.score(one.query[None], one.key[None])
-    mask = visible(attention, one.query, one.key)
-    return explicit_attention(scores if one.bias is None else scores + one.bias, value[None], mask)[0][0]
+    return explicit_attention(scores if one.bias is None else scores + one.bias, value[None], one.mask)[0][0]

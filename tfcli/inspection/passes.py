@@ -209,7 +209,7 @@ class AttentionPass:
     key: Tensor  # (H, S, Dh)
     value: Tensor  # (H, S, Dh)
     bias: Tensor | None  # (H, T, S), what positions add to the scores; None: nothing
-    scores: Tensor  # (H, T, S), with the bias, before the mask; these three are empty where no weights were wanted
+    scores: Tensor  # (H, T, S), with the bias, before the mask; empty, as weights are, where these were not wanted
     mask: Tensor  # (T, S), True = may attend
     weights: Tensor  # (H, T, S)
     mixed: Tensor  # (H, T, Dh), weights times values
@@ -274,7 +274,7 @@ class _Dropped(list[Tensor]):
 
 
 def record_model(model: Transformer, inputs: Sequence[Tensor], *, weights: bool = True) -> ModelPass:
-    """Run `model.hidden` on what it takes, each (1, T), and keep everything, or all but scores, masks and weights."""
+    """Run `model.hidden` on what it takes, each (1, T), and keep everything, or all but scores and weights."""
     kept: type[list[Tensor]] = list if weights else _Dropped
     kinds: dict[str, list[Tensor]] = {kind: kept() for kind in KINDS["encoder-decoder"]}
     with _listening(model, scores=weights) as calls:
@@ -352,13 +352,6 @@ def _layer_pass(
     )
 
 
-def visible(attention: MultiHeadAttention, query: Tensor, key: Tensor) -> Tensor:
-    """Which keys each query may attend to. Shape: query (…, T, Dh), key (…, S, Dh); returns (T, S)."""
-    lengths, device = (query.shape[-2], key.shape[-2]), query.device
-    mask = attention_mask(None, *lengths, causal=attention.causal, window=attention.window, device=device)
-    return torch.ones(lengths, dtype=torch.bool, device=device) if mask is None else mask[0, 0]
-
-
 def _attention_pass(
     attention: MultiHeadAttention, prefix: str, calls: _Calls, positions: PositionSignal, weights: Tensor
 ) -> AttentionPass:
@@ -371,9 +364,9 @@ def _attention_pass(
     projected = three[2][1] if attention.joined is None else three[2][1].split(attention.widths, dim=-1)[2]
     value = projected.unflatten(-1, (attention.num_kv_heads, -1)).transpose(1, 2)
     bias = None if positions.bias is None else positions.bias[0]
-    scores = mask = scores[0]
-    if weights.numel():
-        scores, mask = scores if bias is None else scores + bias, visible(attention, query, key)
+    lengths = query.shape[2], key.shape[2]
+    mask = attention_mask(None, *lengths, causal=attention.causal, window=attention.window, device=query.device)
+    everywhere = torch.ones(lengths, dtype=torch.bool, device=query.device)
     return AttentionPass(
         x=x,
         memory=memory,
@@ -382,8 +375,8 @@ def _attention_pass(
         key=key[0],
         value=value[0].repeat_interleave(attention.num_heads // attention.num_kv_heads, dim=0),
         bias=bias,
-        scores=scores,
-        mask=mask,
+        scores=scores[0] if bias is None or not weights.numel() else scores[0] + bias,
+        mask=everywhere if mask is None else mask.expand(1, 1, *lengths)[0, 0],
         weights=weights[0],
         mixed=combined[0].unflatten(-1, (attention.num_heads, -1)).transpose(0, 1),
         output=output[0],

@@ -28,7 +28,8 @@ class Evolved:
 
 @dataclass(frozen=True)
 class Evolution:
-    """Numbers over the `steps` of the kept checkpoints; losses as metrics.jsonl has them, in nats a token, by step."""
+    """Numbers over the `steps` of the kept checkpoints; losses as metrics.jsonl has them, in nats a token, by step.
+    `chance`: what each part would be where attention, or a prediction, is divided evenly; None: there is no such."""
 
     run: str
     what: str
@@ -37,3 +38,4 @@ class Evolution:
     parts: tuple[Evolved, ...]
     training: tuple[tuple[int, float | None], ...]
     validation: tuple[tuple[int, float | None], ...]
+    chance: float | None = None

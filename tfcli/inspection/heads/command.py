@@ -88,7 +88,8 @@ def heads(
         column = view.followed(sort, cross=kind == "cross")
         records = at_checkpoints(loaded, lambda run: compute(run, material, kind, place))
         what = f"{column.key}: {column.meaning}"
-        evolved = heads_evolution(loaded, records, what, lambda head: view.value_of(head, column))
+        role = column.role or None
+        evolved = heads_evolution(loaded, records, what, lambda head: view.value_of(head, column), role)
         present(terminal, outputs, EvolutionView(evolved), evolved, evolution_table)
         return
     record = compute(loaded, material, kind, place)
