@@ -17,7 +17,7 @@ from tfcli.generation.kv_cache import DecodingCache
 from tfcli.inspection import interventions
 from tfcli.inspection.interventions import Part, by_head, frozen_pass, remixed, rerun, sides, stack_of, texts_at_a_time
 from tfcli.inspection.interventions import given as value_of
-from tfcli.inspection.passes import record_model
+from tfcli.inspection.passes import KINDS, record_model
 from tfcli.models.transformer import Transformer
 
 ANY = settings(
@@ -130,7 +130,7 @@ def test_a_pass_without_weights_mixes_what_one_with_them_does(section):
     built = lively(section)
     one, other = (record_model(built, ids) for ids in texts(built))
     bare = record_model(built, texts(built)[0], weights=False)
-    for kind, name in (("encoder_self", "attention"), ("decoder_self", "attention"), ("cross", "cross_attention")):
+    for kind in KINDS["encoder-decoder"]:
         side = "encoder" if kind == "encoder_self" else "decoder"
         whole = zip(bare.attentions(kind), one.attentions(kind), other.attentions(kind), strict=True)
         for number, (own, full, two) in enumerate(whole):
@@ -139,8 +139,8 @@ def test_a_pass_without_weights_mixes_what_one_with_them_does(section):
                 value = getattr(own, field.name)
                 if value is not None and field.name not in ("scores", "weights"):
                     assert_close(value, getattr(full, field.name), rtol=0, atol=0)
-            module: Any = stack_of(built, side).layers[number].get_submodule(name)
-            assert_close(remixed(module, own, two.value), full.weights @ two.value, rtol=0, atol=1e-9)
+            layer = stack_of(built, side).layers[number]
+            assert_close(remixed(layer, kind, own, two.value), full.weights @ two.value, rtol=0, atol=1e-9)
 
 
 @ANY

@@ -17,7 +17,6 @@ from torch import Tensor
 from tfcli.inspection.attention import AttentionKind
 from tfcli.inspection.passes import AttentionPass, LayerPass, ModelPass, StackPass
 from tfcli.layers.attention import Span, explicit_attention
-from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.models.transformer import EncoderDecoder, Stack, Transformer
 
 Side = Literal["encoder", "decoder"]
@@ -168,7 +167,7 @@ def by_head(own: Tensor, new: Tensor, heads: Tensor | None = None) -> Tensor:
     return torch.where(at if heads is None else at[heads], new, own).transpose(1, 2).flatten(2)
 
 
-def remixed(attention: MultiHeadAttention, one: AttentionPass, value: Tensor) -> Tensor:
+def remixed(layer: Any, kind: AttentionKind, one: AttentionPass, value: Tensor) -> Tensor:
     """What the weights of a pass, computed again, mix of other values. Shape: value (H, S, Dh); returns (H, T, Dh)."""
-    scores = attention.score(one.query[None], one.key[None])
+    scores = (layer.cross_attention if kind == "cross" else layer.attention).score(one.query[None], one.key[None])
     return explicit_attention(scores if one.bias is None else scores + one.bias, value[None], one.mask)[0][0]

@@ -3,7 +3,7 @@ time: the values are those that the model itself computes on the explicit path. 
 model, H heads, Hkv key-value heads, Dh size of a head, F feed-forward."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,6 +25,8 @@ from tfcli.layers.positions import NO_SIGNAL, PositionSignal
 from tfcli.models.transformer import Decoder, Encoder, EncoderDecoder, Stack, Transformer
 from tfcli.recipe.model import ModelSection
 from tfcli.runs.load import LoadedRun, remark_if_foreign
+
+_EACH = 7  # of so many own tokens of an encoder's text, one is masked to be predicted, always the same
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,19 @@ def framed(run: LoadedRun, ids: Sequence[int], target: Sequence[int] = ()) -> In
     if run.architecture == "encoder":
         return Inputs(encoder=tuple(roles.text(ids)))
     return Inputs(tuple(roles.source(list(ids))), (*roles.target_prefix, *target))
+
+
+def own_places(run: LoadedRun, ids: Sequence[int], *, sample: bool = False) -> list[int]:
+    """Where a text's own tokens stand, neither special nor unknown; or a `sample` of them, one at least."""
+    special = run.config.roles.ids()
+    own = [place for place, token in enumerate(ids) if token not in special]
+    return (sample and own[_EACH // 2 :: _EACH]) or own
+
+
+def with_masks(run: LoadedRun, ids: Sequence[int], places: Collection[int]) -> tuple[int, ...]:
+    """What an encoder reads where the tokens of some places are hidden from it."""
+    mask = run.config.roles.mask or 0  # which an encoder always has
+    return tuple(mask if place in places else token for place, token in enumerate(ids))
 
 
 def text_ids(run: LoadedRun, text: str) -> tuple[int, ...]:
@@ -266,25 +281,18 @@ class ModelPass:
         return [one for one in found if one is not None]
 
 
-class _Dropped(list[Tensor]):
-    """Keeps an empty tensor for each: what grows with the square of a text."""
-
-    def append(self, one: Tensor) -> None:
-        super().append(one.new_empty(1, 0))
-
-
 def record_model(model: Transformer, inputs: Sequence[Tensor], *, weights: bool = True) -> ModelPass:
     """Run `model.hidden` on what it takes, each (1, T), and keep everything, or all but scores and weights."""
-    kept: type[list[Tensor]] = list if weights else _Dropped
-    kinds: dict[str, list[Tensor]] = {kind: kept() for kind in KINDS["encoder-decoder"]}
-    with _listening(model, scores=weights) as calls:
+    kinds: dict[str, list[Tensor]] = {}
+    with _listening(model, dropped=None if weights else kinds) as calls:
         model.hidden(*inputs, weights=kinds)
     if isinstance(model, EncoderDecoder):
         encoder = _stack_pass(model.encoder, "encoder", calls, kinds["encoder_self"])
         return ModelPass(encoder, _stack_pass(model.decoder, "decoder", calls, kinds["decoder_self"], kinds["cross"]))
     assert isinstance(model.stack, Stack)
-    stack = _stack_pass(model.stack, "stack", calls, kinds["encoder_self"] or kinds["decoder_self"])
-    return ModelPass(stack, None) if kinds["encoder_self"] else ModelPass(None, stack)
+    [(kind, found)] = kinds.items()
+    stack = _stack_pass(model.stack, "stack", calls, found)
+    return ModelPass(stack, None) if kind == "encoder_self" else ModelPass(None, stack)
 
 
 def record_attention(
@@ -301,13 +309,15 @@ _Calls = dict[str, tuple[tuple[Any, ...], Any]]
 
 
 @contextmanager
-def _listening(root: nn.Module, *, scores: bool = True) -> Iterator[_Calls]:
-    """What every module below `root` took and gave last, by its dotted name ("" is the root's own); of scores, if they
-    are not wanted, what it took."""
+def _listening(root: nn.Module, dropped: dict[str, list[Tensor]] | None = None) -> Iterator[_Calls]:
+    """What every module below `root` took and gave last, by its dotted name ("" is the root's own). Where weights are
+    to be `dropped`, these and the scores are emptied layer by layer."""
     calls: _Calls = {}
 
     def keep(name: str, module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
-        calls[name] = inputs, output if scores or not isinstance(module, Score) else output.new_empty(1, 0)
+        calls[name] = inputs, output if dropped is None or not isinstance(module, Score) else output.new_empty(1, 0)
+        for weights in dropped.values() if dropped and isinstance(module, MultiHeadAttention) else ():
+            weights[:] = [one.new_empty(1, 0) for one in weights]
 
     with ExitStack() as hooks:
         for name, module in root.named_modules():

@@ -22,16 +22,14 @@ from tfcli.inspection.ablation import AblatedPart, AblatedText, Ablation, Replac
 from tfcli.inspection.attention import AttentionKind
 from tfcli.inspection.heads.find import Material
 from tfcli.inspection.interventions import Part, Place, Side, attention_of, by_head, given, rerun, sides
-from tfcli.inspection.passes import Inputs, ModelPass, record_model, require_residuals
+from tfcli.inspection.passes import Inputs, ModelPass, own_places, record_model, require_residuals, with_masks
 from tfcli.inspection.predictions.compute import Asked, answer, ask
 from tfcli.models.head import require_head
-from tfcli.recipe.train import TrainSection
 from tfcli.records.evaluation import Interval
 from tfcli.runs.load import LoadedRun
 
 _DRAWS = 8  # other texts that the values on one text are taken from
 _LOGITS_AT_A_TIME = 1 << 24
-_SEED = 0
 
 Value = Literal["heads", "cross_heads", "feed_forward", "layer"]
 
@@ -65,7 +63,7 @@ def ablate(
     require_head(run.config.model)
     texts = () if material is None else material.texts
     if text is None and run.architecture == "encoder":
-        texts = tuple(one for one in texts if set(one.encoder or ()) - set(run.config.roles.ids()))
+        texts = tuple(one for one in texts if own_places(run, one.encoder or ()))
         if not texts and material is not None:
             raise UsageError(f"{material.measured_on} have no word that is known", "name other text with --on SOURCE")
     if replaced == "resample" and len(texts) < 2:
@@ -74,7 +72,7 @@ def ablate(
         means = _means(run, texts) if replaced == "mean" else {}
         about = None
         if text is None:
-            readings = [_read(run, one, n) for n, one in enumerate(texts)]
+            readings = [_read(run, one) for one in texts]
         else:
             readings, about = _asked(run, ask(run, text, target, position), token, against)
         found = []
@@ -117,26 +115,23 @@ def _intervals(nats: NDArray[np.float64], known: NDArray[np.float64]) -> list[In
     return [interval(one) for one in (sums[:, :-1] / sums[:, -1:]).T]
 
 
-def _read(run: LoadedRun, inputs: Inputs, number: int) -> _Reading:
-    """Each next token of a document, or of a target; an encoder's has some masked, always the same, one at least."""
+def _read(run: LoadedRun, inputs: Inputs) -> _Reading:
+    """Each next token of a document, or of a target; an encoder's has some masked."""
     read = inputs.sides[-1]
     if run.architecture != "encoder":
         return _Reading(inputs, tuple(range(len(read) - 1)), read[1:])
-    free = [place for place, token in enumerate(read) if token not in run.config.roles.ids()]
-    draw = np.random.default_rng((_SEED, number)).permutation(free)
-    return _hidden(run, read, sorted(draw[: max(1, round(TrainSection.mask_probability * len(free)))].tolist()))
+    return _hidden(run, read, own_places(run, read, sample=True))
 
 
 def _hidden(run: LoadedRun, ids: Sequence[int], places: Sequence[int]) -> _Reading:
-    read = [run.config.roles.mask if n in places else token for n, token in enumerate(ids)]
-    return _Reading(Inputs(encoder=tuple(token or 0 for token in read)), tuple(places), tuple(ids[n] for n in places))
+    return _Reading(Inputs(encoder=with_masks(run, ids, places)), tuple(places), tuple(ids[n] for n in places))
 
 
 def _asked(run: LoadedRun, asked: Asked, token: str | None, against: str | None) -> tuple[list[_Reading], AblatedText]:
     """What is asked of one text. An encoder has each token masked alone, as it predicts; where the text has masks of
     its own, that of the position counts."""
     place, true = asked.places[asked.position], asked.answers[asked.position]
-    free = [n for n, answer in enumerate(asked.answers) if answer not in run.config.roles.ids()]
+    free = own_places(run, asked.read)
     if asked.kind == "next":
         readings = [_Reading(asked.inputs, asked.places, asked.answers)]
     elif None in asked.answers:

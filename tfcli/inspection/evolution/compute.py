@@ -55,11 +55,7 @@ def evolution(run: LoadedRun, picture: Callable[..., Any], *texts: str | None, *
 
 
 def heads_evolution(
-    run: LoadedRun,
-    records: Mapping[int, HeadsRecord],
-    what: str,
-    figure: Callable[[HeadStatistics], float | None],
-    role: str | None,
+    run: LoadedRun, records: Mapping[int, HeadsRecord], what: str, role: str, figure: Callable[[HeadStatistics], Any]
 ) -> Evolution:
     """One figure of each head, called `what`, with the chance of the `role` whose share it is; and the heads' roles."""
     found = {}
@@ -73,17 +69,6 @@ def heads_evolution(
 
 def _figures(record: Any, chosen: Any) -> tuple[str, list[Evolved], float | None]:
     """What a record says: its name, parts with one value each, and the chance of each."""
-    of = ""
-    if not isinstance(record, InputAttribution) and (asked := getattr(record, "text", record)) is not None:
-        of = f"logit of {asked.token}" + (f" less {asked.against}" if asked.against else "")
-    if isinstance(record, Ablation):  # of a text the difference of two logits, of many texts the loss
-        sides, figure = len({part.side for part in record.parts}) > 1, "difference" if record.text else "loss"
-        intervals = [() if record.text else (one.interval,) for one in record.parts]
-        names = [(ablated(one, sides=sides), (getattr(one, figure),)) for one in record.parts]
-        what = f"what each part, replaced by {record.replaced}, changes of the {of or 'loss, nats a token'}"
-        return what, [Evolved(*name, between) for name, between in zip(names, intervals, strict=True)], None
-    if isinstance(record, Attribution):
-        return f"what the {of} owes to each part", [Evolved(part_name(p.part), (p.value,)) for p in record.parts], None
     if isinstance(record, InputAttribution):  # shares, where the order does more than a random one
         if len(record.methods) > 1:
             raise UsageError("An evolution follows one method", "name it with --method")
@@ -91,6 +76,16 @@ def _figures(record: Any, chosen: Any) -> tuple[str, list[Evolved], float | None
         shares = {at: float(one) for at, one in enumerate(row / (np.nansum(abs(row)) or 1.0)) if not np.isnan(one)}
         parts = [Evolved(f"{at} {record.read[at]!r}", (one if is_told else None,)) for at, one in shares.items()]
         return f"each token's share by {record.methods[0]}; gaps: as a random order", parts, 1 / len(shares)
+    asked = record.text if isinstance(record, Ablation) else record
+    of = f"logit of {asked.token!r}" if asked else "loss, nats a token"
+    of += f" less {asked.against!r}" if asked and asked.against else ""
+    if isinstance(record, Attribution):
+        return f"what the {of} owes to each part", [Evolved(part_name(p.part), (p.value,)) for p in record.parts], None
+    if isinstance(record, Ablation):
+        names = [ablated(one, sides=len({part.side for part in record.parts}) > 1) for one in record.parts]
+        found = [((one.difference,), ()) if asked else ((one.loss,), (one.interval,)) for one in record.parts]
+        parts = [Evolved(name, *both) for name, both in zip(names, found, strict=True)]
+        return f"what each part, replaced by {record.replaced}, changes of the {of}", parts, None
     whole = (record.clean - record.corrupt) * (1 if record.direction == "denoising" else -1)
     parts, tokens = [Evolved("the whole other text", (whole,))], {side.side: side.clean for side in chosen.sides}
     for grid, theirs in zip(record.grids, chosen.grids, strict=True):  # in logits, which are there where shares are not

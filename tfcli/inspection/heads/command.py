@@ -88,8 +88,7 @@ def heads(
         column = view.followed(sort, cross=kind == "cross")
         records = at_checkpoints(loaded, lambda run: compute(run, material, kind, place))
         what = f"{column.key}: {column.meaning}"
-        role = column.role or None
-        evolved = heads_evolution(loaded, records, what, lambda head: view.value_of(head, column), role)
+        evolved = heads_evolution(loaded, records, what, column.role, lambda head: view.value_of(head, column))
         present(terminal, outputs, EvolutionView(evolved), evolved, evolution_table)
         return
     record = compute(loaded, material, kind, place)

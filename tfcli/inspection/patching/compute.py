@@ -10,7 +10,6 @@ Shape legend: B patches, T tokens, D model, H heads, Dh size of a head, L layers
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,7 +21,6 @@ from tfcli.inspection.interventions import Part, Side, attention_of, by_head, gi
 from tfcli.inspection.passes import KINDS, AttentionPass, Inputs, ModelPass, StackPass, chosen_kinds, record_model
 from tfcli.inspection.patching import PatchedSide, PatchGrid, Patching, PatchPart
 from tfcli.inspection.predictions.compute import Asked, answer, ask
-from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.models.transformer import Transformer
 from tfcli.records.arrays import frozen
 from tfcli.runs.load import LoadedRun
@@ -139,11 +137,7 @@ def _parted(one: Sequence[int], other: Sequence[int]) -> int:
 
 
 Replaced = tuple[PatchPart, AttentionKind | None, Part]
-_OF_HEADS: dict[PatchPart, Callable[[MultiHeadAttention, AttentionPass, AttentionPass], Tensor]] = {
-    "heads": lambda attention, one, two: two.mixed,
-    "patterns": lambda attention, one, two: interventions.remixed(attention, two, one.value),
-    "values": lambda attention, one, two: interventions.remixed(attention, one, two.value),
-}
+_OF_HEADS: tuple[PatchPart, ...] = ("heads", "patterns", "values")
 
 
 def replacements(model: Transformer, base: ModelPass, source: ModelPass) -> Iterator[tuple[Replaced, Tensor]]:
@@ -164,12 +158,12 @@ def replacements(model: Transformer, base: ModelPass, source: ModelPass) -> Iter
                     at = (some[:, None] == positions)[..., None]
                     yield (sublayer, None, Part(side, number, sublayer)), torch.where(at, new, values)
         for kind in kinds:
-            for name, of_heads in _OF_HEADS.items():
+            for name in _OF_HEADS:
                 for number, both in enumerate(layers):
-                    part = heads_of(kind, number)
+                    part, module = heads_of(kind, number), interventions.stack_of(model, side).layers[number]
                     one, two = (attention_of(layer, part.place) for layer in both)
-                    module: Any = interventions.stack_of(model, side).layers[number]
-                    new = of_heads(module.cross_attention if kind == "cross" else module.attention, one, two)
+                    weights, mixed = (two, one) if name == "patterns" else (one, two)
+                    new = two.mixed if name == "heads" else interventions.remixed(module, kind, weights, mixed.value)
                     for some in torch.arange(len(new), device=new.device).split(at_a_time):
                         yield (name, kind, part), by_head(one.mixed, new, some)
 
