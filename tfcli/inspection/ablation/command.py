@@ -59,11 +59,10 @@ def ablate(
     material = sample(terminal, loaded, tuple(on or ())) if text is None or replaced != "zero" else None
     told = {"position": position, "token": token, "against": against, "replaced": replaced, "material": material}
     if evolution:
-        from tfcli.inspection.evolution import compute as over
-        from tfcli.inspection.evolution import view as curves
+        from tfcli.inspection.evolution.compute import evolution as over
+        from tfcli.inspection.evolution.view import shown
 
-        evolved = over.evolution(loaded, compute.ablate, text, target, **told)
-        present(terminal, outputs, curves.EvolutionView(evolved), evolved, curves.evolution_table)
+        present(terminal, outputs, *shown(over(loaded, compute.ablate, text, target, **told)))
         return
     record = compute.ablate(loaded, text, target, **told)  # type: ignore[arg-type]
     present(terminal, outputs, view.AblationView(record), record, view.ablation_table)

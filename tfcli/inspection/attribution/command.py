@@ -51,11 +51,10 @@ def attribution(
     text, loaded = read_text(text), weights.load(run)
     picture: Any = compute.attribution if method == "direct" else inputs.input_attribution
     if evolution:
-        from tfcli.inspection.evolution import compute as over
-        from tfcli.inspection.evolution import view as curves
+        from tfcli.inspection.evolution.compute import evolution as over
+        from tfcli.inspection.evolution.view import shown
 
-        evolved = over.evolution(loaded, picture, text, target, **asked)
-        present(terminal, outputs, curves.EvolutionView(evolved), evolved, curves.evolution_table)
+        present(terminal, outputs, *shown(over(loaded, picture, text, target, **asked)))
         return
     record = picture(loaded, text, target, **asked)
     if method == "direct":

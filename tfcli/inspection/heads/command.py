@@ -1,5 +1,6 @@
 """``tfcli inspect heads``: what every attention head does, such as an induction head; and the head that does a job."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -83,13 +84,13 @@ def heads(
     material = sample(terminal, loaded, tuple(on or ())) if text is None else given(loaded, text, target)
     if evolution:
         from tfcli.inspection.evolution.compute import at_checkpoints, heads_evolution
-        from tfcli.inspection.evolution.view import EvolutionView, evolution_table
+        from tfcli.inspection.evolution.view import shown
 
         column = view.followed(sort, cross=kind == "cross")
         records = at_checkpoints(loaded, lambda run: compute(run, material, kind, place))
         what = f"{column.key}: {column.meaning}"
-        evolved = heads_evolution(loaded, records, what, column.role, lambda head: view.value_of(head, column))
-        present(terminal, outputs, EvolutionView(evolved), evolved, evolution_table)
+        figure = partial(view.value_of, column=column)
+        present(terminal, outputs, *shown(heads_evolution(loaded, records, what, column.role, figure)))
         return
     record = compute(loaded, material, kind, place)
     present(terminal, outputs, view.HeadsView(record, sort), record, view.heads_table)

@@ -53,11 +53,10 @@ def patch(
     texts, loaded = (read_text(clean), read_text(corrupt), target), weights.load(run)
     told = {"position": position, "token": token, "against": against, "noising": noising, "path": place, "kind": kind}
     if evolution:
-        from tfcli.inspection.evolution import compute as over
-        from tfcli.inspection.evolution import view as curves
+        from tfcli.inspection.evolution.compute import evolution as over
+        from tfcli.inspection.evolution.view import shown
 
-        evolved = over.evolution(loaded, compute.patch, *texts, **told)
-        present(terminal, outputs, curves.EvolutionView(evolved), evolved, curves.evolution_table)
+        present(terminal, outputs, *shown(over(loaded, compute.patch, *texts, **told)))
         return
     record = compute.patch(loaded, *texts, **told)  # type: ignore[arg-type]
     present(terminal, outputs, view.PatchingView(record), record, view.patching_table)

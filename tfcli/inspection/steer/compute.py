@@ -18,8 +18,9 @@ from tfcli.evaluation.windows import require_tokens
 from tfcli.generation.generate import generate
 from tfcli.generation.steering import layer_at, steered
 from tfcli.inspection.heads.find import Material
-from tfcli.inspection.passes import Inputs, own_places, read_text, with_masks
+from tfcli.inspection.passes import Inputs, own_places, read_text, require_residuals, with_masks
 from tfcli.inspection.steer import FIGURES, Change, Steered, Steering
+from tfcli.models.head import require_head
 from tfcli.recipe.loading import generation_settings
 from tfcli.records.evaluation import Interval
 from tfcli.runs.load import LoadedRun
@@ -50,6 +51,22 @@ def read_stream(run: LoadedRun, at: str, text: str) -> Read:
     stream, last = kept[0][0, own].cpu().double(), inputs.sides[-1]
     ids = {last[place] for place in own_places(run, last)}
     return Read(ids, stream.mean(0).numpy(), float(stream.norm(dim=-1).mean()))
+
+
+def chosen_layer(run: LoadedRun, at: str | None) -> str:
+    """The layer of this name, or the middle one. A UsageError without it, or a head, or residuals."""
+    require_head(run.config.model)
+    require_residuals(run.config.model)
+    layer_at(run.model, at := at or str(run.config.model.decoder_layers // 2))
+    return at
+
+
+def steer(
+    run: LoadedRun, prompt: str | None = None, *, from_: Any, to: Any, material: Material, at: str | None = None
+) -> Steering:
+    """What `steering` finds between two texts, or several of each; a UsageError as of all that is called."""
+    at, sets = chosen_layer(run, at), ([one] if isinstance(one, str) else one for one in (from_, to))
+    return steering(run, at, [{text: read_stream(run, at, text) for text in one} for one in sets], material, prompt)[0]
 
 
 def steering(
