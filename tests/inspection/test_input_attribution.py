@@ -34,7 +34,7 @@ from tfcli.inspection.attribution.inputs import (
     value_norms,
 )
 from tfcli.inspection.passes import read_text, record_model
-from tfcli.inspection.predictions.compute import answerable
+from tfcli.inspection.predictions.compute import answer
 from tfcli.interop.importing import import_run
 from tfcli.models.build import build_model
 from tfcli.models.transformer import Transformer
@@ -164,7 +164,7 @@ def test_gradient_times_input_by_autograd(trained: Callable[[str], Path], archit
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tfcli.layers.embedding.F.embedding", lookup)
         logs = run.model(*sides)[0, record.direct.position].log_softmax(-1)
-    best = logs[answerable(run, logs).argmax()]
+    best = logs[answer(run, logs)]
     best.backward()
     expected = torch.cat([(rows * rows.grad).sum(-1)[0] for rows in kept if rows.grad is not None]).detach().numpy()
     np.testing.assert_allclose(record.values[0], expected[: record.values.shape[1]], atol=1e-10)
@@ -183,7 +183,7 @@ def test_occlusion_and_curves_by_a_loop(trained: Callable[[str], Path], architec
     own = [number for number, (side, place) in enumerate(places) if int(sides[side][0, place]) not in special]
     assert len(own) >= 4
     with torch.no_grad():
-        token = int(answerable(run, run.model(*sides)[0, at]).argmax())
+        token = answer(run, run.model(*sides)[0, at])
 
     def log_p(gone: set[int]) -> float:
         changed = [side.clone() for side in sides]

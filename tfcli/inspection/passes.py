@@ -310,8 +310,8 @@ _Calls = dict[str, tuple[tuple[Any, ...], Any]]
 
 @contextmanager
 def _listening(root: nn.Module, dropped: dict[str, list[Tensor]] | None = None) -> Iterator[_Calls]:
-    """What every module below `root` took and gave last, by its dotted name ("" is the root's own). Where weights are
-    to be `dropped`, these and the scores are emptied layer by layer."""
+    """What every module below `root` took and gave last, by its dotted name ("" is the root's own); `dropped` weights,
+    and scores with them, are emptied layer by layer."""
     calls: _Calls = {}
 
     def keep(name: str, module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:

@@ -60,9 +60,10 @@ def ablate(
     told = {"position": position, "token": token, "against": against, "replaced": replaced, "material": material}
     if evolution:
         from tfcli.inspection.evolution.compute import evolution as over
-        from tfcli.inspection.evolution.view import shown
+        from tfcli.inspection.evolution.view import EvolutionView, evolution_table
 
-        present(terminal, outputs, *shown(over(loaded, compute.ablate, text, target, **told)))
+        evolved = over(loaded, compute.ablate, text, target, **told)
+        present(terminal, outputs, EvolutionView(evolved), evolved, evolution_table)
         return
     record = compute.ablate(loaded, text, target, **told)  # type: ignore[arg-type]
     present(terminal, outputs, view.AblationView(record), record, view.ablation_table)

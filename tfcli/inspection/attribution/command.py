@@ -52,9 +52,10 @@ def attribution(
     picture: Any = compute.attribution if method == "direct" else inputs.input_attribution
     if evolution:
         from tfcli.inspection.evolution.compute import evolution as over
-        from tfcli.inspection.evolution.view import shown
+        from tfcli.inspection.evolution.view import EvolutionView, evolution_table
 
-        present(terminal, outputs, *shown(over(loaded, picture, text, target, **asked)))
+        evolved = over(loaded, picture, text, target, **asked)
+        present(terminal, outputs, EvolutionView(evolved), evolved, evolution_table)
         return
     record = picture(loaded, text, target, **asked)
     if method == "direct":

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from tfcli.inspection.attribution import Attribution, Contribution, Part, PartKind
 from tfcli.inspection.passes import AttentionPass, LayerPass, ModelPass, record_model, require_residuals
-from tfcli.inspection.predictions.compute import Asked, answer, answerable, ask
+from tfcli.inspection.predictions.compute import Asked, answer, ask, named
 from tfcli.layers.attention import Span
 from tfcli.layers.embedding import TokenEmbedding
 from tfcli.layers.layer import Residual, TransformerLayer
@@ -126,20 +126,17 @@ def attribution(
     """Divide the logit of a token (None: the likeliest) at a position among the parts of the model, less that of
     `against` where there is one. A UsageError without residuals, or where `ask` or `answer` raises one."""
     require_residuals(run.config.model, "choose a --method that needs none, such as occlusion")
-    found, *_ = explained(run, ask(run, text, target, position), token, against)
-    return found
+    return divide(run, ask(run, text, target, position), token, against)[0]
 
 
 @torch.inference_mode()
-def explained(
-    run: LoadedRun, asked: Asked, token: str | None, against: str | None
-) -> tuple[Attribution, int, int | None]:
+def divide(run: LoadedRun, asked: Asked, token: str | None, against: str | None) -> tuple[Attribution, int, int | None]:
     """What `attribution` finds, without parts where there are no residuals, and the ids of the two tokens."""
     head, at, label = run.model.head, asked.position, run.tokenizer.labels
     assert isinstance(head, Head)
     passed = record_model(run.model, asked.inputs.tensors(run.device), weights=False)
     logits = head(passed.last.hidden[at])
-    scores, wanted = answerable(run, logits), answer(run, logits, token)
+    scores, wanted = named(run, logits), answer(run, logits, token)
     other = None if against is None else answer(run, logits, against, beside=wanted)
     summands = decomposed(run.model, passed, asked.read[at], at) if run.config.model.residuals else None
     found = Attribution(
@@ -149,7 +146,7 @@ def explained(
         probability=float(logits.softmax(-1)[wanted]),
         rank=1 + int((scores > logits[wanted]).sum()),
         against=None if other is None else label([other])[0],
-        best=tuple(label(scores.topk(min(2, int(scores.isfinite().sum()))).indices.tolist())),
+        best=tuple(label(scores.topk(min(2, len(scores))).indices.tolist())),
         logit=float(logits[wanted] - (0.0 if other is None else logits[other])),
         parts=() if summands is None else contributions(head, summands, wanted, other),
         gated=isinstance(head, TransformHead),

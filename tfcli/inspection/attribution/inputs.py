@@ -16,7 +16,7 @@ from torch.func import functional_call
 from tfcli.errors import UsageError
 from tfcli.inspection import interventions
 from tfcli.inspection.attribution import InputAttribution, InputMethod
-from tfcli.inspection.attribution.compute import explained
+from tfcli.inspection.attribution.compute import divide
 from tfcli.inspection.passes import AttentionPass, record_model
 from tfcli.inspection.predictions.compute import ask
 from tfcli.layers.embedding import TokenEmbedding
@@ -98,8 +98,8 @@ def flow(model: Transformer, sides: Sequence[Tensor], *, values: bool = False) -
             for attention, seen in ((layer.attention, one.attention), (layer.cross_attention, one.cross)):
                 if attention is not None and seen is not None:
                     shares = value_norms(attention, seen) if values else seen.weights.cpu().double().mean(0)
-                    seen_of = shares @ (memory if attention.cross else held)
-                    held = (held + seen_of) / 2 if model.section.residuals else seen_of
+                    new = shares @ (memory if attention.cross else held)
+                    held = (held + new) / 2 if model.section.residuals else new
     return held.numpy()
 
 
@@ -135,7 +135,7 @@ def input_attribution(
     unknown token, else padding. A UsageError where all tokens are special, or `ask` or `answer` raises one."""
     asked, roles, model = ask(run, text, target, position), run.config.roles, run.model
     sides = asked.inputs.tensors(run.device)
-    direct, wanted, other = explained(run, asked, token, against)
+    direct, wanted, other = divide(run, asked, token, against)
     mask = roles.mask if run.architecture == "encoder" else None
     if run.architecture != "encoder":  # which alone sees what comes later
         sides[-1] = sides[-1][:, : asked.position + 1]

@@ -28,8 +28,8 @@ class Evolved:
 
 @dataclass(frozen=True)
 class Evolution:
-    """Numbers over the `steps` of the kept checkpoints; losses as metrics.jsonl has them, in nats a token, by step.
-    `chance`: what each part would be where attention, or a prediction, is divided evenly; None: there is no such."""
+    """Numbers over the `steps` of the kept checkpoints; losses as metrics.jsonl has them, in nats a token, by step;
+    `chance`: what a part would be if all were even, where there is such."""
 
     run: str
     what: str

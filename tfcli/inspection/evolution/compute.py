@@ -1,6 +1,6 @@
 """Evolution of a measurement over training: each kept checkpoint is loaded, and measured as any weights are."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from inspect import signature
 from itertools import chain
@@ -26,17 +26,16 @@ def at_checkpoints(run: LoadedRun, measure: Callable[[LoadedRun], R]) -> dict[in
     kept = list(run.directory.checkpoints())
     if len(kept) < 3:
         few = ("no checkpoints", "one checkpoint, of step {}", "two checkpoints, of steps {} and {}")[len(kept)]
+        remedy = "train with --set train.keep_every=STEPS, or with --set train.keep_checkpoints=8 for the last ones"
         raise UsageError(
-            f"The run {run.directory.path} keeps {few.format(*kept)}, and an evolution needs three",
-            "train with --set train.keep_every=STEPS, or with --set train.keep_checkpoints=8 for the last ones",
+            f"The run {run.directory.path} keeps {few.format(*kept)}, and an evolution needs three", remedy
         )
     return {step: measure(load_run(run.directory.path, str(step), run.device)) for step in kept}
 
 
 def evolution(run: LoadedRun, picture: Callable[..., Any], *texts: str | None, **how: Any) -> Evolution:
-    """What `ablate`, `patch`, `attribution` or `input_attribution` finds at every checkpoint, of the position, tokens
-    and places that the run's own weights choose; None where a checkpoint answers two texts alike. A UsageError as of
-    the picture and of `at_checkpoints`, and where each checkpoint would have a target of its own."""
+    """What a picture of causes finds at every checkpoint, of the position, tokens and places that the run's weights
+    choose; None where one answers two texts alike. A UsageError as of both, and where translations differ."""
     target = signature(picture).bind(run, *texts, **how).arguments.get("target")
     if run.architecture == "encoder-decoder" and any(texts) and target is None:
         raise UsageError("Every checkpoint has a translation of its own", "give one for all: --target TEXT")
@@ -51,7 +50,7 @@ def evolution(run: LoadedRun, picture: Callable[..., Any], *texts: str | None, *
             return _figures(picture(one, *texts, **how), chosen)[1]
         return [Evolved(part.name, (None,)) for part in parts]
 
-    return _evolution(run, what, getattr(chosen, "measured_on", "the text"), at_checkpoints(run, measured), chance)
+    return _joined(run, what, getattr(chosen, "measured_on", "the text"), at_checkpoints(run, measured), chance)
 
 
 def heads_evolution(
@@ -64,7 +63,7 @@ def heads_evolution(
         names = {one: f"{one.kind} " * several + one.place for one in record.heads}
         found[step] = [Evolved(name, (figure(one),), said=(one.role,)) for one, name in names.items()]
     chances = [share.chance for one in record.heads if (share := one.of(role)) is not None]
-    return _evolution(run, what, record.measured_on, found, float(np.mean(chances)) if chances else None)
+    return _joined(run, what, record.measured_on, found, float(np.mean(chances)) if chances else None)
 
 
 def _figures(record: Any, chosen: Any) -> tuple[str, list[Evolved], float | None]:
@@ -75,16 +74,16 @@ def _figures(record: Any, chosen: Any) -> tuple[str, list[Evolved], float | None
         is_told, row = (record.as_good <= CHANCE).any(), record.values[0]
         shares = {at: float(one) for at, one in enumerate(row / (np.nansum(abs(row)) or 1.0)) if not np.isnan(one)}
         parts = [Evolved(f"{at} {record.read[at]!r}", (one if is_told else None,)) for at, one in shares.items()]
-        return f"each token's share by {record.methods[0]}; gaps: as a random order", parts, 1 / len(shares)
+        return f"each token's share by {record.methods[0]}, where its order beats random ones", parts, 1 / len(shares)
     asked = record.text if isinstance(record, Ablation) else record
     of = f"logit of {asked.token!r}" if asked else "loss, nats a token"
     of += f" less {asked.against!r}" if asked and asked.against else ""
     if isinstance(record, Attribution):
         return f"what the {of} owes to each part", [Evolved(part_name(p.part), (p.value,)) for p in record.parts], None
     if isinstance(record, Ablation):
-        names = [ablated(one, sides=len({part.side for part in record.parts}) > 1) for one in record.parts]
         found = [((one.difference,), ()) if asked else ((one.loss,), (one.interval,)) for one in record.parts]
-        parts = [Evolved(name, *both) for name, both in zip(names, found, strict=True)]
+        sides = len({one.side for one in record.parts}) > 1
+        parts = [Evolved(ablated(one, sides=sides), *both) for one, both in zip(record.parts, found, strict=True)]
         return f"what each part, replaced by {record.replaced}, changes of the {of}", parts, None
     whole = (record.clean - record.corrupt) * (1 if record.direction == "denoising" else -1)
     parts, tokens = [Evolved("the whole other text", (whole,))], {side.side: side.clean for side in chosen.sides}
@@ -97,9 +96,7 @@ def _figures(record: Any, chosen: Any) -> tuple[str, list[Evolved], float | None
     return f"{of}: what the largest place of each part and layer moves ({record.direction})", parts, None
 
 
-def _evolution(
-    run: LoadedRun, what: str, on: str, found: Mapping[int, Sequence[Evolved]], chance: float | None
-) -> Evolution:
+def _joined(run: LoadedRun, what: str, on: str, found: dict[int, list[Evolved]], chance: float | None) -> Evolution:
     parts = []
     for same in zip(*found.values(), strict=True):
         three = (tuple(chain(*(getattr(one, of) for one in same))) for of in ("values", "intervals", "said"))

@@ -1,6 +1,5 @@
 """Evolution as curves over the steps of a training, with the loss on the same axis below."""
 
-from collections.abc import Callable
 from itertools import groupby
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -64,11 +63,6 @@ def _figure(value: float | None) -> str:
 def _changes(part: Evolved, steps: tuple[int, ...]) -> str:
     runs = groupby(zip(part.said, steps, strict=False), key=lambda one: one[0])
     return " → ".join(f"{said} from {exact(next(of)[1])}" for said, of in runs)
-
-
-def shown(record: Evolution) -> tuple[EvolutionView, Evolution, Callable[[Evolution], CsvTable]]:
-    """What `present` takes of it."""
-    return EvolutionView(record), record, evolution_table
 
 
 def evolution_table(record: Evolution) -> CsvTable:

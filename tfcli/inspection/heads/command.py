@@ -84,13 +84,14 @@ def heads(
     material = sample(terminal, loaded, tuple(on or ())) if text is None else given(loaded, text, target)
     if evolution:
         from tfcli.inspection.evolution.compute import at_checkpoints, heads_evolution
-        from tfcli.inspection.evolution.view import shown
+        from tfcli.inspection.evolution.view import EvolutionView, evolution_table
 
         column = view.followed(sort, cross=kind == "cross")
         records = at_checkpoints(loaded, lambda run: compute(run, material, kind, place))
         what = f"{column.key}: {column.meaning}"
         figure = partial(view.value_of, column=column)
-        present(terminal, outputs, *shown(heads_evolution(loaded, records, what, column.role, figure)))
+        evolved = heads_evolution(loaded, records, what, column.role, figure)
+        present(terminal, outputs, EvolutionView(evolved), evolved, evolution_table)
         return
     record = compute(loaded, material, kind, place)
     present(terminal, outputs, view.HeadsView(record, sort), record, view.heads_table)

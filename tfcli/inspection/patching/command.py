@@ -54,9 +54,10 @@ def patch(
     told = {"position": position, "token": token, "against": against, "noising": noising, "path": place, "kind": kind}
     if evolution:
         from tfcli.inspection.evolution.compute import evolution as over
-        from tfcli.inspection.evolution.view import shown
+        from tfcli.inspection.evolution.view import EvolutionView, evolution_table
 
-        present(terminal, outputs, *shown(over(loaded, compute.patch, *texts, **told)))
+        evolved = over(loaded, compute.patch, *texts, **told)
+        present(terminal, outputs, EvolutionView(evolved), evolved, evolution_table)
         return
     record = compute.patch(loaded, *texts, **told)  # type: ignore[arg-type]
     present(terminal, outputs, view.PatchingView(record), record, view.patching_table)

@@ -191,12 +191,9 @@ def _paths(
         for kind in _kinds(side, stack):
             rows = []
             for layer in range(len(stack.layers)):
-                heads = heads_of(kind, layer)
-                nowhere = torch.full((len(_attention(base, heads).mixed),), torch.nan)
-                row = [effects.get(heads, nowhere)]
-                if kind != "cross":
-                    row.append(effects.get(Part(side, layer, "feed_forward"), nowhere[:1]))
-                rows.append(torch.cat(row))
+                sizes = {heads_of(kind, layer): len(_attention(base, heads_of(kind, layer)).mixed)}
+                sizes |= {} if kind == "cross" else {Part(side, layer, "feed_forward"): 1}
+                rows.append(torch.cat([effects.get(part, torch.full((n,), torch.nan)) for part, n in sizes.items()]))
             grids.append(PatchGrid("paths", side, kind, frozen(torch.stack(rows).numpy())))
     return grids, float(measure(hidden))
 

@@ -86,16 +86,12 @@ def named(run: LoadedRun, scores: Tensor) -> Tensor:
     return scores[..., : run.tokenizer.vocab_size]
 
 
-def answerable(run: LoadedRun, logits: Tensor) -> Tensor:
-    """Logits, (…, Vocab), −∞ where the model never answers with the token."""
-    return logits + ruled_out(never_generated(run.config.roles, logits.shape[-1]), logits)
-
-
 def answer(run: LoadedRun, logits: Tensor, name: str | None = None, *, beside: int | None = None) -> int:
     """The id of an answer: of the token that tables call so ("·" is a space), else what `token_of` finds of a name;
     without one, of the likeliest of `logits`, (Vocab,). A UsageError where it is not one token, or none that the model
     answers with, or the one `beside` it."""
-    able, labels = answerable(run, logits), run.tokenizer.labels(range(run.tokenizer.vocab_size))
+    able = logits + ruled_out(never_generated(run.config.roles, len(logits)), logits)
+    labels = run.tokenizer.labels(range(run.tokenizer.vocab_size))
     found = int(able.argmax())
     if name is not None:
         spelled = [labels.index(label) for label in (name, name.replace("·", " ")) if name and label in labels]
