@@ -103,4 +103,5 @@ def _joined(run: LoadedRun, what: str, on: str, found: dict[int, list[Evolved]],
         parts.append(Evolved(same[0].name, *three))
     history = read_history(run.directory.metrics)
     losses = [tuple((one.step, one.loss) for one in of) for of in (history.training, history.validation)]
-    return Evolution(str(run.directory.path), what, on, tuple(found), tuple(parts), losses[0], losses[1], chance)
+    steps = {"steps": tuple(found), "parts": tuple(parts), "training": losses[0], "validation": losses[1]}
+    return Evolution(str(run.directory.path), what, on, **steps, chance=chance)  # type: ignore[arg-type]
