@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import tfcli
+from tests.support.runs import tiny_recipe, train_tiny
 from tfcli.errors import UsageError
 from tfcli.pipeline.datasets import with_absolute_paths
 from tfcli.recipe.loading import build_recipe
@@ -61,6 +62,25 @@ def test_a_decoder_is_loaded_continued_and_opened(trained: Callable[[str], Path]
 def test_a_setting_that_does_not_exist_is_named(trained: Callable[[str], Path]) -> None:
     with pytest.raises(UsageError, match="temprature"):
         tfcli.generate(tfcli.load_run(trained("decoder")), "One", temprature=1.0)
+
+
+def test_steering_and_what_is_lost_are_measured_on_the_runs_own_text(trained: Callable[[str], Path]) -> None:
+    """Or on sources that are named, as the command does."""
+    run = tfcli.load_run(trained("decoder"))
+    found = tfcli.inspect(run, "steer", "One day", from_="Tom was sad", to=["Tom ran", "Mia swam"], at="0")
+    assert (found.texts, found.at, found.prompt) == ((1, 2), "0", "One day") and "Steering" in found._repr_html_()
+    assert "validation part of builtin:stories" in found.measured_on
+    assert "builtin:stories" in tfcli.inspect(run, "ablate", on=["builtin:stories"]).measured_on
+    with pytest.raises(UsageError, match="This decoder has no layer '7'"):
+        tfcli.inspect(run, "steer", from_="Tom", to="Mia", at="7")
+
+
+def test_pictures_of_causes_are_followed_over_checkpoints(tmp_path: Path, cache: Path) -> None:
+    train_tiny(tiny_recipe("decoder", {"train": {"keep_checkpoints": 3}}), tmp_path / "run")
+    run = tfcli.load_run(tmp_path / "run")
+    for picture, texts in (("ablate", ["a cat"]), ("patch", ["a cat sat", "a dog sat"]), ("attribution", ["a cat"])):
+        found = tfcli.inspect(run, picture, *texts, token="a", against="e", evolution=True)
+        assert found.steps == (4, 8, 12) and "Evolution" in found._repr_html_()
 
 
 def test_pictures_of_causes_are_records_too(trained: Callable[[str], Path]) -> None:

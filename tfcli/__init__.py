@@ -70,18 +70,28 @@ _PICTURES = {
     "attribution": "attribution",
     "ablate": "ablation",
     "patch": "patching",
+    "steer": "steer",
 }
 
 
-def inspect(run: "LoadedRun", picture: str, *texts: "str | None", **how: "Any") -> "Any":
-    """The record of `tfcli inspect predictions`, `lens`, `losses`, `attribution`, `ablate` or `patch`, of the text, or
-    the two of `patch`, and where there is one the target; `how` is what the function of that name in the picture's
-    `compute.py` takes. A `UsageError` where there is no such picture, and what that function raises."""
+def inspect(run: "LoadedRun", picture: str, *texts: "str | None", evolution: bool = False, **how: "Any") -> "Any":
+    """The record of `tfcli inspect predictions`, `lens`, `losses`, `attribution`, `ablate`, `patch` or `steer`, of the
+    text, or the two of `patch`, and where there is one the target; `how` is what the function of that name in the
+    picture's `compute.py` takes. More text is the run's own, or that of sources (`on`). With `evolution`, one of the
+    causes at every checkpoint. A `UsageError` where there is no such picture, and what that function raises."""
     from importlib import import_module
 
     from tfcli.errors import UsageError
 
     if (folder := _PICTURES.get(picture)) is None:
         raise UsageError(f"There is no picture {picture!r}", f"choose one of {', '.join(_PICTURES)}")
-    import_module(f"tfcli.inspection.{folder}.view")  # notebooks draw by it
-    return getattr(import_module(f"tfcli.inspection.{folder}.compute"), picture)(run, *texts, **how)
+    compute = getattr(import_module(f"tfcli.inspection.{folder}.compute"), picture)
+    if picture == "steer" or (picture == "ablate" and (not any(texts) or how.get("replaced", "zero") != "zero")):
+        from tfcli.console.terminal import Terminal
+        from tfcli.inspection.heads.command import sample
+
+        how["material"] = how.get("material") or sample(Terminal(quiet=True), run, tuple(how.pop("on", ())))
+    import_module(f"tfcli.inspection.{'evolution' if evolution else folder}.view")  # notebooks draw by it
+    if evolution:
+        return import_module("tfcli.inspection.evolution.compute").evolution(run, compute, *texts, **how)
+    return compute(run, *texts, **how)

@@ -58,7 +58,7 @@ def test_tokens_that_are_read(trained: Callable[[str], Path], tmp_path: Path):
     [
         (("--method", "lime"), "'lime' is not one of 'direct', 'gradient'"),
         (("--method", "all", "--position", "0"), "Position 0 is predicted from special tokens alone; choose a later"),
-        (("--token", "a", "--against", "a"), "--against 'a' is the token that is explained; name another one"),
+        (("--token", "a", "--against", "a"), "Both answers are 'a'; name two that differ with --token and --against"),
     ],
 )
 def test_what_is_refused(trained: Callable[[str], Path], words: tuple[str, ...], sentence: str):

@@ -74,8 +74,8 @@ def test_a_record_is_a_picture_in_a_notebook_as_the_page_says(
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "decoder").symlink_to(trained("decoder"))
     monkeypatch.chdir(tmp_path)
-    [code] = blocks(DOCS / "inspection.md", "python")
-    assert output_of(code).splitlines()[-1] == "1"
+    notebook, causes = blocks(DOCS / "inspection.md", "python")
+    assert output_of(notebook + causes).splitlines()[-1] == "1"
 
 
 def test_transformers_reads_special_tokens_unless_told_otherwise(tokenizer: Tokenizer) -> None:

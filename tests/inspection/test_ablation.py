@@ -196,7 +196,7 @@ def test_what_rounding_does_alone_reads_0(trained: Callable[[str], Path], monkey
         (("--token", "a"), "--token belongs to a TEXT"),
         (("Tom", "--on", "builtin:stories"), "--with zero takes nothing from --on"),
         (("Tom", "--position", "9"), "There is no position 9"),
-        (("Tom", "--token", "a", "--against", "a"), "--token and --against are both 'a'"),
+        (("Tom", "--token", "a", "--against", "a"), "Both answers are 'a'"),
         (("Tom", "--token", "Tom"), "'Tom' is 3 tokens"),
     ],
 )

@@ -2,7 +2,10 @@
 
 import csv
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,12 +17,17 @@ from tfcli.errors import UsageError
 from tfcli.inspection.ablation.compute import ablate
 from tfcli.inspection.attention.choice import AttentionChoice, focused
 from tfcli.inspection.attention.compute import attention, evolution
+from tfcli.inspection.attribution.compute import attribution
+from tfcli.inspection.attribution.inputs import input_attribution
 from tfcli.inspection.evolution import Evolution, Evolved
+from tfcli.inspection.evolution.compute import evolution as evolution_of
 from tfcli.inspection.evolution.view import EvolutionView
 from tfcli.inspection.heads.find import given
 from tfcli.inspection.heads.roles import heads
 from tfcli.inspection.passes import read_text
-from tfcli.runs.load import load_run
+from tfcli.inspection.patching import Patching
+from tfcli.inspection.patching.compute import patch
+from tfcli.runs.load import LoadedRun, load_run
 
 
 @pytest.fixture(scope="module")
@@ -133,3 +141,85 @@ def test_what_cannot_be_told_from_0_is_drawn_as_0_and_named():
     assert printed(EvolutionView(record), 80).index("head 0.0  ") < printed(EvolutionView(record), 80).index(
         "head 0.2  "
     )
+
+
+PAIR = ("a cat sat", "a dog sat")
+
+
+def test_what_patching_moves_at_every_checkpoint_is_what_it_moves_there_alone(kept: Path):
+    """In logits, of the tokens and places that the run's own weights choose; the first part is all that there is."""
+    texts = ("--clean", PAIR[0], "--corrupt", PAIR[1], "--token", "a", "--against", "e")
+    result = tfcli("inspect", "patch", kept, *texts, "--evolution", "--json")
+    assert result.exit_code == 0, result.stderr
+    found, chosen = json.loads(result.stdout), patch(load_run(kept), *PAIR, token="a", against="e")
+    [residual] = (one for one in chosen.grids if one.part == "residual")
+    place = int(np.abs(residual.effects[0]).argmax())
+    name = f"residual 0 at {place} {chosen.sides[0].clean[place]!r}"
+    [moved] = (part["values"] for part in found["parts"] if part["name"] == name)
+    heads = [part["name"] for part in found["parts"] if part["name"].startswith(("heads", "patterns", "values"))]
+    assert [one.split()[0] for one in heads] == ["heads", "patterns", "values"]
+    for at, step in enumerate(found["steps"]):
+        try:
+            alone = patch(load_run(kept, str(step)), *PAIR, token="a", against="e")
+        except UsageError:
+            assert moved[at] is None
+            continue
+        assert found["parts"][0]["values"][at] == pytest.approx(alone.clean - alone.corrupt)
+        assert moved[at] == pytest.approx(float(alone.grids[0].effects[0, place]) * (alone.clean - alone.corrupt))
+
+
+def test_a_checkpoint_that_answers_both_texts_alike_has_no_value(kept: Path):
+    asked: list[LoadedRun] = []
+
+    def alike(run: LoadedRun, *texts: str, **how: Any) -> Patching:
+        asked.append(run)
+        if len(asked) == 2:  # the run's own weights come first
+            raise UsageError("Both texts give the same", "give others")
+        return patch(run, *texts, **how)
+
+    found = evolution_of(load_run(kept), alike, *PAIR, token="a", against="e")
+    assert all(part.values[0] is None and part.values[1] is not None for part in found.parts)
+    assert "the whole other text" in printed(EvolutionView(found), 80)
+
+
+def test_what_a_logit_owes_to_each_part_at_every_checkpoint(kept: Path):
+    result = tfcli("inspect", "attribution", kept, TEXT, "--evolution", "--json")
+    assert result.exit_code == 0, result.stderr
+    found, chosen = json.loads(result.stdout), attribution(load_run(kept), TEXT)
+    for at, step in enumerate(found["steps"]):
+        alone = attribution(load_run(kept, str(step)), TEXT, token=chosen.token)
+        assert [part["values"][at] for part in found["parts"]] == pytest.approx([one.value for one in alone.parts])
+    assert found["chance"] is None and repr(chosen.token) in found["what"]
+
+
+def test_the_words_shares_at_every_checkpoint_where_they_are_told_from_chance(kept: Path):
+    """Beside the even share; where random orders do as well there is a gap."""
+    run = load_run(kept)
+    found, chosen = evolution_of(run, input_attribution, TEXT, methods=("occlusion",)), input_attribution(run, TEXT)
+    assert found.chance == 1 / len(found.parts) and len(found.parts) == int(np.isfinite(chosen.values[2]).sum())
+    token = chosen.direct.token
+    for at, step in enumerate(found.steps):
+        alone = input_attribution(load_run(kept, str(step)), TEXT, None, ("occlusion",), token=token)
+        shares = alone.values[0][np.isfinite(alone.values[0])] / np.nansum(abs(alone.values[0]))
+        is_told = (alone.as_good <= 0.05).any()
+        assert [part.values[at] for part in found.parts] == (pytest.approx(shares) if is_told else [None] * len(shares))
+    with pytest.raises(UsageError, match="An evolution follows one method; name it with --method"):
+        evolution_of(run, input_attribution, TEXT)
+
+
+def test_translations_have_one_target_for_all(trained: Callable[[str], Path]):
+    run = load_run(trained("encoder-decoder"))
+    for picture, texts in ((patch, ("o livro", "a mesa")), (ablate, ("o livro",)), (attribution, ("o livro",))):
+        with pytest.raises(UsageError, match="Every checkpoint has a translation of its own; give one for all: --targ"):
+            evolution_of(run, picture, *texts)
+
+
+def test_a_share_of_attention_has_its_chance_as_a_line(kept: Path):
+    result = tfcli("inspect", "heads", kept, TEXT, "--evolution", "--sort", "previous", "--json")
+    found, run = json.loads(result.stdout), load_run(kept)
+    shares = [one.of("previous token") for one in heads(run, given(run, TEXT, None)).heads]
+    assert found["chance"] == pytest.approx(np.mean([one.chance for one in shares if one]))
+    record = Evolution("r", "shares", "texts", (0, 10, 20), (Evolved("head 0.0", (0.1, 0.2, 0.9)),), (), (), 0.25)
+    for width in (80, 140):
+        text = printed(EvolutionView(record), width)
+        assert "━ chance" in text and "━ chance" not in printed(EvolutionView(replace(record, chance=None)), width)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import permutations, product
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -17,11 +17,13 @@ from torch import Tensor, nn
 from tests.models.small import inputs, lively, model, section
 from tests.models.strategies import sections
 from tests.support.checkpoints import save_checkpoint
-from tests.support.runs import ARCHITECTURES
+from tests.support.runs import ARCHITECTURES, tiny_recipe, train_tiny
 from tfcli.errors import UsageError
 from tfcli.inspection.attention.choice import rollout
 from tfcli.inspection.attention.compute import attention_on
+from tfcli.inspection.attribution import InputMethod
 from tfcli.inspection.attribution import inputs as module
+from tfcli.inspection.attribution.compute import attribution
 from tfcli.inspection.attribution.inputs import (
     STEPS,
     Mixtures,
@@ -32,6 +34,7 @@ from tfcli.inspection.attribution.inputs import (
     value_norms,
 )
 from tfcli.inspection.passes import read_text, record_model
+from tfcli.inspection.predictions.compute import answer
 from tfcli.interop.importing import import_run
 from tfcli.models.build import build_model
 from tfcli.models.transformer import Transformer
@@ -161,10 +164,11 @@ def test_gradient_times_input_by_autograd(trained: Callable[[str], Path], archit
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tfcli.layers.embedding.F.embedding", lookup)
         logs = run.model(*sides)[0, record.direct.position].log_softmax(-1)
-    logs.max().backward()
+    best = logs[answer(run, logs)]
+    best.backward()
     expected = torch.cat([(rows * rows.grad).sum(-1)[0] for rows in kept if rows.grad is not None]).detach().numpy()
     np.testing.assert_allclose(record.values[0], expected[: record.values.shape[1]], atol=1e-10)
-    assert record.value == pytest.approx(float(logs.detach().max()), abs=1e-10)
+    assert record.value == pytest.approx(float(best.detach()), abs=1e-10)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -179,7 +183,7 @@ def test_occlusion_and_curves_by_a_loop(trained: Callable[[str], Path], architec
     own = [number for number, (side, place) in enumerate(places) if int(sides[side][0, place]) not in special]
     assert len(own) >= 4
     with torch.no_grad():
-        token = int(run.model(*sides)[0, at, : run.tokenizer.vocab_size].argmax())
+        token = answer(run, run.model(*sides)[0, at])
 
     def log_p(gone: set[int]) -> float:
         changed = [side.clone() for side in sides]
@@ -420,5 +424,25 @@ def test_what_cannot_be_asked(trained: Callable[[str], Path]):
         UsageError, match="Position 0 is predicted from special tokens alone; choose a later --position"
     ):
         input_attribution(run, "the", position=0)
-    with pytest.raises(UsageError, match="--against 'a' is the token that is explained"):
+    with pytest.raises(UsageError, match="Both answers are 'a'"):
         input_attribution(run, "the", token="a", against="a")
+
+
+def test_a_model_without_residuals_has_no_parts_and_shares_by_its_weights_alone(tmp_path: Path):
+    """Rollout is then the product of the layers' mean weights. The sum of parts is refused, and what works is named."""
+    bare = tiny_recipe("decoder", {"model": {"residuals": False, "num_layers": 2}, "train": {"steps": 2}})
+    train_tiny(bare, tmp_path / "run")
+    run = load_run(tmp_path / "run")
+    found = input_attribution(run, "the cat")
+    assert (
+        found.direct.parts == () and found.methods == get_args(InputMethod) and np.isfinite(found.values[:3, 1:]).all()
+    )
+    one, two = (layer.attention.weights.double().mean(0) for layer in passed(run, "the cat"))
+    np.testing.assert_allclose(found.values[3], (two @ one)[found.direct.position].numpy(), atol=1e-7)
+    with pytest.raises(UsageError, match=r"residuals = false has none; choose a --method that needs none, such as occ"):
+        attribution(run, "the cat")
+
+
+def passed(run: LoadedRun, text: str) -> Any:
+    with torch.inference_mode():
+        return record_model(run.model, read_text(run, text).tensors(run.device)).last.layers

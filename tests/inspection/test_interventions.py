@@ -1,6 +1,7 @@
 """Interventions against a second, naive way: one whole pass of the model for each replacement, by hooks of its own."""
 
 from contextlib import ExitStack
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -14,9 +15,9 @@ from tests.models.small import inputs, lively, model
 from tests.models.strategies import sections
 from tfcli.generation.kv_cache import DecodingCache
 from tfcli.inspection import interventions
-from tfcli.inspection.interventions import Part, by_head, frozen_pass, rerun, sides, stack_of
+from tfcli.inspection.interventions import Part, by_head, frozen_pass, remixed, rerun, sides, stack_of, texts_at_a_time
 from tfcli.inspection.interventions import given as value_of
-from tfcli.inspection.passes import record_model
+from tfcli.inspection.passes import KINDS, record_model
 from tfcli.models.transformer import Transformer
 
 ANY = settings(
@@ -122,6 +123,27 @@ def test_heads_are_replaced_one_by_one(section, data):
 
 
 @ANY
+@given(sections(labels=None))
+@torch.inference_mode()
+def test_a_pass_without_weights_mixes_what_one_with_them_does(section):
+    """Its scores and weights are empty, all else is the same; other values are mixed by the same weights."""
+    built = lively(section)
+    one, other = (record_model(built, ids) for ids in texts(built))
+    bare = record_model(built, texts(built)[0], weights=False)
+    for kind in KINDS["encoder-decoder"]:
+        side = "encoder" if kind == "encoder_self" else "decoder"
+        whole = zip(bare.attentions(kind), one.attentions(kind), other.attentions(kind), strict=True)
+        for number, (own, full, two) in enumerate(whole):
+            assert [own.scores.numel(), own.weights.numel()] == [0, 0]
+            for field in fields(own):
+                value = getattr(own, field.name)
+                if value is not None and field.name not in ("scores", "weights"):
+                    assert_close(value, getattr(full, field.name), rtol=0, atol=0)
+            layer = stack_of(built, side).layers[number]
+            assert_close(remixed(layer, kind, own, two.value), full.weights @ two.value, rtol=0, atol=1e-9)
+
+
+@ANY
 @given(sections(labels=None), st.data())
 @torch.inference_mode()
 def test_what_a_head_sends_reaches_later_parts_directly_alone(section, data):
@@ -190,3 +212,7 @@ def test_batches_are_as_large_as_tokens_allow(monkeypatch: pytest.MonkeyPatch):
     with built.decoder.final_norm.register_forward_hook(lambda module, args, out: sizes.append(len(out))):
         assert_close(rerun(built, base, part, own), whole, rtol=0, atol=1e-9)
     assert sizes == [2, 2, 2, 1]
+    monkeypatch.setattr(interventions, "TOKENS_AT_A_TIME", 7 * tokens)
+    first = base.attentions("encoder_self")[0]
+    monkeypatch.setattr(interventions, "SCORES_AT_A_TIME", 3 * first.scores.numel())
+    assert texts_at_a_time(base) == 3, "and no more scores of one attention than theirs"

@@ -121,7 +121,7 @@ REFUSED = [
         "The clean text and the corrupt one have 9 and 10 tokens: positions do not correspond",
     ),
     (("Tom swam", "Tom swam"), {}, "The clean and the corrupt text are the same"),
-    (("Tom swam", "Tom flew"), {"token": "a", "against": "a"}, "The token and the one against it are both 'a'"),
+    (("Tom swam", "Tom flew"), {"token": "a", "against": "a"}, "Both answers are 'a'"),
     (("Tom swam", "Tom flew"), {"token": "Tom"}, "'Tom' is 3 tokens"),
     (("Tom swam", "Tom flew"), {"path": (7, 0)}, "has no head 7.0"),
     (("Tom swam", "Tom flew"), {"position": 0, "token": "a", "against": "e"}, "Both texts give"),

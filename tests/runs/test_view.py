@@ -223,3 +223,10 @@ def test_a_run_without_curves_is_drawn(tmp_path: Path):
     assert "└" not in text
     assert "0 of 12 steps" in text
     assert picture_svg(curves_picture("run", read_detail(tmp_path / "run").history)).endswith("</svg>\n")
+
+
+def test_a_model_of_attention_alone_is_said_to_have_no_feed_forward(tmp_path: Path):
+    for d_ff, said in ((0, "no feed-forward"), (64, "swiglu")):
+        folder = write_run(tmp_path / str(d_ff), falling(20), {"model": {"d_ff": d_ff}})
+        text = " ".join(printed(RunView(read_detail(folder)), 140).split())
+        assert f"rmsnorm (pre), {said}" in text

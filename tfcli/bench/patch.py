@@ -40,7 +40,7 @@ def bench_patching(recipe: Recipe, length: int, rounds: int, tell: Tell = lambda
     texts = [list(text) for text in torch.from_numpy(drawn).to(model.device)]
 
     def passes() -> tuple[ModelPass, ModelPass]:
-        return record_model(model, texts[0]), record_model(model, texts[1])
+        return record_model(model, texts[0], weights=False), record_model(model, texts[1], weights=False)
 
     rows = texts_at_a_time(passes()[0])
 
@@ -53,7 +53,7 @@ def bench_patching(recipe: Recipe, length: int, rounds: int, tell: Tell = lambda
 
     def one_by_one() -> Tensor:
         found = []
-        for (*_, part), values in replacements(*passes()):
+        for (*_, part), values in replacements(model, *passes()):
             for value in values.split(1):
                 with hook(stack_of(model, part.side).layers[part.layer], part.place, value):
                     found.append(measure(model.hidden(*texts[0])))
@@ -70,7 +70,7 @@ def bench_patching(recipe: Recipe, length: int, rounds: int, tell: Tell = lambda
             clock.append(time.perf_counter())
         taken.append(np.diff(clock))
         tell(f"round {1 + number} of {1 + rounds}")
-    parts, shapes = [(part, len(values)) for (*_, part), values in replacements(*passes())], meta_model(section)
+    parts, shapes = [(part, len(values)) for (*_, part), values in replacements(model, *passes())], meta_model(section)
     weights = sum(number * _behind(shapes, part) for part, number in parts)
     whole = weights / _behind(shapes, parts[0][0])  # behind the stream that enters the first layer: all of them
     seconds, naive, batch = np.transpose(taken[1:]).tolist()

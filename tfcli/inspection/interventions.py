@@ -16,7 +16,7 @@ from torch import Tensor
 
 from tfcli.inspection.attention import AttentionKind
 from tfcli.inspection.passes import AttentionPass, LayerPass, ModelPass, StackPass
-from tfcli.layers.attention import Span
+from tfcli.layers.attention import Span, explicit_attention
 from tfcli.models.transformer import EncoderDecoder, Stack, Transformer
 
 Side = Literal["encoder", "decoder"]
@@ -24,7 +24,8 @@ Side = Literal["encoder", "decoder"]
 Sublayer = Literal["residual", "attention", "cross_attention", "feed_forward"]
 Place = Literal[Sublayer, "heads", "cross_heads"]  # its output, or what all heads of one have mixed, side by side
 _ATTENTIONS: tuple[tuple[Place, Place], ...] = (("attention", "heads"), ("cross_attention", "cross_heads"))
-TOKENS_AT_A_TIME = 4096  # of both sides, computed at once whatever the text: the bound of memory
+# Computed at once whatever the text, the bounds of memory: tokens of both sides, and scores of an attention.
+TOKENS_AT_A_TIME, SCORES_AT_A_TIME = 1 << 12, 1 << 24
 
 
 def sides(passed: ModelPass) -> dict[Side, StackPass]:
@@ -67,7 +68,10 @@ def heads_of(kind: AttentionKind, layer: int) -> Part:
 
 def texts_at_a_time(passed: ModelPass) -> int:
     """How many replacements are computed at once."""
-    return max(1, TOKENS_AT_A_TIME // sum(len(one.hidden) for one in sides(passed).values()))
+    tokens = sum(len(one.hidden) for one in sides(passed).values())
+    first = [one for kind in get_args(AttentionKind) for one in passed.attentions(kind)[:1]]
+    scores = max(len(one.query) * len(one.x) * len(one.memory) for one in first)
+    return max(1, min(TOKENS_AT_A_TIME // tokens, SCORES_AT_A_TIME // scores))
 
 
 def rerun(model: Transformer, passed: ModelPass, part: Part, values: Tensor) -> Tensor:
@@ -155,9 +159,15 @@ def hook(layer: Any, place: Place, values: Tensor) -> Any:
     return layer.get_submodule(place).register_forward_hook(lambda module, inputs, output: values)
 
 
-def by_head(own: Tensor, new: Tensor) -> Tensor:
-    """One head after the other replaced, as Wᵒ reads them: own (H, T, Dh), new as own or as Wᵒ reads it, (T, H · Dh) →
-    (H, T, H · Dh)."""
+def by_head(own: Tensor, new: Tensor, heads: Tensor | None = None) -> Tensor:
+    """One head after the other replaced, or those of these numbers, as Wᵒ reads them: own (H, T, Dh), new as own or as
+    Wᵒ reads it, (T, H · Dh) → (heads, T, H · Dh)."""
     new = new.unflatten(-1, (len(own), -1)).transpose(0, 1) if new.dim() == 2 else new
     at = torch.eye(len(own), dtype=torch.bool, device=own.device)[..., None, None]
-    return torch.where(at, new, own).transpose(1, 2).flatten(2)
+    return torch.where(at if heads is None else at[heads], new, own).transpose(1, 2).flatten(2)
+
+
+def remixed(layer: Any, kind: AttentionKind, one: AttentionPass, value: Tensor) -> Tensor:
+    """What the weights of a pass, computed again, mix of other values. Shape: value (H, S, Dh); returns (H, T, Dh)."""
+    scores = (layer.cross_attention if kind == "cross" else layer.attention).score(one.query[None], one.key[None])
+    return explicit_attention(scores if one.bias is None else scores + one.bias, value[None], one.mask)[0][0]

@@ -3,7 +3,7 @@ time: the values are those that the model itself computes on the explicit path. 
 model, H heads, Hkv key-value heads, Dh size of a head, F feed-forward."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,7 +17,7 @@ from tfcli.errors import Remark, UsageError
 from tfcli.generation.beam_search import prompt_beams
 from tfcli.generation.generate import translate
 from tfcli.inspection.attention import AttentionKind
-from tfcli.layers.attention import attention_mask
+from tfcli.layers.attention import Score, attention_mask
 from tfcli.layers.embedding import TokenEmbedding
 from tfcli.layers.layer import TransformerLayer
 from tfcli.layers.multi_head import MultiHeadAttention
@@ -25,6 +25,8 @@ from tfcli.layers.positions import NO_SIGNAL, PositionSignal
 from tfcli.models.transformer import Decoder, Encoder, EncoderDecoder, Stack, Transformer
 from tfcli.recipe.model import ModelSection
 from tfcli.runs.load import LoadedRun, remark_if_foreign
+
+_EACH = 7  # of so many own tokens of an encoder's text, one is masked to be predicted, always the same
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,19 @@ def framed(run: LoadedRun, ids: Sequence[int], target: Sequence[int] = ()) -> In
     if run.architecture == "encoder":
         return Inputs(encoder=tuple(roles.text(ids)))
     return Inputs(tuple(roles.source(list(ids))), (*roles.target_prefix, *target))
+
+
+def own_places(run: LoadedRun, ids: Sequence[int], *, sample: bool = False) -> list[int]:
+    """Where a text's own tokens stand, neither special nor unknown; or a `sample` of them, one at least."""
+    special = run.config.roles.ids()
+    own = [place for place, token in enumerate(ids) if token not in special]
+    return (sample and own[_EACH // 2 :: _EACH]) or own
+
+
+def with_masks(run: LoadedRun, ids: Sequence[int], places: Collection[int]) -> tuple[int, ...]:
+    """What an encoder reads where the tokens of some places are hidden from it."""
+    mask = run.config.roles.mask or 0  # which an encoder always has
+    return tuple(mask if place in places else token for place, token in enumerate(ids))
 
 
 def text_ids(run: LoadedRun, text: str) -> tuple[int, ...]:
@@ -190,11 +205,11 @@ def key_ids(kind: AttentionKind, inputs: Inputs) -> tuple[int, ...]:
     return (inputs.decoder if kind == "decoder_self" else inputs.encoder) or ()
 
 
-def require_residuals(section: ModelSection) -> None:
+def require_residuals(section: ModelSection, remedy: str = "name a run that has residual connections") -> None:
     """Refuse, by a UsageError, to read what the layers add to each other where they add nothing."""
     if not section.residuals:
         problem = "This picture reads the sum of what the layers add, and model.residuals = false has none"
-        raise UsageError(problem, "name a run that has residual connections")
+        raise UsageError(problem, remedy)
 
 
 @dataclass(frozen=True)
@@ -209,7 +224,7 @@ class AttentionPass:
     key: Tensor  # (H, S, Dh)
     value: Tensor  # (H, S, Dh)
     bias: Tensor | None  # (H, T, S), what positions add to the scores; None: nothing
-    scores: Tensor  # (H, T, S), with the bias, before the mask
+    scores: Tensor  # (H, T, S), with the bias, before the mask; empty, as weights are, where these were not wanted
     mask: Tensor  # (T, S), True = may attend
     weights: Tensor  # (H, T, S)
     mixed: Tensor  # (H, T, Dh), weights times values
@@ -266,17 +281,17 @@ class ModelPass:
         return [one for one in found if one is not None]
 
 
-def record_model(model: Transformer, inputs: Sequence[Tensor]) -> ModelPass:
-    """Run `model.hidden` on what it takes, each (1, T), and keep everything."""
+def record_model(model: Transformer, inputs: Sequence[Tensor], *, weights: bool = True) -> ModelPass:
+    """Run `model.hidden` on what it takes, each (1, T), and keep everything, or all but scores and weights."""
     kinds: dict[str, list[Tensor]] = {}
-    with _listening(model) as calls:
+    with _listening(model, dropped=None if weights else kinds) as calls:
         model.hidden(*inputs, weights=kinds)
     if isinstance(model, EncoderDecoder):
         encoder = _stack_pass(model.encoder, "encoder", calls, kinds["encoder_self"])
         return ModelPass(encoder, _stack_pass(model.decoder, "decoder", calls, kinds["decoder_self"], kinds["cross"]))
     assert isinstance(model.stack, Stack)
-    [(kind, weights)] = kinds.items()
-    stack = _stack_pass(model.stack, "stack", calls, weights)
+    [(kind, found)] = kinds.items()
+    stack = _stack_pass(model.stack, "stack", calls, found)
     return ModelPass(stack, None) if kind == "encoder_self" else ModelPass(None, stack)
 
 
@@ -294,12 +309,15 @@ _Calls = dict[str, tuple[tuple[Any, ...], Any]]
 
 
 @contextmanager
-def _listening(root: nn.Module) -> Iterator[_Calls]:
-    """What every module below `root` took and gave last, by its dotted name ("" is the root's own)."""
+def _listening(root: nn.Module, dropped: dict[str, list[Tensor]] | None = None) -> Iterator[_Calls]:
+    """What every module below `root` took and gave last, by its dotted name ("" is the root's own); `dropped` weights,
+    and scores with them, are emptied layer by layer."""
     calls: _Calls = {}
 
     def keep(name: str, module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
-        calls[name] = inputs, output
+        calls[name] = inputs, output if dropped is None or not isinstance(module, Score) else output.new_empty(1, 0)
+        for weights in dropped.values() if dropped and isinstance(module, MultiHeadAttention) else ():
+            weights[:] = [one.new_empty(1, 0) for one in weights]
 
     with ExitStack() as hooks:
         for name, module in root.named_modules():
@@ -367,7 +385,7 @@ def _attention_pass(
         key=key[0],
         value=value[0].repeat_interleave(attention.num_heads // attention.num_kv_heads, dim=0),
         bias=bias,
-        scores=scores[0] if bias is None else scores[0] + bias,
+        scores=scores[0] if bias is None or not weights.numel() else scores[0] + bias,
         mask=everywhere if mask is None else mask.expand(1, 1, *lengths)[0, 0],
         weights=weights[0],
         mixed=combined[0].unflatten(-1, (attention.num_heads, -1)).transpose(0, 1),

@@ -155,7 +155,8 @@ def _model_text(model: Mapping[str, Any]) -> str:
         heads += f" ({model['num_kv_heads']} for keys)"
     layers = f"{plural(model['num_layers'], 'layer')} of {model['d_model']}"
     norm = f"{model['norm']} ({model['norm_placement']})"
-    rest = f"context {model['max_seq_len']}, {model['positions']} positions, {norm}, {model['activation']}"
+    inner = "no feed-forward" if model.get("d_ff") == 0 else model["activation"]
+    rest = f"context {model['max_seq_len']}, {model['positions']} positions, {norm}, {inner}"
     return f"{layers}, {heads}, {rest}"
 
 

@@ -1,6 +1,6 @@
 """``tfcli inspect ablate``: what a model loses without each head, MLP and layer."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -13,10 +13,6 @@ from tfcli.inspection.ablation import Replacement
 
 _TEXT, _ON = "The text; - for stdin.", "Texts to measure on, and to take values from."
 _WITH = "What takes the place of a part: 0, its mean, or its value on other texts."
-
-if TYPE_CHECKING:
-    from tfcli.inspection.ablation import Ablation
-    from tfcli.runs.load import LoadedRun
 
 
 @command
@@ -60,22 +56,14 @@ def ablate(
         raise UsageError("--with zero takes nothing from --on, and a TEXT is measured alone", "leave --on or TEXT out")
     text = None if text is None else read_text(text)
     loaded = weights.load(run)
-    if evolution and text is not None and target is None and loaded.architecture == "encoder-decoder":
-        raise UsageError("Every checkpoint has a translation of its own", "give one for all: --target TEXT")
     material = sample(terminal, loaded, tuple(on or ())) if text is None or replaced != "zero" else None
-    told: dict[str, Any] = {"position": position, "token": token, "against": against}
-
-    def measured(one: "LoadedRun") -> "Ablation":
-        return compute.ablate(one, text, target, replaced=replaced, material=material, **told)
-
-    record = measured(loaded)
+    told = {"position": position, "token": token, "against": against, "replaced": replaced, "material": material}
     if evolution:
-        from tfcli.inspection.evolution.compute import ablation_evolution, at_checkpoints
+        from tfcli.inspection.evolution.compute import evolution as over
         from tfcli.inspection.evolution.view import EvolutionView, evolution_table
 
-        if record.text is not None:  # what is asked of the chosen weights is asked of all
-            told |= {name: getattr(record.text, name) for name in told}
-        evolved = ablation_evolution(loaded, at_checkpoints(loaded, measured))
+        evolved = over(loaded, compute.ablate, text, target, **told)
         present(terminal, outputs, EvolutionView(evolved), evolved, evolution_table)
         return
+    record = compute.ablate(loaded, text, target, **told)  # type: ignore[arg-type]
     present(terminal, outputs, view.AblationView(record), record, view.ablation_table)

@@ -20,19 +20,16 @@ from tfcli.evaluation.bootstrap import FEWEST_UNITS, interval, resampled
 from tfcli.inspection import interventions
 from tfcli.inspection.ablation import AblatedPart, AblatedText, Ablation, Replacement
 from tfcli.inspection.attention import AttentionKind
-from tfcli.inspection.attribution.compute import chosen_token
 from tfcli.inspection.heads.find import Material
 from tfcli.inspection.interventions import Part, Place, Side, attention_of, by_head, given, rerun, sides
-from tfcli.inspection.passes import Inputs, ModelPass, record_model, require_residuals
-from tfcli.inspection.predictions.compute import Asked, ask, named
+from tfcli.inspection.passes import Inputs, ModelPass, own_places, record_model, require_residuals, with_masks
+from tfcli.inspection.predictions.compute import Asked, answer, ask
 from tfcli.models.head import require_head
-from tfcli.recipe.train import TrainSection
 from tfcli.records.evaluation import Interval
 from tfcli.runs.load import LoadedRun
 
 _DRAWS = 8  # other texts that the values on one text are taken from
 _LOGITS_AT_A_TIME = 1 << 24
-_SEED = 0
 
 Value = Literal["heads", "cross_heads", "feed_forward", "layer"]
 
@@ -61,12 +58,12 @@ def ablate(
     """Replace every head, MLP and layer in turn, and measure on a text, or on each text of `material`, from which means
     and other texts are taken, too; one of the two is there. `token` and `against` are by default the two likeliest at
     the position, which is that of `ask`. A UsageError where the model has no residuals or no head, where all of the
-    material is one text and another is needed, or where `ask` raises one."""
+    material is one text and another is needed, or where `ask` or `answer` raises one."""
     require_residuals(run.config.model)
     require_head(run.config.model)
     texts = () if material is None else material.texts
     if text is None and run.architecture == "encoder":
-        texts = tuple(one for one in texts if set(one.encoder or ()) - set(run.config.roles.ids()))
+        texts = tuple(one for one in texts if own_places(run, one.encoder or ()))
         if not texts and material is not None:
             raise UsageError(f"{material.measured_on} have no word that is known", "name other text with --on SOURCE")
     if replaced == "resample" and len(texts) < 2:
@@ -75,7 +72,7 @@ def ablate(
         means = _means(run, texts) if replaced == "mean" else {}
         about = None
         if text is None:
-            readings = [_read(run, one, n) for n, one in enumerate(texts)]
+            readings = [_read(run, one) for one in texts]
         else:
             readings, about = _asked(run, ask(run, text, target, position), token, against)
         found = []
@@ -83,7 +80,7 @@ def ablate(
             drawn = range(number + 1, number + 2) if text is None else range(min(_DRAWS, len(texts)))
             others = [texts[n % len(texts)] for n in drawn] if replaced == "resample" else [None]
             found.append(_effects(run, reading, means, others))
-        parts = _parts(record_model(run.model, readings[0].inputs.tensors(run.device)))
+        parts = _parts(record_model(run.model, readings[0].inputs.tensors(run.device), weights=False))
     sums, floor = np.stack([one for one, _ in found]), max(one for _, one in found)
     known = np.array([sum(answer is not None for answer in one.answers) for one in readings], np.float64)
     base, effects = sums[:, 0], sums[:, 1:] - sums[:, :1]  # (U, 3) and (U, P, 3): nats, difference, log-probability
@@ -118,26 +115,23 @@ def _intervals(nats: NDArray[np.float64], known: NDArray[np.float64]) -> list[In
     return [interval(one) for one in (sums[:, :-1] / sums[:, -1:]).T]
 
 
-def _read(run: LoadedRun, inputs: Inputs, number: int) -> _Reading:
-    """Each next token of a document, or of a target; an encoder's has some masked, always the same, one at least."""
+def _read(run: LoadedRun, inputs: Inputs) -> _Reading:
+    """Each next token of a document, or of a target; an encoder's has some masked."""
     read = inputs.sides[-1]
     if run.architecture != "encoder":
         return _Reading(inputs, tuple(range(len(read) - 1)), read[1:])
-    free = [place for place, token in enumerate(read) if token not in run.config.roles.ids()]
-    draw = np.random.default_rng((_SEED, number)).permutation(free)
-    return _hidden(run, read, sorted(draw[: max(1, round(TrainSection.mask_probability * len(free)))].tolist()))
+    return _hidden(run, read, own_places(run, read, sample=True))
 
 
 def _hidden(run: LoadedRun, ids: Sequence[int], places: Sequence[int]) -> _Reading:
-    read = [run.config.roles.mask if n in places else token for n, token in enumerate(ids)]
-    return _Reading(Inputs(encoder=tuple(token or 0 for token in read)), tuple(places), tuple(ids[n] for n in places))
+    return _Reading(Inputs(encoder=with_masks(run, ids, places)), tuple(places), tuple(ids[n] for n in places))
 
 
 def _asked(run: LoadedRun, asked: Asked, token: str | None, against: str | None) -> tuple[list[_Reading], AblatedText]:
     """What is asked of one text. An encoder has each token masked alone, as it predicts; where the text has masks of
     its own, that of the position counts."""
     place, true = asked.places[asked.position], asked.answers[asked.position]
-    free = [n for n, answer in enumerate(asked.answers) if answer not in run.config.roles.ids()]
+    free = own_places(run, asked.read)
     if asked.kind == "next":
         readings = [_Reading(asked.inputs, asked.places, asked.answers)]
     elif None in asked.answers:
@@ -148,15 +142,14 @@ def _asked(run: LoadedRun, asked: Asked, token: str | None, against: str | None)
         readings = [_hidden(run, asked.read, [n]) for n in free]
     here = next(n for n, one in enumerate(readings) if place in one.places)
     hidden = run.model.hidden(*readings[here].inputs.tensors(run.device))
-    best = named(run, run.model.head(hidden[0, place])).topk(2).indices.tolist()
-    wanted = best[0] if token is None else chosen_token(run.tokenizer, token)
-    other = next(one for one in best if one != wanted) if against is None else chosen_token(run.tokenizer, against)
-    if wanted == other:
-        raise UsageError(f"--token and --against are both {run.tokenizer.labels([wanted])[0]!r}", "name two tokens")
+    wanted = answer(run, logits := run.model.head(hidden[0, place]), token)
+    if against is None:  # the second
+        logits = logits.index_fill(0, torch.tensor([wanted], device=logits.device), -torch.inf)
+    other = answer(run, logits, against, beside=wanted)
     readings[here] = readings[here]._replace(asked=(readings[here].places.index(place), wanted, other))
     read, names = (run.tokenizer.labels(ids) for ids in (asked.read, [wanted, other, true or 0]))
-    answer = None if true is None else names[2]
-    return readings, AblatedText(tuple(read), place, names[0], names[1], answer, difference=0.0, log_probability=None)
+    known = None if true is None else names[2]
+    return readings, AblatedText(tuple(read), place, names[0], names[1], known, difference=0.0, log_probability=None)
 
 
 _Key = tuple[Side, int, Value]
@@ -180,7 +173,7 @@ def _means(run: LoadedRun, texts: Sequence[Inputs]) -> dict[_Key, Tensor]:
     sums: dict[_Key, Tensor] = {}
     tokens: Counter[Side] = Counter()
     for inputs in texts:
-        passed = record_model(run.model, inputs.tensors(run.device))
+        passed = record_model(run.model, inputs.tensors(run.device), weights=False)
         tokens.update({side: len(stack.hidden) for side, stack in sides(passed).items()})
         for key, value in _values(passed).items():
             sums[key] = sums.get(key, 0) + value.double().sum(0)
@@ -205,12 +198,12 @@ def _effects(
 ) -> tuple[NDArray[np.float64], float]:
     """Nats, difference and log-probability of a text, and without each part, (1 + P, 3); what rounding does to them.
     Values are the means, those of each of the others in turn, or, without either, zero."""
-    passed = record_model(run.model, reading.inputs.tensors(run.device))
+    passed = record_model(run.model, reading.inputs.tensors(run.device), weights=False)
     base = _measured(run, passed.last.hidden[None], reading)
     again = [_measured(run, hidden, reading) for hidden in interventions.unchanged(run.model, passed)]
     draws = []
     for other in others:
-        theirs = {} if other is None else _values(record_model(run.model, other.tensors(run.device)))
+        theirs = {} if other is None else _values(record_model(run.model, other.tensors(run.device), weights=False))
         rows = []
         for (side, layer, value), own in _values(passed).items():
             if other is None:

@@ -24,6 +24,18 @@ class Part:
     head: int | None = None
 
 
+_OUTSIDE = {"token": "token embedding", "position": "position", "segment": "segment", "bias": "other biases"}
+CHANCE = 0.05  # a larger share of random orders that do as well is chance
+
+
+def part_name(part: Part) -> str:
+    """A part in words."""
+    if part.layer is None:
+        return _OUTSIDE[part.kind]
+    inside = {"head": f"head {part.head}", "cross_head": f"cross head {part.head}", "feed_forward": "MLP"}
+    return f"layer {part.layer} {inside.get(part.kind, 'biases')}"
+
+
 @dataclass(frozen=True)
 class Contribution:
     """A part, and what the logit owes to it."""

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from tfcli.console.options import Outputs, Position, Run, Target, Text, Weights, command, present
+from tfcli.console.options import Evolution, Outputs, Position, Run, Target, Text, Weights, command, present
 from tfcli.console.settings import usual
 from tfcli.console.stdin import read_text
 from tfcli.console.terminal import Terminal
@@ -26,6 +26,7 @@ def attribution(
     ] = "direct",
     token: Annotated[str | None, usual("the likeliest", "The token that is explained.", metavar="TOKEN")] = None,
     against: Annotated[str | None, usual("nothing", "Subtract the logit of this token.", metavar="TOKEN")] = None,
+    evolution: Evolution = False,
     weights: Weights,
 ) -> None:
     """Show what a token's logit owes to each part of the model.
@@ -43,16 +44,21 @@ def attribution(
       tfcli inspect attribution runs/pt-en-1 "o gato" --target "the" --position 0
       tfcli inspect attribution runs/decoder-1 "Tom swam to the" --method all
     """
-    from tfcli.inspection.attribution import compute, view
+    from tfcli.inspection.attribution import compute, inputs, view
 
     asked: dict[str, Any] = {"position": position, "token": token, "against": against}
+    asked |= {} if method in ("direct", "all") else {"methods": (method,)}
     text, loaded = read_text(text), weights.load(run)
-    if method == "direct":
-        record = compute.attribution(loaded, text, target, **asked)
-        present(terminal, outputs, view.AttributionView(record), record, view.attribution_table)
-        return
-    from tfcli.inspection.attribution.inputs import input_attribution
+    picture: Any = compute.attribution if method == "direct" else inputs.input_attribution
+    if evolution:
+        from tfcli.inspection.evolution.compute import evolution as over
+        from tfcli.inspection.evolution.view import EvolutionView, evolution_table
 
-    asked |= {} if method == "all" else {"methods": (method,)}
-    found = input_attribution(loaded, text, target, **asked)
-    present(terminal, outputs, view.InputAttributionView(found), found, view.inputs_table)
+        evolved = over(loaded, picture, text, target, **asked)
+        present(terminal, outputs, EvolutionView(evolved), evolved, evolution_table)
+        return
+    record = picture(loaded, text, target, **asked)
+    if method == "direct":
+        present(terminal, outputs, view.AttributionView(record), record, view.attribution_table)
+    else:
+        present(terminal, outputs, view.InputAttributionView(record), record, view.inputs_table)

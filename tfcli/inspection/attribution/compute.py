@@ -10,11 +10,9 @@ in float64 from the values of the model's own pass. Shape legend: T queries, D m
 import torch
 from torch import Tensor, nn
 
-from tfcli.errors import UsageError
 from tfcli.inspection.attribution import Attribution, Contribution, Part, PartKind
-from tfcli.inspection.embeddings.compute import token_of
 from tfcli.inspection.passes import AttentionPass, LayerPass, ModelPass, record_model, require_residuals
-from tfcli.inspection.predictions.compute import ask, named
+from tfcli.inspection.predictions.compute import Asked, answer, ask, named
 from tfcli.layers.attention import Span
 from tfcli.layers.embedding import TokenEmbedding
 from tfcli.layers.layer import Residual, TransformerLayer
@@ -23,7 +21,6 @@ from tfcli.layers.norms import LayerNorm, RMSNorm
 from tfcli.models.head import Head, TransformHead
 from tfcli.models.transformer import EncoderDecoder, Stack, Transformer
 from tfcli.runs.load import LoadedRun
-from tfcli.tokenization.tokenizer import Tokenizer
 
 Summands = dict[Part, Tensor]  # part → the vector that it adds, (D,) in float64
 
@@ -117,16 +114,6 @@ def _with_bias(summands: Summands, bias: Tensor | None, layer: int | None) -> Su
     return summands if bias is None else _joined(summands, {Part("bias", layer): _exact(bias)})
 
 
-def chosen_token(tokenizer: Tokenizer, text: str) -> int:
-    """The id of the token that is labelled so, special ones too ("·" is a space); else what `token_of` finds."""
-    labels = tokenizer.labels(range(tokenizer.vocab_size))
-    for label in (text, text.replace("·", " ")):
-        if text and label in labels:
-            return labels.index(label)
-    return token_of(tokenizer, text)
-
-
-@torch.inference_mode()
 def attribution(
     run: LoadedRun,
     text: str,
@@ -137,32 +124,34 @@ def attribution(
     against: str | None = None,
 ) -> Attribution:
     """Divide the logit of a token (None: the likeliest) at a position among the parts of the model, less that of
-    `against` where there is one. A UsageError without such tokens, or residuals, or where `ask` raises one."""
-    require_residuals(run.config.model)
-    asked = ask(run, text, target, position)
-    wanted, other = (None if one is None else chosen_token(run.tokenizer, one) for one in (token, against))
+    `against` where there is one. A UsageError without residuals, or where `ask` or `answer` raises one."""
+    require_residuals(run.config.model, "choose a --method that needs none, such as occlusion")
+    return divide(run, ask(run, text, target, position), token, against)[0]
+
+
+@torch.inference_mode()
+def divide(run: LoadedRun, asked: Asked, token: str | None, against: str | None) -> tuple[Attribution, int, int | None]:
+    """What `attribution` finds, without parts where there are no residuals, and the ids of the two tokens."""
     head, at, label = run.model.head, asked.position, run.tokenizer.labels
     assert isinstance(head, Head)
-    passed = record_model(run.model, asked.inputs.tensors(run.device))
+    passed = record_model(run.model, asked.inputs.tensors(run.device), weights=False)
     logits = head(passed.last.hidden[at])
-    scores = named(run, logits)
-    best = scores.topk(min(2, len(scores))).indices.tolist()
-    wanted = best[0] if wanted is None else wanted
-    if wanted == other:
-        raise UsageError(f"--against {against!r} is the token that is explained", "name another one")
-    summands = decomposed(run.model, passed, asked.read[at], at)
-    return Attribution(
+    scores, wanted = named(run, logits), answer(run, logits, token)
+    other = None if against is None else answer(run, logits, against, beside=wanted)
+    summands = decomposed(run.model, passed, asked.read[at], at) if run.config.model.residuals else None
+    found = Attribution(
         tokens=tuple(label(asked.read)),
         position=at,
         token=label([wanted])[0],
         probability=float(logits.softmax(-1)[wanted]),
         rank=1 + int((scores > logits[wanted]).sum()),
         against=None if other is None else label([other])[0],
-        best=tuple(label(best)),
+        best=tuple(label(scores.topk(min(2, len(scores))).indices.tolist())),
         logit=float(logits[wanted] - (0.0 if other is None else logits[other])),
-        parts=contributions(head, summands, wanted, other),
+        parts=() if summands is None else contributions(head, summands, wanted, other),
         gated=isinstance(head, TransformHead),
     )
+    return found, wanted, other
 
 
 def contributions(head: Head, summands: Summands, token: int, against: int | None = None) -> tuple[Contribution, ...]:

@@ -16,7 +16,7 @@ from torch.func import functional_call
 from tfcli.errors import UsageError
 from tfcli.inspection import interventions
 from tfcli.inspection.attribution import InputAttribution, InputMethod
-from tfcli.inspection.attribution.compute import attribution, chosen_token
+from tfcli.inspection.attribution.compute import divide
 from tfcli.inspection.passes import AttentionPass, record_model
 from tfcli.inspection.predictions.compute import ask
 from tfcli.layers.embedding import TokenEmbedding
@@ -87,7 +87,8 @@ def value_norms(attention: MultiHeadAttention, one: AttentionPass) -> Tensor:
 def flow(model: Transformer, sides: Sequence[Tensor], *, values: bool = False) -> Array:
     """How much of each token is in every vector that leaves the last layer, (T, N): around an attention the residual
     connection carries half, and what its mean head sees, or with `values` what it sees by `value_norms`, is the other
-    half (Abnar and Zuidema 2020, section 3). Cross-attention sees what the encoder's vectors hold."""
+    half (Abnar and Zuidema 2020, section 3); all of it without residuals. Cross-attention sees what the encoder's
+    vectors hold."""
     lengths, held = [side.shape[1] for side in sides], torch.empty(0)
     passes, owns = interventions.sides(record_model(model, sides)), torch.eye(sum(lengths)).double().split(lengths)
     for (name, passed), own in zip(passes.items(), owns, strict=True):
@@ -97,7 +98,8 @@ def flow(model: Transformer, sides: Sequence[Tensor], *, values: bool = False) -
             for attention, seen in ((layer.attention, one.attention), (layer.cross_attention, one.cross)):
                 if attention is not None and seen is not None:
                     shares = value_norms(attention, seen) if values else seen.weights.cpu().double().mean(0)
-                    held = (held + shares @ (memory if attention.cross else held)) / 2
+                    new = shares @ (memory if attention.cross else held)
+                    held = (held + new) / 2 if model.section.residuals else new
     return held.numpy()
 
 
@@ -130,16 +132,13 @@ def input_attribution(
 ) -> InputAttribution:
     """Divide the prediction of a token (None: the likeliest), against another where there is one, among all tokens that
     are read. The baseline has one without content in the place of every token of the text: an encoder's mask, else the
-    unknown token, else padding. A UsageError where all tokens are special, or `attribution` raises one."""
-    direct = attribution(run, text, target, position=position, token=token, against=against)
+    unknown token, else padding. A UsageError where all tokens are special, or `ask` or `answer` raises one."""
     asked, roles, model = ask(run, text, target, position), run.config.roles, run.model
     sides = asked.inputs.tensors(run.device)
+    direct, wanted, other = divide(run, asked, token, against)
     mask = roles.mask if run.architecture == "encoder" else None
     if run.architecture != "encoder":  # which alone sees what comes later
         sides[-1] = sides[-1][:, : asked.position + 1]
-    wanted, other = (
-        None if one is None else chosen_token(run.tokenizer, one) for one in (direct.token, direct.against)
-    )
     special = torch.tensor([*run.tokenizer.special_ids], device=run.device)
     blank = next(one for one in (mask, roles.unk, roles.pad) if one is not None)
     blanks = [side.where(torch.isin(side, special), blank) for side in sides]

@@ -18,14 +18,12 @@ from tfcli.draw.heatmap import NumberMap, labelled_row
 from tfcli.draw.numbers import percent
 from tfcli.draw.safe import fit, shortened, token_label, widest
 from tfcli.draw.tables import CsvTable, bar, dim, grid, heading
-from tfcli.inspection.attribution import Attribution, InputAttribution, Part
+from tfcli.inspection.attribution import CHANCE, Attribution, InputAttribution, part_name
 
 _RANKED = 12
 _DIM = Style(dim=True)
 _FORMULA = "logit = Σ part · W[token], each part taken through the norms with their scale at this position"
 _GATED = "The head is not linear: its activation f(z) is z times f(z)/z, and that factor is kept as it is."
-_CHANCE = 0.05  # a larger share of random orders that do as well is chance
-_OUTSIDE = {"token": "token embedding", "position": "position", "segment": "segment", "bias": "other biases"}
 
 
 class AttributionView(View[Attribution]):
@@ -99,14 +97,6 @@ def _ranked(record: Attribution, options: ConsoleOptions) -> Iterator[Text]:
         yield Text(f"  {fit(f'{len(rest)} smaller', width)} {_signed(sum(one.value for one in rest)):>7}", "dim")
 
 
-def part_name(part: Part) -> str:
-    """A part in words."""
-    if part.layer is None:
-        return _OUTSIDE[part.kind]
-    inside = {"head": f"head {part.head}", "cross_head": f"cross head {part.head}", "feed_forward": "MLP"}
-    return f"layer {part.layer} {inside.get(part.kind, 'biases')}"
-
-
 def _signed(value: float) -> str:
     return f"{value:+.2f}" if abs(value) < 1000 else f"{value:+.3g}"
 
@@ -170,7 +160,7 @@ class InputAttributionView(View[InputAttribution]):
         table.add_section()
         table.add_row("largest", *(f"{one:.3g}" for one in largest))
         rows = ["deletion", "insertion", *(f"ρ {name}" for name in names if len(names) > 1)]
-        told = [*(record.as_good <= _CHANCE), *(np.abs(record.agreement) > record.unrelated)]
+        told = [*(record.as_good <= CHANCE), *(np.abs(record.agreement) > record.unrelated)]
         for what, numbers, good in zip(rows, [*record.areas, *record.agreement], told, strict=False):
             table.add_row(what, *(f"{x:.2g}" if ok else f"({x:.2g})" for x, ok in zip(numbers, good, strict=True)))
         return table

@@ -28,7 +28,8 @@ class Evolved:
 
 @dataclass(frozen=True)
 class Evolution:
-    """Numbers over the `steps` of the kept checkpoints; losses as metrics.jsonl has them, in nats a token, by step."""
+    """Numbers over the `steps` of the kept checkpoints; losses as metrics.jsonl has them, in nats a token, by step;
+    `chance`: what a part would be if all were even, where there is such."""
 
     run: str
     what: str
@@ -37,3 +38,4 @@ class Evolution:
     parts: tuple[Evolved, ...]
     training: tuple[tuple[int, float | None], ...]
     validation: tuple[tuple[int, float | None], ...]
+    chance: float | None = None

@@ -1,10 +1,17 @@
 """Evolution of a measurement over training: each kept checkpoint is loaded, and measured as any weights are."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from inspect import signature
+from itertools import chain
+from typing import Any, TypeVar
+
+import numpy as np
 
 from tfcli.errors import UsageError
-from tfcli.inspection.ablation import Ablation, part_name
+from tfcli.inspection.ablation import Ablation
+from tfcli.inspection.ablation import part_name as ablated
+from tfcli.inspection.attribution import CHANCE, Attribution, InputAttribution, part_name
 from tfcli.inspection.evolution import Evolution, Evolved
 from tfcli.inspection.heads import HeadsRecord, HeadStatistics
 from tfcli.runs.load import LoadedRun, load_run
@@ -19,41 +26,82 @@ def at_checkpoints(run: LoadedRun, measure: Callable[[LoadedRun], R]) -> dict[in
     kept = list(run.directory.checkpoints())
     if len(kept) < 3:
         few = ("no checkpoints", "one checkpoint, of step {}", "two checkpoints, of steps {} and {}")[len(kept)]
+        remedy = "train with --set train.keep_every=STEPS, or with --set train.keep_checkpoints=8 for the last ones"
         raise UsageError(
-            f"The run {run.directory.path} keeps {few.format(*kept)}, and an evolution needs three",
-            "train with --set train.keep_every=STEPS, or with --set train.keep_checkpoints=8 for the last ones",
+            f"The run {run.directory.path} keeps {few.format(*kept)}, and an evolution needs three", remedy
         )
     return {step: measure(load_run(run.directory.path, str(step), run.device)) for step in kept}
 
 
+def evolution(run: LoadedRun, picture: Callable[..., Any], *texts: str | None, **how: Any) -> Evolution:
+    """What a picture of causes finds at every checkpoint, of the position, tokens and places that the run's weights
+    choose; None where one answers two texts alike. A UsageError as of both, and where translations differ."""
+    target = signature(picture).bind(run, *texts, **how).arguments.get("target")
+    if run.architecture == "encoder-decoder" and any(texts) and target is None:
+        raise UsageError("Every checkpoint has a translation of its own", "give one for all: --target TEXT")
+    chosen = picture(run, *texts, **how)
+    asked = {Ablation: "text", InputAttribution: "direct"}.get(type(chosen))
+    if fixed := chosen if asked is None else getattr(chosen, asked):
+        how |= {name: getattr(fixed, name) for name in ("position", "token", "against")}
+    what, parts, chance = _figures(chosen, chosen)
+
+    def measured(one: LoadedRun) -> list[Evolved]:
+        with suppress(UsageError):
+            return _figures(picture(one, *texts, **how), chosen)[1]
+        return [Evolved(part.name, (None,)) for part in parts]
+
+    return _joined(run, what, getattr(chosen, "measured_on", "the text"), at_checkpoints(run, measured), chance)
+
+
 def heads_evolution(
-    run: LoadedRun, records: Mapping[int, HeadsRecord], what: str, figure: Callable[[HeadStatistics], float | None]
+    run: LoadedRun, records: Mapping[int, HeadsRecord], what: str, role: str, figure: Callable[[HeadStatistics], Any]
 ) -> Evolution:
-    """One figure of each head, called `what`, and its roles."""
-    first, *_ = records.values()
-    several = len({one.kind for one in first.heads}) > 1
+    """One figure of each head, called `what`, with the chance of the `role` whose share it is; and the heads' roles."""
+    found = {}
+    for step, record in records.items():
+        several = len({one.kind for one in record.heads}) > 1
+        names = {one: f"{one.kind} " * several + one.place for one in record.heads}
+        found[step] = [Evolved(name, (figure(one),), said=(one.role,)) for one, name in names.items()]
+    chances = [share.chance for one in record.heads if (share := one.of(role)) is not None]
+    return _joined(run, what, record.measured_on, found, float(np.mean(chances)) if chances else None)
+
+
+def _figures(record: Any, chosen: Any) -> tuple[str, list[Evolved], float | None]:
+    """What a record says: its name, parts with one value each, and the chance of each."""
+    if isinstance(record, InputAttribution):  # shares, where the order does more than a random one
+        if len(record.methods) > 1:
+            raise UsageError("An evolution follows one method", "name it with --method")
+        is_told, row = (record.as_good <= CHANCE).any(), record.values[0]
+        shares = {at: float(one) for at, one in enumerate(row / (np.nansum(abs(row)) or 1.0)) if not np.isnan(one)}
+        parts = [Evolved(f"{at} {record.read[at]!r}", (one if is_told else None,)) for at, one in shares.items()]
+        return f"each token's share by {record.methods[0]}, where its order beats random ones", parts, 1 / len(shares)
+    asked = record.text if isinstance(record, Ablation) else record
+    of = f"logit of {asked.token!r}" if asked else "loss, nats a token"
+    of += f" less {asked.against!r}" if asked and asked.against else ""
+    if isinstance(record, Attribution):
+        return f"what the {of} owes to each part", [Evolved(part_name(p.part), (p.value,)) for p in record.parts], None
+    if isinstance(record, Ablation):
+        found = [((one.difference,), ()) if asked else ((one.loss,), (one.interval,)) for one in record.parts]
+        sides = len({one.side for one in record.parts}) > 1
+        parts = [Evolved(ablated(one, sides=sides), *both) for one, both in zip(record.parts, found, strict=True)]
+        return f"what each part, replaced by {record.replaced}, changes of the {of}", parts, None
+    whole = (record.clean - record.corrupt) * (1 if record.direction == "denoising" else -1)
+    parts, tokens = [Evolved("the whole other text", (whole,))], {side.side: side.clean for side in chosen.sides}
+    for grid, theirs in zip(record.grids, chosen.grids, strict=True):  # in logits, which are there where shares are not
+        for layer, row in enumerate(theirs.effects):
+            place = int(np.argmax(np.nan_to_num(abs(row))))
+            where = f".{place}" if grid.kind else f" at {place} {tokens[grid.side][place]!r}"
+            name = f"{grid.kind or grid.side} " * (len(tokens) > 1) + f"{grid.part.replace('_', ' ')} {layer}{where}"
+            parts.append(Evolved(name, (float(grid.effects[layer, place]) * whole,)))
+    return f"{of}: what the largest place of each part and layer moves ({record.direction})", parts, None
+
+
+def _joined(run: LoadedRun, what: str, on: str, found: dict[int, list[Evolved]], chance: float | None) -> Evolution:
     parts = []
-    for same in zip(*(record.heads for record in records.values()), strict=True):
-        name = f"{same[0].kind} " * several + same[0].place
-        parts.append(Evolved(name, tuple(map(figure, same)), said=tuple(one.role for one in same)))
-    return _evolution(run, what, first.measured_on, tuple(records), parts)
-
-
-def ablation_evolution(run: LoadedRun, records: Mapping[int, Ablation]) -> Evolution:
-    """What is lost without each part: of a text the difference of two logits, of many texts the loss."""
-    first, *_ = records.values()
-    of = "loss, nats a token" if first.text is None else f"logit of {first.text.token} less {first.text.against}"
-    sides = len({part.side for part in first.parts}) > 1
-    parts = []
-    for same in zip(*(record.parts for record in records.values()), strict=True):
-        values = tuple(one.loss if first.text is None else one.difference for one in same)
-        intervals = tuple(one.interval for one in same) if first.text is None else ()
-        parts.append(Evolved(part_name(same[0], sides=sides), values, intervals))
-    what = f"what each part, replaced by {first.replaced}, changes of the {of}"
-    return _evolution(run, what, first.measured_on, tuple(records), parts)
-
-
-def _evolution(run: LoadedRun, what: str, on: str, steps: tuple[int, ...], parts: Sequence[Evolved]) -> Evolution:
+    for same in zip(*found.values(), strict=True):
+        three = (tuple(chain(*(getattr(one, of) for one in same))) for of in ("values", "intervals", "said"))
+        parts.append(Evolved(same[0].name, *three))
     history = read_history(run.directory.metrics)
-    losses = (tuple((one.step, one.loss) for one in of) for of in (history.training, history.validation))
-    return Evolution(str(run.directory.path), what, on, steps, tuple(parts), *losses)
+    losses = [tuple((one.step, one.loss) for one in of) for of in (history.training, history.validation)]
+    steps = {"steps": tuple(found), "parts": tuple(parts), "training": losses[0], "validation": losses[1]}
+    return Evolution(str(run.directory.path), what, on, **steps, chance=chance)  # type: ignore[arg-type]

@@ -31,6 +31,8 @@ class EvolutionView(View[Evolution]):
             Series(printable(part.name), r.steps, part.told(), style, letter=chr(ord("a") + number))
             for number, (part, style) in enumerate(drawn)
         ]
+        if curves and r.chance is not None:
+            curves.insert(0, Series("chance", x_range, (r.chance, r.chance), "dim"))
         yield Plot(tuple(curves), "step", 10, x_range, gutter=_GUTTER)
         losses = [
             Series(name, [step for step, _ in of], [loss for _, loss in of], *CURVES[name])

@@ -1,5 +1,6 @@
 """``tfcli inspect heads``: what every attention head does, such as an induction head; and the head that does a job."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -88,7 +89,8 @@ def heads(
         column = view.followed(sort, cross=kind == "cross")
         records = at_checkpoints(loaded, lambda run: compute(run, material, kind, place))
         what = f"{column.key}: {column.meaning}"
-        evolved = heads_evolution(loaded, records, what, lambda head: view.value_of(head, column))
+        figure = partial(view.value_of, column=column)
+        evolved = heads_evolution(loaded, records, what, column.role, figure)
         present(terminal, outputs, EvolutionView(evolved), evolved, evolution_table)
         return
     record = compute(loaded, material, kind, place)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from tfcli.console.options import Kind, Outputs, Position, Run, Target, Weights, command, present
+from tfcli.console.options import Evolution, Kind, Outputs, Position, Run, Target, Weights, command, present
 from tfcli.console.settings import usual
 from tfcli.console.stdin import read_text
 from tfcli.console.terminal import Terminal
@@ -26,6 +26,7 @@ def patch(
     noising: Annotated[bool, typer.Option("--noising", help="Patch the clean text with the corrupt one.")] = False,
     path: Annotated[str | None, usual("every part by itself", "Where this head's change goes.", metavar="L.H")] = None,
     kind: Annotated[Kind | None, usual("the decoder's", "The attention of --path.", metavar="KIND")] = None,
+    evolution: Evolution = False,
     weights: Weights,
 ) -> None:
     """Show which part of a model makes it answer one text and not another.
@@ -49,7 +50,14 @@ def patch(
     if kind is not None and path is None:
         raise UsageError("--kind names the attention of --path", "give --path L.H, or leave --kind out")
     place = None if path is None else head_place(path, "--path")
-    texts = read_text(clean), read_text(corrupt)
-    told = {"position": position, "token": token, "against": against}
-    record = compute.patch(weights.load(run), *texts, target, **told, noising=noising, path=place, kind=kind)  # type: ignore[arg-type]
+    texts, loaded = (read_text(clean), read_text(corrupt), target), weights.load(run)
+    told = {"position": position, "token": token, "against": against, "noising": noising, "path": place, "kind": kind}
+    if evolution:
+        from tfcli.inspection.evolution.compute import evolution as over
+        from tfcli.inspection.evolution.view import EvolutionView, evolution_table
+
+        evolved = over(loaded, compute.patch, *texts, **told)
+        present(terminal, outputs, EvolutionView(evolved), evolved, evolution_table)
+        return
+    record = compute.patch(loaded, *texts, **told)  # type: ignore[arg-type]
     present(terminal, outputs, view.PatchingView(record), record, view.patching_table)

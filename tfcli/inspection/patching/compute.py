@@ -17,11 +17,10 @@ from torch import Tensor
 from tfcli.errors import UsageError
 from tfcli.inspection import interventions
 from tfcli.inspection.attention import AttentionKind
-from tfcli.inspection.attribution.compute import chosen_token
 from tfcli.inspection.interventions import Part, Side, attention_of, by_head, given, heads_of, rerun, sides
 from tfcli.inspection.passes import KINDS, AttentionPass, Inputs, ModelPass, StackPass, chosen_kinds, record_model
 from tfcli.inspection.patching import PatchedSide, PatchGrid, Patching, PatchPart
-from tfcli.inspection.predictions.compute import Asked, ask, named
+from tfcli.inspection.predictions.compute import Asked, answer, ask
 from tfcli.models.transformer import Transformer
 from tfcli.records.arrays import frozen
 from tfcli.runs.load import LoadedRun
@@ -48,21 +47,18 @@ def patch(
 
     The position is that of `ask`; an encoder-decoder without a target is asked where its two translations part. `token`
     and `against` are by default the likeliest of the clean and of the corrupt text there. A UsageError where the texts
-    have different numbers of tokens or are the same, or are answered alike, or where `ask` or `chosen_kinds` raise one.
+    have different numbers of tokens or are the same, or are answered alike, or `ask`, `answer` or `chosen_kinds` do so.
     """
     if path is not None:
         [kind] = chosen_kinds(run, kind or KINDS[run.architecture][-1], path)
     asked = [ask(run, text, target, position) for text in (clean, corrupt)]
     inputs, place = _aligned(run, asked, is_given=target is not None, position=position)
     with torch.inference_mode():
-        passes = [record_model(run.model, one.tensors(run.device)) for one in inputs]
-        answers = [named(run, run.model.head(one.last.hidden[place])) for one in passes]
-        ids = [None if one is None else chosen_token(run.tokenizer, one) for one in (token, against)]
-        wanted, other = (int(own.argmax()) if one is None else one for one, own in zip(ids, answers, strict=True))
+        passes = [record_model(run.model, one.tensors(run.device), weights=False) for one in inputs]
+        answers = [run.model.head(one.last.hidden[place]) for one in passes]
+        wanted = answer(run, answers[0], token)
+        other = answer(run, answers[1], against, beside=wanted)
         labels = run.tokenizer.labels([wanted, other])
-        if wanted == other:
-            problem = f"The token and the one against it are both {labels[0]!r}"
-            raise UsageError(problem, "give texts that are answered otherwise, or name the two with --token --against")
 
         def difference(hidden: Tensor) -> Tensor:
             logits = run.model.head(hidden[:, place])
@@ -141,16 +137,13 @@ def _parted(one: Sequence[int], other: Sequence[int]) -> int:
 
 
 Replaced = tuple[PatchPart, AttentionKind | None, Part]
-_OF_HEADS: dict[PatchPart, Callable[[AttentionPass, AttentionPass], Tensor]] = {
-    "heads": lambda one, two: two.mixed,
-    "patterns": lambda one, two: two.weights @ one.value,
-    "values": lambda one, two: one.weights @ two.value,
-}
+_OF_HEADS: tuple[PatchPart, ...] = ("heads", "patterns", "values")
 
 
-def replacements(base: ModelPass, source: ModelPass) -> Iterator[tuple[Replaced, Tensor]]:
-    """Everything but paths that is patched: a part, and what is put there, (B, T, ·) for its heads, or for some of its
-    positions and then for the next: those of a long text fill the memory."""
+def replacements(model: Transformer, base: ModelPass, source: ModelPass) -> Iterator[tuple[Replaced, Tensor]]:
+    """Everything but paths that is patched: a part, and what is put there, (B, T, ·) for some of its heads or positions
+    and then for the next: those of a long text fill the memory."""
+    at_a_time = interventions.texts_at_a_time(base)
     for side, ours in sides(base).items():
         kinds = _kinds(side, ours)
         layers = list(zip(ours.layers, sides(source)[side].layers, strict=True))
@@ -161,20 +154,24 @@ def replacements(base: ModelPass, source: ModelPass) -> Iterator[tuple[Replaced,
             for number, both in enumerate(layers):
                 values, new = (given(layer, sublayer) for layer in both)
                 positions = torch.arange(len(values), device=values.device)
-                for some in positions.split(interventions.texts_at_a_time(base)):
+                for some in positions.split(at_a_time):
                     at = (some[:, None] == positions)[..., None]
                     yield (sublayer, None, Part(side, number, sublayer)), torch.where(at, new, values)
         for kind in kinds:
-            for name, of_heads in _OF_HEADS.items():
+            for name in _OF_HEADS:
                 for number, both in enumerate(layers):
-                    part = heads_of(kind, number)
+                    part, module = heads_of(kind, number), interventions.stack_of(model, side).layers[number]
                     one, two = (attention_of(layer, part.place) for layer in both)
-                    yield (name, kind, part), by_head(one.mixed, of_heads(one, two))
+                    weights, mixed = (two, one) if name == "patterns" else (one, two)
+                    new = two.mixed if name == "heads" else interventions.remixed(module, kind, weights, mixed.value)
+                    for some in torch.arange(len(new), device=new.device).split(at_a_time):
+                        yield (name, kind, part), by_head(one.mixed, new, some)
 
 
 def every_grid(model: Transformer, base: ModelPass, source: ModelPass, measure: Measure) -> Iterator[PatchGrid]:
     """The effects of `replacements`."""
-    for (name, kind, side), some in groupby(replacements(base, source), lambda one: (*one[0][:2], one[0][2].side)):
+    found = replacements(model, base, source)
+    for (name, kind, side), some in groupby(found, lambda one: (*one[0][:2], one[0][2].side)):
         effects = torch.cat([measure(rerun(model, base, part, values)) for (*_, part), values in some])
         yield PatchGrid(name, side, kind, frozen(effects.view(len(sides(base)[side].layers), -1).numpy()))
 
@@ -194,12 +191,9 @@ def _paths(
         for kind in _kinds(side, stack):
             rows = []
             for layer in range(len(stack.layers)):
-                heads = heads_of(kind, layer)
-                nowhere = torch.full((len(_attention(base, heads).mixed),), torch.nan)
-                row = [effects.get(heads, nowhere)]
-                if kind != "cross":
-                    row.append(effects.get(Part(side, layer, "feed_forward"), nowhere[:1]))
-                rows.append(torch.cat(row))
+                sizes = {heads_of(kind, layer): len(_attention(base, heads_of(kind, layer)).mixed)}
+                sizes |= {} if kind == "cross" else {Part(side, layer, "feed_forward"): 1}
+                rows.append(torch.cat([effects.get(part, torch.full((n,), torch.nan)) for part, n in sizes.items()]))
             grids.append(PatchGrid("paths", side, kind, frozen(torch.stack(rows).numpy())))
     return grids, float(measure(hidden))
 

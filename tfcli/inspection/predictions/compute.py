@@ -19,7 +19,9 @@ from tfcli.data.dataset import TokenStreamView
 from tfcli.errors import UsageError
 from tfcli.evaluation.measure import LoneMasks
 from tfcli.evaluation.windows import Placed, SlidingWindows, perplexity
-from tfcli.inspection.passes import Inputs, read_text, record_model, require_residuals
+from tfcli.generation.sampling import never_generated, ruled_out
+from tfcli.inspection.embeddings.compute import token_of
+from tfcli.inspection.passes import Inputs, own_places, read_text, record_model, require_residuals, with_masks
 from tfcli.inspection.predictions import Lens, Losses, Prediction, Predictions, ScoredToken
 from tfcli.inspection.words import losses_in_words
 from tfcli.models.head import require_head
@@ -79,6 +81,23 @@ def named(run: LoadedRun, scores: Tensor) -> Tensor:
     return scores[..., : run.tokenizer.vocab_size]
 
 
+def answer(run: LoadedRun, logits: Tensor, name: str | None = None, *, beside: int | None = None) -> int:
+    """The id of an answer: of the token that tables call so ("·" is a space), else what `token_of` finds of a name;
+    without one, of the likeliest of `logits`, (Vocab,). A UsageError where it is not one token, or none that the model
+    answers with, or the one `beside` it."""
+    able = logits + ruled_out(never_generated(run.config.roles, len(logits)), logits)
+    labels = run.tokenizer.labels(range(run.tokenizer.vocab_size))
+    found = int(able.argmax())
+    if name is not None:
+        spelled = [labels.index(label) for label in (name, name.replace("·", " ")) if name and label in labels]
+        found = spelled[0] if spelled else token_of(run.tokenizer, name)
+    if able[found] == -torch.inf:
+        raise UsageError(f"{labels[found]!r} is a token that this model never answers with", "name another one")
+    if found == beside:
+        raise UsageError(f"Both answers are {labels[found]!r}", "name two that differ with --token and --against")
+    return found
+
+
 def _label(run: LoadedRun, token_id: int | None) -> str | None:
     return None if token_id is None else run.tokenizer.labels([token_id])[0]
 
@@ -127,12 +146,10 @@ def predictions(
 def _masked_alone(run: LoadedRun, asked: Asked, spans: Sequence[Sequence[int]]) -> Tensor:
     """Logits of an encoder at each of the places that are asked, each read with its span masked, of which special
     tokens are left. Shape: (places, Vocab)."""
-    roles, read = run.config.roles, torch.tensor(asked.read)
-    masked = read.repeat(len(spans), 1)
-    for row, span in zip(masked, spans, strict=True):
-        row[[place for place in span if asked.read[place] not in roles.ids()]] = roles.mask
-    rows = max(1, _AT_A_TIME // len(read))
-    parts = zip(masked.split(rows), torch.tensor(asked.places).split(rows), strict=True)
+    own = set(own_places(run, asked.read))
+    hidden_ids = torch.tensor([with_masks(run, asked.read, own.intersection(span)) for span in spans])
+    rows = max(1, _AT_A_TIME // len(asked.read))
+    parts = zip(hidden_ids.split(rows), torch.tensor(asked.places).split(rows), strict=True)
     hidden = [run.model.hidden(part.to(run.device))[range(len(part)), places] for part, places in parts]
     logits: Tensor = run.model.head(torch.cat(hidden))
     return logits.cpu()
@@ -165,7 +182,7 @@ def lens(
     of each layer at one; `position`, `words` and what is refused are those of `ask`, and a model without residuals."""
     require_residuals(run.config.model)
     asked = ask(run, text, target, position, words=words)
-    stack = record_model(run.model, asked.inputs.tensors(run.device)).last
+    stack = record_model(run.model, asked.inputs.tensors(run.device), weights=False).last
     norm = run.model.get_submodule(f"{'decoder' if isinstance(run.model, EncoderDecoder) else 'stack'}.final_norm")
     depths = (stack.embedded, *(layer.after for layer in stack.layers))
     streams = [norm(depth)[list(asked.places)] for depth in depths]  # what the head would read at each

@@ -48,20 +48,13 @@ def steer(
       tfcli inspect steer runs/pt-en-1 --from "O gato" --to "O livro" --at encoder.0
       tfcli inspect steer runs/encoder-1 --from "Tom" --to "Mia" --out v.safetensors
     """
-    from tfcli.generation.steering import layer_at
-    from tfcli.inspection.passes import require_residuals
     from tfcli.inspection.steer import compute, view
-    from tfcli.models.head import require_head
     from tfcli.runs.weights import save_tensors
 
     if out is not None:
         require_output(out, "--out")
     loaded, sets = weights.load(run), list[dict[str, compute.Read]]()
-    require_head(loaded.config.model)
-    require_residuals(loaded.config.model)
-    at = str(loaded.config.model.decoder_layers // 2) if at is None else at
-    layer_at(loaded.model, at)
-    prompt = None if prompt is None else read_text(prompt)
+    at, prompt = compute.chosen_layer(loaded, at), None if prompt is None else read_text(prompt)
     with terminal.progress() as say:
         for option, values in (("--from", from_), ("--to", to)):
             say(f"reading {option}")

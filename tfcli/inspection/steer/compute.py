@@ -18,8 +18,9 @@ from tfcli.evaluation.windows import require_tokens
 from tfcli.generation.generate import generate
 from tfcli.generation.steering import layer_at, steered
 from tfcli.inspection.heads.find import Material
-from tfcli.inspection.passes import Inputs, read_text
+from tfcli.inspection.passes import Inputs, own_places, read_text, require_residuals, with_masks
 from tfcli.inspection.steer import FIGURES, Change, Steered, Steering
+from tfcli.models.head import require_head
 from tfcli.recipe.loading import generation_settings
 from tfcli.records.evaluation import Interval
 from tfcli.runs.load import LoadedRun
@@ -28,7 +29,6 @@ STRENGTHS = (-4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0)
 _FEWEST = 6  # texts of a set: of fewer, a half is no sample, and there are few ways to shuffle
 _CONTROLS, _DOCUMENTS, _TOKENS = 39, 32, 8  # one in 40 above all controls and one below: p = 0.05
 _MADE = {"max_new_tokens": 32, "num_samples": 1, "beam": 1, "beam_groups": 1}
-_EACH = 7  # of so many tokens of an encoder's, one is masked
 
 
 class Read(NamedTuple):
@@ -46,10 +46,27 @@ def read_stream(run: LoadedRun, at: str, text: str) -> Read:
     inputs, kept = read_text(run, text, remark=False), list[Tensor]()
     with layer_at(run.model, at).register_forward_hook(lambda module, given, output: kept.append(output)):
         run.model.hidden(*inputs.tensors(run.device))
-    if not (own := _own(run, inputs.sides[0 if "." in at else -1])):
+    if not (own := own_places(run, inputs.sides[0 if "." in at else -1])):
         raise UsageError(f"The text {shortened(text)!r} has only special and unknown tokens", "give a few words")
-    stream, last = kept[0][0, [*own]].cpu().double(), _own(run, inputs.sides[-1])
-    return Read({*last.values()}, stream.mean(0).numpy(), float(stream.norm(dim=-1).mean()))
+    stream, last = kept[0][0, own].cpu().double(), inputs.sides[-1]
+    ids = {last[place] for place in own_places(run, last)}
+    return Read(ids, stream.mean(0).numpy(), float(stream.norm(dim=-1).mean()))
+
+
+def chosen_layer(run: LoadedRun, at: str | None) -> str:
+    """The layer of this name, or the middle one. A UsageError without it, or a head, or residuals."""
+    require_head(run.config.model)
+    require_residuals(run.config.model)
+    layer_at(run.model, at := at or str(run.config.model.decoder_layers // 2))
+    return at
+
+
+def steer(
+    run: LoadedRun, prompt: str | None = None, *, from_: Any, to: Any, material: Material, at: str | None = None
+) -> Steering:
+    """What `steering` finds between two texts, or several of each; a UsageError as of all that is called."""
+    at, sets = chosen_layer(run, at), ([one] if isinstance(one, str) else one for one in (from_, to))
+    return steering(run, at, [{text: read_stream(run, at, text) for text in one} for one in sets], material, prompt)[0]
 
 
 def steering(
@@ -131,24 +148,17 @@ def _telling(reads: Sequence[Read], is_to: Any) -> tuple[list[int], list[int]]:
     return [one for one in ranked[:_TOKENS] if more[one] < 0], [t for t in ranked[: -_TOKENS - 1 : -1] if more[t] > 0]
 
 
-def _own(run: LoadedRun, ids: Sequence[int]) -> dict[int, int]:
-    """A text's own tokens, neither special nor unknown, by their places."""
-    special = run.config.roles.ids()
-    return {place: token for place, token in enumerate(ids) if token not in special}
-
-
 @torch.inference_mode()
 def _sums(run: LoadedRun, inputs: Inputs, tokens: Sequence[Sequence[int]]) -> list[float]:
     """Of a text nats, predicted tokens, and the probability that goes to the tokens of --to and of --from."""
+    read = inputs.sides[-1]
+    places, answers = list(range(len(read) - 1)), torch.tensor(read[1:])
+    if run.architecture == "encoder":
+        places = own_places(run, read, sample=True)
+        inputs, answers = Inputs(encoder=with_masks(run, read, places)), torch.tensor(read)[places]
     ids = inputs.tensors(run.device)
-    places, answers = list(range(ids[-1].shape[1] - 1)), ids[-1][0, 1:]
-    if (mask := run.config.roles.mask) is not None and run.architecture == "encoder":
-        own = [*_own(run, inputs.sides[0])]
-        places = own[_EACH // 2 :: _EACH] or own
-        answers = ids[0][0, places]
-        ids[0][0, places] = mask
     logs = run.model.head(run.model.hidden(*ids)[0, places]).cpu().double().log_softmax(-1)
-    nats = -float(logs.gather(-1, answers.cpu()[:, None]).sum())
+    nats = -float(logs.gather(-1, answers[:, None]).sum())
     return [nats, len(answers), *(float(logs[:, one].exp().sum()) for one in reversed(tokens))]
 
 
