@@ -183,7 +183,7 @@ def input_attribution(
         methods=tuple(methods),
         values=frozen(values, np.float64),
         gaps=tuple(gaps),
-        agreement=frozen(ranks @ ranks.T, np.float64),
+        agreement=frozen(np.round(ranks @ ranks.T, 12) + 0.0, np.float64),  # 0, not what sums in another order leave
         unrelated=min(1.0, 1.96 / max(1, counts[-1] - 1) ** 0.5),
         counts=tuple(counts.tolist()),
         curves=frozen(drawn[::2], np.float64),
