@@ -112,8 +112,8 @@ def workspace(trained: Callable[[str], Path], tmp_path_factory: pytest.TempPathF
     return folder
 
 
-_MEASURE = ("tfcli plan", "tfcli bench")
-"""They take their time by what they are; their options and refusals are tested in test_plan.py and test_bench.py."""
+_MEASURE = ("tfcli plan", "tfcli bench", "tfcli inspect recurrent")
+"""They take their time by what they are; options and refusals are tested in test_{plan,bench,recurrent}.py."""
 
 
 # Those that start several processes are run by tests/training/test_distributed_launch.py.
