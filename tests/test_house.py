@@ -20,6 +20,8 @@ SMALL = {
     "inspection/gradients/command.py": "a picture's command, as every picture has one",
     "inspection/model/command.py": "a picture's command, as every picture has one",
     "inspection/patching/command.py": "a picture's command, as every picture has one",
+    "inspection/probe/command.py": "a picture's command, as every picture has one",
+    "inspection/probe/view.py": "what a picture is drawn by, as every picture has it",
     "inspection/recurrent/command.py": "a picture's command, as every picture has one",
     "inspection/recurrent/view.py": "what a picture is drawn by, as every picture has it",
     "inspection/scaling/command.py": "a picture's command, as every picture has one",

@@ -70,6 +70,7 @@ _PICTURES = {
     "attribution": "attribution",
     "ablate": "ablation",
     "patch": "patching",
+    "probe": "probe",
 }
 
 

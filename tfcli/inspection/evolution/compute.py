@@ -7,6 +7,7 @@ from tfcli.errors import UsageError
 from tfcli.inspection.ablation import Ablation, part_name
 from tfcli.inspection.evolution import Evolution, Evolved
 from tfcli.inspection.heads import HeadsRecord, HeadStatistics
+from tfcli.inspection.probe import Probe
 from tfcli.runs.load import LoadedRun, load_run
 from tfcli.runs.metrics import read_history
 
@@ -51,6 +52,17 @@ def ablation_evolution(run: LoadedRun, records: Mapping[int, Ablation]) -> Evolu
         parts.append(Evolved(part_name(same[0], sides=sides), values, intervals))
     what = f"what each part, replaced by {first.replaced}, changes of the {of}"
     return _evolution(run, what, first.measured_on, tuple(records), parts)
+
+
+def probe_evolution(run: LoadedRun, records: Mapping[int, Probe]) -> Evolution:
+    """By how much a probe of each layer passes the best of what it must pass."""
+    first, *_ = records.values()
+    parts = []
+    for same in zip(*(record.layers for record in records.values()), strict=True):
+        intervals = tuple((one.above_low, one.above_high) for one in same)
+        parts.append(Evolved(same[0].name, tuple(one.above for one in same), intervals))
+    what = f"held-out accuracy of a probe of {first.task}, above the best of majority, control and untrained model"
+    return _evolution(run, what, first.source, tuple(records), parts)
 
 
 def _evolution(run: LoadedRun, what: str, on: str, steps: tuple[int, ...], parts: Sequence[Evolved]) -> Evolution:
