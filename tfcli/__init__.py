@@ -71,13 +71,15 @@ _PICTURES = {
     "ablate": "ablation",
     "patch": "patching",
     "probe": "probe",
+    "embeddings": "embeddings",
 }
 
 
 def inspect(run: "LoadedRun", picture: str, *texts: "str | None", **how: "Any") -> "Any":
     """The record of `tfcli inspect predictions`, `lens`, `losses`, `attribution`, `ablate` or `patch`, of the text, or
-    the two of `patch`, and where there is one the target; `how` is what the function of that name in the picture's
-    `compute.py` takes. A `UsageError` where there is no such picture, and what that function raises."""
+    the two of `patch`, and where there is one the target; of `probe`, what for, and of `embeddings`, tokens; `how` is
+    what the function of that name in the picture's `compute.py` takes. A `UsageError` where there is no such picture,
+    and what that function raises."""
     from importlib import import_module
 
     from tfcli.errors import UsageError

@@ -19,7 +19,7 @@ from tfcli.errors import UsageError
 from tfcli.inspection.evolution.compute import at_checkpoints, probe_evolution
 from tfcli.inspection.passes import framed, record_model
 from tfcli.inspection.probe import Probe, ProbedLayer, compute
-from tfcli.inspection.probe.compute import Places, _layer, fit, labelled_places, prepared, probed, vectors
+from tfcli.inspection.probe.compute import Places, fit, labelled_places, prepared, probed, probed_layer, vectors
 from tfcli.inspection.probe.view import ProbeView, probe_table
 from tfcli.runs.load import LoadedRun, load_run
 
@@ -79,11 +79,10 @@ def test_features_that_are_only_rounding_say_nothing():
 
 def test_a_layers_figures_are_those_of_the_sums():
     """Ten texts of four places; all resamples of equal texts are equal."""
-    one = _layer(1, np.tile([4, 3, 1, 2, 2.0], (10, 1)))
-    assert one == ProbedLayer(1, 0.75, 0.75, 0.75, 0.25, 0.5, 0.5, 0.25, 0.25, 0.25, 0.25, "")
-    assert one.name == "layer 0" and _layer(0, np.ones((10, 5))).name == "embedding"
+    one = probed_layer("layer 0", np.tile([4, 3, 1, 2, 2.0], (10, 1)))
+    assert one == ProbedLayer("layer 0", "above all three", 0.75, 0.75, 0.75, 0.25, 0.5, 0.5, 0.25, 0.25, 0.25, 0.25)
     passed = [(3, 3, 2, 2), (3, 2, 3, 2), (3, 2, 2, 3), (3, 3, 2, 3), (2, 3, 3, 3)]
-    missed = [_layer(0, np.tile([4.0, *row], (10, 1))).not_above for row in passed]
+    missed = [probed_layer("", np.tile([4.0, *row], (10, 1))).verdict.removeprefix("not above ") for row in passed]
     assert missed == ["majority", "control", "untrained", "majority, untrained", "majority, control, untrained"]
 
 
@@ -92,11 +91,19 @@ def test_what_is_above_is_above_in_the_resampled_texts():
     sums = np.ones((20, 5))
     sums[:, 2:] = 0
     sums[:11, 3] = 1
-    one = _layer(0, sums)
-    assert one.not_above == "" and one.above == pytest.approx(0.45) and one.above_low < 0.4 < 0.5 < one.above_high
+    one = probed_layer("", sums)
+    assert (
+        one.verdict == "above all three"
+        and one.above == pytest.approx(0.45)
+        and one.above_low < 0.4 < 0.5 < one.above_high
+    )
     sums[11:, 1] = 0  # right in the same texts
-    same = _layer(0, sums)
-    assert same.not_above == "control" and (same.above_low, same.above_high) == (0, 0) and same.low < 0.5 < same.high
+    same = probed_layer("", sums)
+    assert (
+        same.verdict == "not above control"
+        and (same.above_low, same.above_high) == (0, 0)
+        and same.low < 0.5 < same.high
+    )
 
 
 def planted(texts: int, classes: int, types: int, draw: np.random.Generator) -> Places:
@@ -131,16 +138,16 @@ def test_a_label_that_stands_in_one_layer_is_found_there_and_only_there(
     held, noise = np.eye(3)[np.array(places.labels, int)], draw.standard_normal((3, 800, 8))
     noise[1, :, :3] += 3 * held
     found = measure(run, places, [*noise], monkeypatch)
-    assert [one.not_above for one in found.layers] == [
-        "majority, control, untrained",
-        "",
-        "majority, control, untrained",
+    assert [one.verdict for one in found.layers] == [
+        "not above majority, control, untrained",
+        "above all three",
+        "not above majority, control, untrained",
     ]
     assert found.layers[1].accuracy > 0.9 and found.layers[0].accuracy < 0.45 > found.layers[2].accuracy
     assert (found.texts, found.held_out, found.places, found.classes) == (160, 40, 200, ("0", "1", "2"))
     # What the untrained model tells as well is no finding.
     monkeypatch.setattr(compute, "vectors", lambda model, places: noise.astype(np.float32))
-    assert prepared(run, places, "word-class")(run).layers[1].not_above == "untrained"
+    assert prepared(run, places, "word-class")(run).layers[1].verdict == "not above untrained"
 
 
 def test_what_a_probe_remembers_of_a_word_it_remembers_of_a_random_label_too(
@@ -153,8 +160,8 @@ def test_what_a_probe_remembers_of_a_word_it_remembers_of_a_random_label_too(
     places = places._replace(labels=tuple(str(kind % 3) for kind in kinds))
     names, parts = np.eye(12)[kinds], np.eye(12)[kinds % 3]
     words, classes = measure(run, places, [names, parts], monkeypatch).layers
-    assert (words.accuracy, words.control, words.selectivity) == (1, 1, 0) and words.not_above == "control"
-    assert classes.accuracy == 1 and classes.selectivity > 0.3 and classes.not_above == ""
+    assert (words.accuracy, words.control, words.selectivity) == (1, 1, 0) and words.verdict == "not above control"
+    assert classes.accuracy == 1 and classes.selectivity > 0.3 and classes.verdict == "above all three"
     found = measure(run, places, [names, parts], monkeypatch, "position").layers[1]
     assert found.control == 1, "of positions the control is what the token alone tells, by no probe"
 
@@ -166,8 +173,8 @@ def test_random_labels_pass_as_rarely_as_it_is_said(run: LoadedRun, monkeypatch:
         draw = np.random.default_rng(seed)
         places = planted(60, 2, 300, draw)
         [layer] = measure(run, places, [draw.standard_normal((300, 2))], monkeypatch).layers
-        passed += not layer.not_above
-        alone += "majority" not in layer.not_above
+        passed += "not" not in layer.verdict
+        alone += "majority" not in layer.verdict
     assert passed <= 4 and alone <= 9  # of 120: 3 are expected at most, of one alone as well
 
 
@@ -256,7 +263,7 @@ def test_positions_that_are_embedded_are_told_without_a_miss(trained: Callable[[
     assert found.layers[0].accuracy == 1 and found.classes == tuple(map(str, range(16)))
     assert found.layers[0].control < 0.6 < found.layers[0].accuracy
     without = compute.probe(by_hand(trained, 0.0), "position").layers[0]
-    assert "control" in without.not_above and abs(without.accuracy - without.control) < 0.1
+    assert "control" in without.verdict and abs(without.accuracy - without.control) < 0.1
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -284,8 +291,8 @@ RECORD = Probe(
     held_out=300,
     places=4100,
     layers=(
-        ProbedLayer(0, 0.9, 0.88, 0.92, 0.5, 0.91, 0.8, -0.01, -0.01, -0.02, 0.01, "control"),
-        ProbedLayer(1, 0.95, 0.94, 0.96, 0.5, 0.7, 0.8, 0.25, 0.15, 0.1, 0.2, ""),
+        ProbedLayer("embedding", "not above control", 0.9, 0.88, 0.92, 0.5, 0.91, 0.8, -0.01, -0.01, -0.02, 0.01),
+        ProbedLayer("layer 0", "above all three", 0.95, 0.94, 0.96, 0.5, 0.7, 0.8, 0.25, 0.15, 0.1, 0.2),
     ),
 )
 
@@ -310,7 +317,7 @@ def test_csv_svg_and_html(run: LoadedRun, tmp_path: Path, monkeypatch: pytest.Mo
     result = typed("inspect", "probe", run.directory.path, "--for", "sense", "--csv", *files)
     assert result.exit_code == 0, result.stderr
     rows = list(csv.DictReader(result.stdout.splitlines()))
-    assert [row["depth"] for row in rows] == ["0", "1", "2"]
+    assert [row["name"] for row in rows] == ["embedding", "layer 0", "layer 1"]
     assert list(rows[0]) == list(probe_table(RECORD).columns) and float(rows[1]["low"]) <= float(rows[1]["accuracy"])
     assert all("selectivity" in (tmp_path / file).read_text() for file in ("a.svg", "a.html"))
 

@@ -8,11 +8,12 @@ Task = Literal["position", "word-class", "sense"]
 
 @dataclass(frozen=True)
 class ProbedLayer:
-    """Accuracies on held-out texts behind so many layers, 0: behind the embedding; of the `majority`, who always says
-    the commonest label, of the `control`, and of the model `untrained`. `above`: the distance to the best of the three;
-    `low` and `high` end 95 % intervals over texts. `not_above` names those of the three that may be as good."""
+    """Accuracies on held-out texts behind the embedding or a layer; of the `majority`, who always says the commonest
+    label, of the `control`, and of the model `untrained`. `above`: the distance to the best of the three; `low` and
+    `high` end 95 % intervals over texts. `verdict` names those of the three that may be as good, if any."""
 
-    depth: int
+    name: str
+    verdict: str
     accuracy: float
     low: float
     high: float
@@ -23,12 +24,6 @@ class ProbedLayer:
     above: float
     above_low: float
     above_high: float
-    not_above: str
-
-    @property
-    def name(self) -> str:
-        """What it stands behind."""
-        return f"layer {self.depth - 1}" if self.depth else "embedding"
 
 
 @dataclass(frozen=True)

@@ -142,42 +142,40 @@ def prepared(run: LoadedRun, places: Places, task: Task) -> Callable[[LoadedRun]
         layers = list[ProbedLayer]()
         for of, untaught in zip(vectors(one.model, places), before, strict=True):
             control = alone if task == "position" else probed(of, drawn, quarter)
-            right = (np.ones(len(rows)), probed(of, labels, quarter), common, control, untaught)
-            layers.append(_layer(len(layers), np.stack([np.bincount(rows, column) for column in right], 1)))
+            right = np.ones(len(rows)), probed(of, labels, quarter), common, control, untaught
+            name = f"layer {len(layers) - 1}" if layers else "embedding"
+            layers.append(probed_layer(name, np.stack([np.bincount(rows, column) for column in right], 1)))
         about = str(one.directory.path), task, places.source, _CONTROLS[task], tuple(names), count
         return Probe(*about, int(rows.max()) + 1, len(rows), tuple(layers))
 
     return measured
 
 
-def _layer(depth: int, sums: NDArray[np.float64]) -> ProbedLayer:
+def probed_layer(name: str, sums: NDArray[np.float64]) -> ProbedLayer:
     """From the places of each held-out text, (U, 5), and how many were right by probe, majority, control and untrained
     model; all in the same resamples."""
     own, *others = sums[:, 1:].sum(0) / sums[:, 0].sum()
     drawn = (draws := resampled(sums))[:, 1:] / draws[:, :1]
     behind = drawn[:, :1] - drawn[:, 1:]
     between, above, *each = [interval(one) or (0.0, 0.0) for one in (drawn[:, 0], behind.min(1), *behind.T)]
-    passed = zip(("majority", "control", "untrained"), each, strict=True)
-    figures = own, *between, *others, own - others[1], own - max(others), *above
-    not_above = ", ".join(name for name, (low, _) in passed if low <= 0)
-    return ProbedLayer(depth, *map(float, figures), not_above=not_above)
+    missed = [what for what, (low, _) in zip(("majority", "control", "untrained"), each, strict=True) if low <= 0]
+    verdict = f"not above {', '.join(missed)}" if missed else "above all three"
+    return ProbedLayer(name, verdict, *map(float, (own, *between, *others, own - others[1], own - max(others), *above)))
 
 
 def probed(of: NDArray[np.float32], labels: Labels, quarter: Labels) -> NDArray[np.bool_]:
     """Whether each place of quarter 0 is told by a probe of all others. Its penalty is the strongest of those that are
     best at quarter 1 without having seen it. Shape: of (N, D), labels and quarter (N,)."""
     known, part, wide = torch.from_numpy(labels), torch.from_numpy(quarter), torch.from_numpy(of).double()
+    spread = wide[part > 0].std(0, correction=0)
+    scale = torch.where(spread > 1e-6 * wide.abs().max(), spread, torch.inf)  # below is rounding
+    x = (wide - wide[part > 0].mean(0)) / scale
 
     def told(train: Tensor, test: Tensor, l2: float) -> NDArray[np.bool_]:
-        spread = wide[train].std(0, correction=0)
-        scale = torch.where(spread > 1e-6 * wide[train].abs().max(), spread, torch.inf)  # below is rounding
-        x = (wide - wide[train].mean(0)) / scale
         weights = fit(x[train], known[train], int(known.max()) + 1, l2)
-        found: NDArray[np.bool_] = ((x[test] @ weights[:-1] + weights[-1]).argmax(1) == known[test]).numpy()
-        return found
+        return ((x[test] @ weights[:-1] + weights[-1]).argmax(1) == known[test]).numpy()
 
-    best = max(PENALTIES, key=lambda l2: (told(part > 1, part == 1, l2).mean(), l2))
-    return told(part > 0, part == 0, best)
+    return told(part > 0, part == 0, max(PENALTIES, key=lambda l2: (told(part > 1, part == 1, l2).mean(), l2)))
 
 
 def fit(x: Tensor, labels: Tensor, classes: int, l2: float) -> Tensor:

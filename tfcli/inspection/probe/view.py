@@ -27,15 +27,13 @@ class ProbeView(View[Probe]):
         for one in r.layers:
             figures = [f"{100 * getattr(one, name):.1f}" for name in _FIGURES]
             cells = one.name, *figures, f"{100 * one.low:.1f} – {100 * one.high:.1f}"
-            table.add_row(*(Text(cell, "dim" if one.not_above else "") for cell in cells))
+            table.add_row(*(Text(cell, "dim" if "not" in one.verdict else "") for cell in cells))
         yield table
-        for missed in sorted({one.not_above for one in r.layers}):
-            told = f"not above {missed}" if missed else "above all three"
-            yield Text(f"{told}: {', '.join(one.name for one in r.layers if one.not_above == missed)}")
+        for verdict in sorted({one.verdict for one in r.layers}):
+            yield Text(f"{verdict}: {', '.join(one.name for one in r.layers if one.verdict == verdict)}")
         yield from heading("\nAccuracy, %")
-        depths = [one.depth for one in r.layers]
         drawn = {name: [100 * getattr(one, name) for one in r.layers] for name in _FIGURES if name != "selectivity"}
-        lines = (Series(name, depths, ys, _FIGURES[name], letter=name[0]) for name, ys in drawn.items())
+        lines = (Series(name, range(len(ys)), ys, _FIGURES[name], letter=name[0]) for name, ys in drawn.items())
         yield Plot(tuple(lines), "layers behind the embedding", 8)
         yield from dim(
             f"accuracy: of held-out places, in % · control: {r.control} · untrained: the model as it was initialised · "
