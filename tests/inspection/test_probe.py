@@ -229,6 +229,18 @@ def test_positions_count_from_the_first_token_of_the_text(trained: Callable[[str
         assert places.types == tuple(str(places.ids[t][at]) for t, at in zip(places.texts, places.at, strict=True))
 
 
+def test_a_long_text_is_begun_anywhere_for_texts_begin_alike(run: LoadedRun, tmp_path: Path):
+    """Each of 40 lines begins with the alphabet, whose letters would tell their positions."""
+    (tmp_path / "a.txt").write_text("".join(f"abcdefghijklmnopqrstuvwxyz{n:02}\n" for n in range(40)))
+    places = labelled_places(run, "position", [str(tmp_path / "a.txt")])
+    first = [kind for kind, label in zip(places.types, places.labels, strict=True) if label == "0"]
+    letters = "".join(run.tokenizer.labels(list(map(int, first))))
+    assert len(first) == 40 and 8 <= len({*letters}) <= 12 and {*letters} <= {*"abcdefghijklm"}
+    assert places.labels[:16] == tuple(map(str, range(16))) and places.at[:16] == tuple(range(1, 17))
+    read = run.tokenizer.decode(list(places.ids[0][1:]))
+    assert f"{read}" in "abcdefghijklmnopqrstuvwxyz00" and read.startswith(letters[0])
+
+
 def test_plain_lines_have_the_word_before_as_label(run: LoadedRun, tmp_path: Path):
     (tmp_path / "a.txt").write_text("The river bank\nBank of a boat\n")
     places = labelled_places(run, "sense", [str(tmp_path / "a.txt")], plain=True)

@@ -65,13 +65,15 @@ def labelled_places(
         source = open_source(names, "text")
     roles, found, rows = run.config.roles, dict[str, tuple[int, ...]](), list[tuple[Any, ...]]()
     before = len(roles.source_start if run.architecture == "encoder-decoder" else roles.text_prefix)
-    room = run.config.model.max_seq_len - before - len(roles.end)
+    draw, room = np.random.default_rng(0), run.config.model.max_seq_len - before - len(roles.end)
     for text, words in _marked(source.documents(), task, word):
         spelled = spelled_at(run.tokenizer, text, [one[:2] for one in words])
         places = [(where[-1], *one[2:]) for where, one in zip(spelled.places, words, strict=True) if where]
-        if task == "position":
-            places = [(place, str(place), str(token)) for place, token in enumerate(spelled.ids[:_POSITIONS])]
         begin = max(0, places[-1][0] + 1 - room) if task == "sense" and places else 0
+        if task == "position":  # begun anywhere, for texts begin alike, and tokens would tell their positions
+            begin = int(draw.integers(max(1, len(spelled.ids) - _POSITIONS)))
+            own_ids = enumerate(spelled.ids[begin : begin + _POSITIONS])
+            places = [(begin + place, str(place), str(token)) for place, token in own_ids]
         own = [(len(found), before + at - begin, *rest) for at, *rest in places if 0 <= at - begin < room]
         if own and text not in found:
             found[text] = framed(run, spelled.ids[begin : begin + room]).sides[0]
