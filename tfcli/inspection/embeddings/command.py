@@ -87,7 +87,7 @@ def embeddings(
 
       tfcli inspect embeddings runs/decoder-1 a e i n t
       tfcli inspect embeddings runs/encoder-1 --word bank
-      tfcli inspect embeddings runs/decoder-1 --word the --on prompts.txt --csv
+      tfcli inspect embeddings runs/decoder-1 --word web --on web.jsonl --csv
     """
     from tfcli.inspection.embeddings import compute, view
 

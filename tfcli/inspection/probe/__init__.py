@@ -9,8 +9,9 @@ Task = Literal["position", "word-class", "sense"]
 @dataclass(frozen=True)
 class ProbedLayer:
     """Accuracies on held-out texts behind the embedding or a layer; of the `majority`, who always says the commonest
-    label, of the `control`, and of the model `untrained`. `above`: the distance to the best of the three; `low` and
-    `high` end 95 % intervals over texts. `verdict` names those of the three that may be as good, if any."""
+    label, of the `control`, and of the model `untrained`. Selectivity is the accuracy less the control's (Hewitt and
+    Liang 2019, section 2); `above` is the distance to the best of the three; `low` and `high` end 95 % intervals over
+    texts. `verdict` names those of the three that may be as good, if any."""
 
     name: str
     verdict: str
@@ -20,7 +21,7 @@ class ProbedLayer:
     majority: float
     control: float
     untrained: float
-    selectivity: float  # accuracy less the control's (Hewitt and Liang 2019, section 2)
+    selectivity: float
     above: float
     above_low: float
     above_high: float
