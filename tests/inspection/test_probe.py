@@ -211,7 +211,9 @@ def test_vectors_are_those_of_the_recorded_pass(trained: Callable[[str], Path], 
 def test_a_words_place_is_its_last_token(trained: Callable[[str], Path], tmp_path: Path, architecture: str):
     """A letter is a token but in the encoder-decoder, where a word is; its texts begin with no special token."""
     run = load_run(trained(architecture))
-    (tmp_path / "a.tsv").write_text("text\tlabel\nShe saw a bank.\triver\nThe Bank is a bank\tmoney\nNo\tmoney\n")
+    (tmp_path / "a.tsv").write_text(
+        "text\tlabel\nShe saw a bank.\triver\nThe Bank is a bank\tmoney\nNo bankers\tmoney\n"
+    )
     places = labelled_places(run, "sense", [str(tmp_path / "a.tsv")])
     letters = architecture != "encoder-decoder"
     assert places.at == ((14, 8, 18) if letters else (3, 1, 4))
