@@ -18,6 +18,8 @@ SMALL = {
     "training/vocabulary.py": "vocabulary extension of a model, an idea of its own",
     "inspection/gradients/command.py": "a picture's command, as every picture has one",
     "inspection/model/command.py": "a picture's command, as every picture has one",
+    "inspection/probe/command.py": "a picture's command, as every picture has one",
+    "inspection/probe/view.py": "what a picture is drawn by, as every picture has it",
     "inspection/recurrent/command.py": "a picture's command, as every picture has one",
     "inspection/recurrent/view.py": "what a picture is drawn by, as every picture has it",
     "inspection/scaling/command.py": "a picture's command, as every picture has one",

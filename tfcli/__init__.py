@@ -71,14 +71,17 @@ _PICTURES = {
     "ablate": "ablation",
     "patch": "patching",
     "steer": "steer",
+    "probe": "probe",
+    "embeddings": "embeddings",
 }
 
 
 def inspect(run: "LoadedRun", picture: str, *texts: "str | None", evolution: bool = False, **how: "Any") -> "Any":
     """The record of `tfcli inspect predictions`, `lens`, `losses`, `attribution`, `ablate`, `patch` or `steer`, of the
-    text, or the two of `patch`, and where there is one the target; `how` is what the function of that name in the
-    picture's `compute.py` takes. More text is the run's own, or that of sources (`on`). With `evolution`, one of the
-    causes at every checkpoint. A `UsageError` where there is no such picture, and what that function raises."""
+    text, or the two of `patch`, and where there is one the target; of `probe`, what for, and of `embeddings`, tokens;
+    `how` is what the function of that name in the picture's `compute.py` takes. More text is the run's own, or that of
+    sources (`on`). With `evolution`, a cause or a probe at every checkpoint. A `UsageError` where there is no such
+    picture, and what that function raises."""
     from importlib import import_module
 
     from tfcli.errors import UsageError

@@ -42,6 +42,8 @@ CONTRACT = {
     "inspect lens": "RUN TEXT --target --position --top-k --csv --svg --html --checkpoint --device --threads --json",
     "inspect losses": "RUN TEXT --target --csv --svg --html --checkpoint --device --threads --json",
     "inspect steer": "RUN TEXT --from --to --at --out --on --csv --svg --html --checkpoint --device --threads --json",
+    "inspect embeddings": "RUN TOKEN --word --on --csv --svg --html --checkpoint --device --threads --json",
+    "inspect probe": "RUN --for --on --word --evolution --csv --svg --html --checkpoint --device --threads --json",
     "inspect attribution": "RUN TEXT --target --position --method --token --against --csv --svg --html --checkpoint"
     " --device --threads --json",
     "inspect ablate": "RUN TEXT --target --position --token --against --with --on --csv --svg --html --checkpoint"

@@ -71,7 +71,7 @@ class Plot:
 
     def _x_axis(self, gutter: int, width: int, first: float, last: float, ascii_only: bool) -> RenderResult:
         yield Text(" " * gutter + _written(" └" + "─" * width, ascii_only), style="dim")
-        left, right = f"{first:,.0f}", f"{last:,.0f}"
+        left, right = (f"{end:,.0f}" if last - first >= 3 else f"{end:.2g}" for end in (first, last))
         names = Text(style="dim")
         for series in self.series:
             sign = _written(series.marker or series.letter or "━", ascii_only)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from tfcli.inspection.probe import Probe
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -135,3 +137,17 @@ class EmbeddingsRecord:
         unit = self.vectors / np.maximum(lengths, np.finfo(np.float32).tiny)
         found: NDArray[np.float32] = unit @ unit.T
         return found
+
+
+@dataclass(frozen=True)
+class Components:
+    """Maps of N labelled points on the first two principal components of M sets of vectors: `points` (M, N, 2), and the
+    `shares` of the variance, (M, 2). `probe`: whether the vectors tell the labels; None: not measured."""
+
+    run: str
+    what: str
+    labels: tuple[str, ...]
+    maps: tuple[str, ...]
+    points: NDArray[np.float32]
+    shares: NDArray[np.float32]
+    probe: Probe | None

@@ -9,6 +9,7 @@ from tfcli.console.options import Checkpoint, Csv, Json, Outputs, Run, Text, Wei
 from tfcli.console.settings import usual
 from tfcli.console.stdin import read_text
 from tfcli.console.terminal import Terminal
+from tfcli.errors import UsageError
 from tfcli.inspection.embeddings import MatrixSide, Pool
 from tfcli.outputs import require_output, writing
 
@@ -59,6 +60,43 @@ def neighbours(
 
     record = compute.neighbours(load_run(run, checkpoint), tokens, top_k, matrix)
     present(terminal, outputs, view.NeighboursView(record), record, view.neighbours_table)
+
+
+_TOKENS = typer.Argument(metavar="[TOKEN]…", help="Words or parts of words.", show_default="the commonest")
+_ON = "Texts, labelled with the word's sense or not; without a word, tagged ones."
+
+
+@command
+def embeddings(
+    terminal: Terminal,
+    outputs: Outputs,
+    *,
+    run: Run,
+    tokens: Annotated[list[str] | None, _TOKENS] = None,
+    word: Annotated[str | None, typer.Option(metavar="WORD", help="A word, whose vectors in texts are drawn.")] = None,
+    on: Annotated[list[str] | None, usual("a built-in corpus", _ON, metavar="SOURCE")] = None,
+    weights: Weights,
+) -> None:
+    """Draw the principal components of tokens, or of a word in its contexts.
+
+    Of tokens their rows of the embedding matrix. Of a word a map behind the
+    embedding and behind each layer, with its senses as letters; whether their
+    vectors are apart is measured by a probe, not by eye.
+
+    Examples:
+
+      tfcli inspect embeddings runs/decoder-1 a e i n t
+      tfcli inspect embeddings runs/encoder-1 --word bank
+      tfcli inspect embeddings runs/decoder-1 --word web --on web.jsonl --csv
+    """
+    from tfcli.inspection.embeddings import compute, view
+
+    if tokens and (word or on):
+        raise UsageError("TOKENs are rows of E, and --word and --on are of texts", "leave one of the two out")
+    with terminal.progress() as say:
+        say("reading texts")
+        record = compute.embeddings(weights.load(run), *(tokens or ()), word=word, on=on or ())
+    present(terminal, outputs, view.ComponentsView(record), record, view.components_table)
 
 
 _BATCH = 32

@@ -1,22 +1,26 @@
-"""Embeddings: a text's tokens and the vectors that they pick, nearest neighbours, and whole texts as vectors.
-Shape legend: N texts, S tokens of the longest, D model."""
+"""Embeddings: a text's tokens and the vectors that they pick, nearest neighbours, whole texts as vectors, principal
+components. Shape legend: N texts or points, S tokens of the longest, D model."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from tfcli.errors import UsageError, shortened
 from tfcli.generation.decoding import padded
-from tfcli.inspection import embeddings
+from tfcli.inspection import embeddings as records
 from tfcli.inspection.attention.choice import require_place
-from tfcli.inspection.embeddings import EmbeddingsRecord, MatrixSide, NeighboursRecord, Pool, TokensRecord
+from tfcli.inspection.embeddings import Components, EmbeddingsRecord, MatrixSide, NeighboursRecord, Pool, TokensRecord
 from tfcli.inspection.passes import text_ids, tower
+from tfcli.inspection.probe.compute import labelled_places, prepared, vectors
 from tfcli.inspection.words import tokens_in_words
 from tfcli.layers.attention import Span
 from tfcli.layers.embedding import TokenEmbedding
@@ -46,11 +50,11 @@ def tokens(run: LoadedRun, text: str, *, words: bool = False) -> TokensRecord:
     spans, rows = _spans(tokenizer, text, ids), []
     read = zip(ids, tokenizer.labels(ids), norms, of_positions, strict=True)
     for position, (token, label, *lengths) in enumerate(read):
-        special: embeddings.TokenRole = "special" if token in tokenizer.special_ids else "text"
+        special: records.TokenRole = "special" if token in tokenizer.special_ids else "text"
         role = "unknown" if token == tokenizer.roles.unk else special
         first, end = spans.get(position, (None, None))
         size = _bytes(label, None if first is None else text[first:end], role)
-        rows.append(embeddings.TokenRow(position, token, label, role, first, end, size, *lengths))
+        rows.append(records.TokenRow(position, token, label, role, first, end, size, *lengths))
     return TokensRecord(
         run=str(run.directory.path),
         algorithm=tokenizer.algorithm,
@@ -73,7 +77,7 @@ def _spans(tokenizer: Tokenizer, text: str, ids: tuple[int, ...]) -> dict[int, t
     return {} if begin is None else {begin + place: span for place, span in enumerate(spans)}
 
 
-def _bytes(label: str, spelled: str | None, role: embeddings.TokenRole) -> int:
+def _bytes(label: str, spelled: str | None, role: records.TokenRole) -> int:
     """Of a part of a character its own, else those of the text that it is `spelled`; None: by its label."""
     if role == "special":
         return 0
@@ -101,13 +105,13 @@ def neighbours(run: LoadedRun, texts: Sequence[str], top_k: int, matrix: MatrixS
     unit = rows / norms.clamp(min=torch.finfo(torch.float32).tiny)[:, None]
     among = torch.tensor(sorted(token for token in run.tokenizer.ordinary_ids if token < len(rows)), device=rows.device)
 
-    def nearest(token: int) -> embeddings.TokenNeighbours:
+    def nearest(token: int) -> records.TokenNeighbours:
         others = among[among != token]
         cosines, places = (unit[others] @ unit[token]).topk(min(top_k, len(others)))
         found = others[places].tolist()
         name, *names = run.tokenizer.labels([token, *found])
-        close = map(embeddings.Neighbour, names, found, cosines.tolist(), norms[found].tolist())
-        return embeddings.TokenNeighbours(name, token, float(norms[token]), tuple(close))
+        close = map(records.Neighbour, names, found, cosines.tolist(), norms[found].tolist())
+        return records.TokenNeighbours(name, token, float(norms[token]), tuple(close))
 
     count = len(among)
     # Σᵢⱼ uᵢ·uⱼ = ‖Σ u‖², of which count pairs are of a token with itself.
@@ -172,3 +176,44 @@ def pooled(hidden: Tensor, counts: Tensor, pool: Pool) -> Tensor:
         return hidden[torch.arange(len(hidden), device=hidden.device), counts - 1]
     real = torch.arange(hidden.shape[1], device=hidden.device) < counts[:, None]
     return hidden.where(real[..., None], 0.0).sum(1) / counts[:, None]
+
+
+_TOKENS, _LABELS = 26, 5
+
+
+def principal_components(rows: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Rows, (N, D), less their mean, on the two directions of largest variance, (N, 2), and its shares there (Pearson
+    1901). The number of a direction that is furthest from 0 is positive. Rows that only rounding tells apart are 0."""
+    centred = rows.astype(np.float64) - rows.mean(0, dtype=np.float64)
+    centred *= np.abs(centred).max() > 1e-6 * np.abs(rows).max()
+    _, spread, axes = np.linalg.svd(centred, full_matrices=False)
+    signs = np.sign(axes[[0, 1], np.abs(axes[:2]).argmax(1)])
+    return centred @ axes[:2].T * signs, spread[:2] ** 2 / (np.square(spread).sum() or 1.0)
+
+
+def embeddings(run: LoadedRun, *tokens: str, word: str | None = None, on: Sequence[str] = ()) -> Components:
+    """Of tokens, by default the commonest in a tagged source, their rows of E; of a `word` in a source its vectors, by
+    the senses that are its labels, or else the words before it. A UsageError of what is no token, of fewer than three
+    points, and as of `labelled_places`."""
+    ids, probe, maps = [token_of(run.tokenizer, token) for token in tokens], None, ["rows of E"]
+    if word is not None:
+        places = labelled_places(run, "sense", on, word, plain=True)
+        common = [label for label, _ in Counter(places.labels).most_common(_LABELS)]
+        labels = [label if label in common else "other" for label in places.labels]
+        with suppress(UsageError):  # too few texts
+            probe = prepared(run, places._replace(labels=tuple(labels)), "sense")(run)
+        rows, what = vectors(run.model, places), f"{word!r} in {len(places.ids)} texts of {places.source}"
+        maps = ["embedding", *(f"layer {n}" for n in range(len(rows) - 1))]
+    else:
+        if not ids:
+            places = labelled_places(run, "word-class", on)
+            read = Counter(places.ids[text][at] for text, at in zip(places.texts, places.at, strict=True))
+            ids = [token for token, _ in read.most_common(_TOKENS)]
+        labels, what = run.tokenizer.labels(ids), f"{len(ids)} tokens"
+        rows = tower(run.model).embedding.weight[ids].detach().float().cpu().numpy()[None]
+    if len(labels) < 3:
+        raise UsageError(f"{what} give no two components", "name three tokens or more, or other texts with --on")
+    points, shares = (frozen(found) for found in zip(*map(principal_components, rows), strict=True))
+    return Components(
+        str(run.directory.path), what, tuple(labels), tuple(maps), points=points, shares=shares, probe=probe
+    )

@@ -2,23 +2,32 @@
 
 import math
 from collections.abc import Iterator
+from itertools import cycle
+from string import ascii_letters
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from rich.console import Console, ConsoleOptions, RenderResult
-from rich.segment import Segment
+from rich.columns import Columns
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
 from tfcli.draw import View
-from tfcli.draw.colors import WEIGHTS, Brush, brush_for, has_colors, levels
-from tfcli.draw.heatmap import HeatMap, labelled_row, scale_bar
-from tfcli.draw.numbers import exact, plural
+from tfcli.draw.colors import has_colors
+from tfcli.draw.curve import Plot, Series
+from tfcli.draw.heatmap import HeatMap, NumberMap
+from tfcli.draw.numbers import exact, percent, plural
 from tfcli.draw.safe import broken, fit, printable, shortened, token_label, widest
 from tfcli.draw.tables import CsvTable, Fact, Facts, bar, columns, dim, heading, to_json
-from tfcli.inspection.embeddings import EmbeddingsRecord, NeighboursRecord, TokenNeighbours, TokenRow, TokensRecord
+from tfcli.inspection.embeddings import (
+    Components,
+    EmbeddingsRecord,
+    NeighboursRecord,
+    TokenNeighbours,
+    TokenRow,
+    TokensRecord,
+)
 
 _TURNS = ("#1f4e79", "#5b3a72")
 _PAPERS = {"special": "#4d4d4d", "unknown": "#a11d1d"}
@@ -145,8 +154,6 @@ def neighbours_table(record: NeighboursRecord) -> CsvTable:
     return CsvTable(("token", "token_id", "rank", "neighbour", "neighbour_id", "cosine", "norm"), rows)
 
 
-_CELL = 6
-_MOST_TEXTS = 24  # of which each pair is written as a number
 _POOLS = {"mean": "the mean over a text's tokens", "first": "a text's first token", "last": "a text's last token"}
 
 
@@ -167,30 +174,14 @@ class EmbeddingsView(View[EmbeddingsRecord]):
             yield HeatMap(record.vectors, "its numbers, in order of their dimension", signed=True, wide=False)
             yield from dim("Give further texts to see how alike they are; --json writes all numbers.")
             return
-        labels, cosines = tuple(map(printable, record.texts)), record.cosines()
-        if count > _MOST_TEXTS or options.max_width < 12 + count * _CELL:
-            yield HeatMap(cosines, "cosine", labels, tuple(str(n + 1) for n in range(count)))
-        else:
-            yield from _embeddings_table(cosines, labels, brush_for(console, WEIGHTS), options.max_width)
+        cosines, numbers = record.cosines(), tuple(str(n + 1) for n in range(count))
+        room, named = options.max_width // 3, zip(numbers, record.texts, strict=True)
+        labels = tuple(f"{n:>2} {shortened(printable(text), room)}" for n, text in named)
+        yield NumberMap(cosines, "cosine u·v / ‖u‖‖v‖", labels, numbers)
         apart = cosines - np.where(np.eye(count), np.inf, 0)
         first, second = np.unravel_index(apart.argmax(), apart.shape)
-        yield from dim(f"Closest: {first + 1} and {second + 1}, cosine {cosines[first, second]:.3f}.")
-
-
-def _embeddings_table(
-    cosines: NDArray[np.float32], labels: tuple[str, ...], brush: Brush, width: int
-) -> Iterator[Segment | Text]:
-    gutter = min(widest(labels), width - len(labels) * _CELL - 5)
-    low = min(0.0, float(cosines.min()))
-    grid = levels(cosines, low, 1.0)
-    yield Text(" " * (gutter + 4) + "".join(f"{number:>{_CELL}}" for number in range(1, len(labels) + 1)), style="dim")
-    for number, (label, row, shades) in enumerate(zip(labels, cosines.tolist(), grid.tolist(), strict=True), start=1):
-        texts, name = [f"{cosine:.2f} " for cosine in row], f"{number:>2} {fit(label, gutter)} "
-        yield from labelled_row(name, texts, shades, [_CELL] * len(texts), brush)
-        yield Segment.line()
-    yield from scale_bar(f"{low:.3g}", "1", brush)
-    yield Segment("  cosine u·v / ‖u‖‖v‖\n")
-    yield Text("1: two vectors point the same way; 0: they are at right angles.", style="dim")
+        closest = f"Closest: {first + 1} and {second + 1}, cosine {cosines[first, second]:.3f}."
+        yield from dim("cosine u·v / ‖u‖‖v‖; 1: one direction; 0: at right angles", closest)
 
 
 def embedding_lines(record: EmbeddingsRecord) -> Iterator[dict[str, Any]]:
@@ -204,3 +195,40 @@ def embeddings_table(record: EmbeddingsRecord) -> CsvTable:
     names = ("text", *(f"v{number}" for number in range(record.vectors.shape[1])))
     rows = zip(record.texts, record.vectors, strict=True)
     return CsvTable(names, ((text, *map(str, vector)) for text, vector in rows))
+
+
+_STYLES = ("cyan", "yellow", "magenta", "green", "red", "blue")
+_MAP = 36  # columns of a terminal
+
+
+class ComponentsView(View[Components]):
+    """A map a layer, side by side where there is room; each with what its vectors tell of the labels."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        r, labels = self.record, tuple(dict.fromkeys(self.record.labels))
+        yield from heading(f"Principal components · {printable(r.run)}", printable(r.what), "")
+        initials = "".join(label[:1] for label in labels)
+        letters = initials if initials.isalnum() and len({*initials}) == len(labels) else ascii_letters
+        drawn = []
+        for number, (name, points) in enumerate(zip(r.maps, r.points, strict=True)):
+            first, second = map(percent, r.shares[number].tolist())
+            told = (
+                f"\nheld out {percent(r.probe.layers[number].accuracy)}: {r.probe.layers[number].verdict}"
+                if r.probe
+                else ""
+            )
+            series = list[Series]()
+            for label, letter, style in zip(labels, letters, cycle(_STYLES), strict=False):
+                across, up = points[[one == label for one in r.labels]].T
+                series.append(Series(token_label(label), across, up, style, marker=letter))
+            drawn.append(Group(Text(f"{name}, {first} across, {second} up{told}"), Plot(tuple(series), "", 10)))
+        yield Columns(drawn, width=_MAP) if len(drawn) > 1 else drawn[0]
+        probed = "held out: places whose label a linear probe tells" if r.probe else "no measure of what is apart"
+        yield from dim(f"axes: shares of the variance · {probed}")
+
+
+def components_table(record: Components) -> CsvTable:
+    """A row a point of each map."""
+    both = zip(record.maps, record.points, strict=True)
+    rows = [(name, label, *point) for name, points in both for label, point in zip(record.labels, points, strict=True)]
+    return CsvTable(("map", "label", "first", "second"), rows)

@@ -14,6 +14,7 @@ from tfcli.inspection.ablation import part_name as ablated
 from tfcli.inspection.attribution import CHANCE, Attribution, InputAttribution, part_name
 from tfcli.inspection.evolution import Evolution, Evolved
 from tfcli.inspection.heads import HeadsRecord, HeadStatistics
+from tfcli.inspection.probe import Probe
 from tfcli.runs.load import LoadedRun, load_run
 from tfcli.runs.metrics import read_history
 
@@ -23,6 +24,10 @@ R = TypeVar("R")
 def at_checkpoints(run: LoadedRun, measure: Callable[[LoadedRun], R]) -> dict[int, R]:
     """What a function finds with the weights of every checkpoint that is kept, by its step. A UsageError where these
     are fewer than three."""
+    return {step: measure(load_run(run.directory.path, str(step), run.device)) for step in _kept(run)}
+
+
+def _kept(run: LoadedRun) -> list[int]:
     kept = list(run.directory.checkpoints())
     if len(kept) < 3:
         few = ("no checkpoints", "one checkpoint, of step {}", "two checkpoints, of steps {} and {}")[len(kept)]
@@ -30,18 +35,21 @@ def at_checkpoints(run: LoadedRun, measure: Callable[[LoadedRun], R]) -> dict[in
         raise UsageError(
             f"The run {run.directory.path} keeps {few.format(*kept)}, and an evolution needs three", remedy
         )
-    return {step: measure(load_run(run.directory.path, str(step), run.device)) for step in kept}
+    return kept
 
 
 def evolution(run: LoadedRun, picture: Callable[..., Any], *texts: str | None, **how: Any) -> Evolution:
     """What a picture of causes finds at every checkpoint, of the position, tokens and places that the run's weights
     choose; None where one answers two texts alike. A UsageError as of both, and where translations differ."""
-    target = signature(picture).bind(run, *texts, **how).arguments.get("target")
-    if run.architecture == "encoder-decoder" and any(texts) and target is None:
+    given = signature(picture).bind(run, *texts, **how)
+    given.apply_defaults()
+    if run.architecture == "encoder-decoder" and any(texts) and given.arguments.get("target", "") is None:
         raise UsageError("Every checkpoint has a translation of its own", "give one for all: --target TEXT")
+    _kept(run)
     chosen = picture(run, *texts, **how)
     asked = {Ablation: "text", InputAttribution: "direct"}.get(type(chosen))
-    if fixed := chosen if asked is None else getattr(chosen, asked):
+    fixed = chosen if asked is None else getattr(chosen, asked)
+    if fixed and not isinstance(chosen, Probe):
         how |= {name: getattr(fixed, name) for name in ("position", "token", "against")}
     what, parts, chance = _figures(chosen, chosen)
 
@@ -50,7 +58,8 @@ def evolution(run: LoadedRun, picture: Callable[..., Any], *texts: str | None, *
             return _figures(picture(one, *texts, **how), chosen)[1]
         return [Evolved(part.name, (None,)) for part in parts]
 
-    return _joined(run, what, getattr(chosen, "measured_on", "the text"), at_checkpoints(run, measured), chance)
+    on = chosen.source if isinstance(chosen, Probe) else getattr(chosen, "measured_on", "the text")
+    return _joined(run, what, on, at_checkpoints(run, measured), chance)
 
 
 def heads_evolution(
@@ -75,6 +84,10 @@ def _figures(record: Any, chosen: Any) -> tuple[str, list[Evolved], float | None
         shares = {at: float(one) for at, one in enumerate(row / (np.nansum(abs(row)) or 1.0)) if not np.isnan(one)}
         parts = [Evolved(f"{at} {record.read[at]!r}", (one if is_told else None,)) for at, one in shares.items()]
         return f"each token's share by {record.methods[0]}, where its order beats random ones", parts, 1 / len(shares)
+    if isinstance(record, Probe):
+        what = f"held-out accuracy of a probe of {record.task}, above the best of majority, control and untrained model"
+        told = [(one.name, (one.above,), ((one.above_low, one.above_high),)) for one in record.layers]
+        return what, [Evolved(*one) for one in told], None
     asked = record.text if isinstance(record, Ablation) else record
     of = f"logit of {asked.token!r}" if asked else "loss, nats a token"
     of += f" less {asked.against!r}" if asked and asked.against else ""
