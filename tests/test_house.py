@@ -17,6 +17,7 @@ MODULES = {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): pat
 SMALL = {
     "training/vocabulary.py": "vocabulary extension of a model, an idea of its own",
     "inspection/attribution/command.py": "a picture's command, as every picture has one",
+    "inspection/circuits/command.py": "a picture's command, as every picture has one",
     "inspection/gradients/command.py": "a picture's command, as every picture has one",
     "inspection/model/command.py": "a picture's command, as every picture has one",
     "inspection/patching/command.py": "a picture's command, as every picture has one",

@@ -68,15 +68,16 @@ def attention(run: "LoadedRun", text: str, target: "str | None" = None, **choice
 _PICTURES = {
     **dict.fromkeys(("predictions", "lens", "losses"), "predictions"),
     "attribution": "attribution",
+    "circuits": "circuits",
     "ablate": "ablation",
     "patch": "patching",
 }
 
 
 def inspect(run: "LoadedRun", picture: str, *texts: "str | None", **how: "Any") -> "Any":
-    """The record of `tfcli inspect predictions`, `lens`, `losses`, `attribution`, `ablate` or `patch`, of the text, or
-    the two of `patch`, and where there is one the target; `how` is what the function of that name in the picture's
-    `compute.py` takes. A `UsageError` where there is no such picture, and what that function raises."""
+    """The record of `tfcli inspect predictions`, `lens`, `losses`, `attribution`, `circuits`, `ablate` or `patch`, of
+    the text, or the two of `patch`, and where there is one the target; `how` is what the function of that name in the
+    picture's `compute.py` takes. A `UsageError` where there is no such picture, and what that function raises."""
     from importlib import import_module
 
     from tfcli.errors import UsageError

@@ -1,0 +1,33 @@
+"""Circuits: what a head seeks and writes through the embeddings, which heads read each other, what excites a neuron."""
+
+from dataclasses import dataclass
+
+LEVEL = 0.05  # how often random matrices have any copying head that stands out, and any two heads that compose
+
+
+@dataclass(frozen=True)
+class Circuit:
+    """A number: effective ranks of a head ("QK", "OV"), its score ("copying"), the share of what it writes that another
+    reads ("Q-", "K-", "V-composition"); a score or logit of a token with another ("seeks", "writes"); an activation in
+    a text ("active"); the share of held-out texts in which a neuron is most active on a token ("first")."""
+
+    by: str
+    of: str
+    other: str | None
+    value: float
+    chance: float | None = None  # what random matrices, vectors or places have
+    spread: float | None = None  # the standard deviation of that
+    stands_out: bool = False
+
+
+@dataclass(frozen=True)
+class Circuits:
+    """Of a model, of one of its heads, or of a neuron: its mean on texts, above 0 on a share of their tokens."""
+
+    run: str
+    of: str
+    rows: tuple[Circuit, ...]
+    notes: tuple[str, ...]  # what is left out, by the keys of words.toml
+    measured_on: str = ""
+    mean: float | None = None
+    positive: float | None = None
