@@ -8,8 +8,9 @@ LEVEL = 0.05  # how often random matrices have any copying head that stands out,
 @dataclass(frozen=True)
 class Circuit:
     """A number: effective ranks of a head ("QK", "OV"), its score ("copying"), the share of what it writes that another
-    reads ("Q-", "K-", "V-composition"); a score or logit of a token with another ("seeks", "writes"); an activation in
-    a text ("active"); the share of held-out texts in which a neuron is most active on a token ("first")."""
+    reads ("Q-", "K-", "V-composition"); a score or logit of a token with another ("seeks", "writes"); of a neuron its
+    activation ("mean", share "positive", most "active" in a text), and the share of held-out texts in which it is most
+    active on a token ("first")."""
 
     by: str
     of: str
@@ -22,12 +23,10 @@ class Circuit:
 
 @dataclass(frozen=True)
 class Circuits:
-    """Of a model, of one of its heads, or of a neuron: its mean on texts, above 0 on a share of their tokens."""
+    """Of a model, of one of its heads, or of a neuron, which is measured on texts."""
 
     run: str
     of: str
     rows: tuple[Circuit, ...]
     notes: tuple[str, ...]  # what is left out, by the keys of words.toml
     measured_on: str = ""
-    mean: float | None = None
-    positive: float | None = None

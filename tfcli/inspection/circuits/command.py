@@ -10,7 +10,9 @@ from tfcli.console.terminal import Terminal
 from tfcli.errors import UsageError
 from tfcli.inspection.heads.command import sample
 
-_TOKENS = typer.Argument(metavar="[TOKEN]", help="Tokens to read through --head.", show_default="that choose most")
+_TOKENS = typer.Argument(
+    metavar="[TOKEN]", help="Tokens to read through --head.", show_default="the longest embeddings"
+)
 _ON = usual("the run's own validation text", "Texts for --neuron from another source.", metavar="SOURCE")
 
 

@@ -6,15 +6,14 @@ Shape legend: N vectors, V tokens that are not special, D model, H heads, Dh siz
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from itertools import product, repeat
+from functools import partial, reduce
+from itertools import product
 from statistics import NormalDist, mode
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from tfcli.errors import UsageError
 from tfcli.inspection.attention import AttentionKind
@@ -35,18 +34,46 @@ _SHOWN, _AROUND = 6, 10  # tokens at either end of a ranking, and on either side
 _Place = tuple[int, int] | None
 
 
-class _Stack:
-    """The stack of a kind of attention. `predicts`: a matrix leads from it to logits of the tokens `names`."""
+def _gained(norm: Any, x: Tensor) -> Tensor:
+    """The linear part of a norm: centring and gain, without its scale."""
+    x = x - x.mean(-1, keepdim=True) if isinstance(norm, LayerNorm) else x
+    return x if getattr(norm, "weight", None) is None else x * norm.weight
 
-    def __init__(self, run: LoadedRun, kind: AttentionKind) -> None:
-        self.run, self.kind, self.side, section = run, kind, heads_of(kind, 0).side, run.config.model
-        self.model: Any = run.model
-        self.stack: Any = stack_of(run.model, self.side)
+
+class _Attention:
+    """An attention; what each token enters it as, to ask and to be read, (V, D); of norm 1, with the singular values of
+    W_V W_O what its heads write, (H, ·, D), and of W_Q W_Kᵀ, W_K W_Qᵀ and W_V W_O what they read, (H, D, ·). From its
+    stack a matrix leads to logits of tokens or not (`predicts`)."""
+
+    def __init__(self, run: LoadedRun, kind: AttentionKind, layer: int) -> None:
+        section, model = run.config.model, cast("Any", run.model)
+        name = "cross_attention" if kind == "cross" else "attention"
+        self.run, self.model, self.side, self.step = run, model, heads_of(kind, 0).side, (layer, kind == "cross")
+        self.entering, gains = list[Tensor](), list[Tensor]()
+        self.stack: Any = stack_of(model, self.side)
+        self.block: Any = self.stack.layers[layer]
+        self.module, residual = getattr(self.block, name), getattr(self.block, f"{name}_residual")
+        self.heads = [f"{kind}.{layer}.{number}" for number in range(section.num_heads)]
         self.ids = sorted(one for one in run.tokenizer.ordinary_ids if one < (section.vocab_size or 0))
-        self.names, logits = run.tokenizer.labels(self.ids), type(self.model.head) is Head and not section.labels
-        self.predicts = logits and (kind != "encoder_self" or run.architecture == "encoder")
+        self.names, is_last = run.tokenizer.labels(self.ids), kind != "encoder_self" or run.architecture == "encoder"
+        self.predicts = type(model.head) is Head and not section.labels and is_last
         said = {section.positions: True, "post": section.norm_placement == "post", "normed": section.query_key_norm}
         self.notes = tuple(note for note, holds in {**said, "headless": not self.predicts}.items() if holds)
+        own = model.embedding if self.side == "encoder" else getattr(model, "target_embedding", model.embedding)
+        asking = own, residual.norm if residual.placement == "pre" else nn.Identity()
+        for embedding, norm in (asking, (model.embedding, model.encoder.final_norm) if kind == "cross" else asking):
+            x = embedding.weight[self.ids] * embedding.scale
+            x = x if embedding.token_types is None else x + embedding.token_types[0]
+            self.entering.append(norm(embedding.norm(nn.functional.pad(x, (0, section.concatenated_size)))))
+            gains.append(self.linear(partial(_gained, norm)))
+        self.output = self.linear(self.module.output, self.module.widths[0]).unflatten(0, (section.num_heads, -1))
+        raw = self.linear(lambda x: self.projected(x).movedim(2, 0)).movedim(0, 2)
+        query, key, value, self.value = gains[0] @ raw[0], gains[1] @ raw[1], gains[1] @ raw[2], raw[2]
+        short = [torch.linalg.qr(one).R for one in (query, key, value, self.output.mT)]
+        parts = short[2] @ self.output, query @ short[1].mT, key @ short[0].mT, value @ short[3].mT
+        self.writes, *reads = (nn.functional.normalize(one.flatten(1)).view_as(one) for one in parts)
+        self.reads = dict(zip("QKV", reads, strict=True))
+        self.ranks = {by: 1 / torch.linalg.svdvals(one).pow(4).sum(-1) for by, one in self.reads.items()}
 
     def logits(self, x: Tensor) -> Tensor:
         """What vectors of the residual stream add, by the linear part of the last norm: (N, D) → (N, V)."""
@@ -62,47 +89,16 @@ class _Stack:
         """The highest and lowest numbers, above the mean, that a function (N, D) → (N, V) has for vectors `of` names,
         beside the furthest from 0 that random vectors as long have with any token; and with `also`, each for itself.
         """
-        drawn = F.normalize(torch.randn(_VECTORS, x.shape[1], generator=torch.Generator().manual_seed(0))).to(x)
+        drawn = nn.functional.normalize(
+            torch.randn(_VECTORS, x.shape[1], generator=torch.Generator().manual_seed(0))
+        ).to(x)
         for name, one in zip(of, x, strict=True):
             every = function(torch.cat([one[None], drawn * one.norm()])).double().cpu()
             values, others = (every - every.mean(-1, keepdim=True)).split((1, _VECTORS))
             order, furthest = values[0].argsort(descending=True).tolist(), others.abs().amax(0).tolist()
             for at in dict.fromkeys((*also, *order[:_SHOWN], *order[-_SHOWN:])):
                 value, chance = float(values[0, at]), furthest[at] if at in also else max(furthest)
-                yield Circuit(by, name, self.names[at], value, chance, None, abs(value) > chance)
-
-
-def _gained(norm: Any, x: Tensor) -> Tensor:
-    """The linear part of a norm: centring and gain, without its scale."""
-    x = x - x.mean(-1, keepdim=True) if isinstance(norm, LayerNorm) else x
-    return x if getattr(norm, "weight", None) is None else x * norm.weight
-
-
-class _Attention(_Stack):
-    """An attention; what each token enters it as, to ask and to be read, (V, D); of norm 1, with the singular values of
-    W_V W_O what its heads write, (H, ·, D), and of W_Q W_Kᵀ, W_K W_Qᵀ and W_V W_O what they read, (H, D, ·)."""
-
-    def __init__(self, run: LoadedRun, kind: AttentionKind, layer: int) -> None:
-        super().__init__(run, kind)
-        name, self.step = "cross_attention" if kind == "cross" else "attention", (layer, kind == "cross")
-        block, model, self.entering, gains = self.stack.layers[layer], self.model, list[Tensor](), list[Tensor]()
-        self.module, residual = getattr(block, name), getattr(block, f"{name}_residual")
-        self.heads = [f"{kind} {layer}.{number}" for number in range(self.module.num_heads)]
-        own = model.embedding if self.side == "encoder" else getattr(model, "target_embedding", model.embedding)
-        asking = own, residual.norm if residual.placement == "pre" else nn.Identity()
-        for embedding, norm in (asking, (model.embedding, model.encoder.final_norm) if kind == "cross" else asking):
-            x = embedding.weight[self.ids] * embedding.scale
-            x = x if embedding.token_types is None else x + embedding.token_types[0]
-            self.entering.append(norm(embedding.norm(F.pad(x, (0, embedding.section.concatenated_size)))))
-            gains.append(self.linear(partial(_gained, norm)))
-        self.output = self.linear(self.module.output, self.module.widths[0]).unflatten(0, (len(self.heads), -1))
-        raw = self.linear(lambda x: self.projected(x).movedim(2, 0)).movedim(0, 2)
-        query, key, value, self.value = gains[0] @ raw[0], gains[1] @ raw[1], gains[1] @ raw[2], raw[2]
-        short = [torch.linalg.qr(one).R for one in (query, key, value, self.output.mT)]
-        parts = short[2] @ self.output, query @ short[1].mT, key @ short[0].mT, value @ short[3].mT
-        self.writes, *reads = (F.normalize(one.flatten(1)).view_as(one) for one in parts)
-        self.reads = dict(zip("QKV", reads, strict=True))
-        self.ranks = {by: 1 / torch.linalg.svdvals(one).pow(4).sum(-1) for by, one in self.reads.items()}
+                yield Circuit(by, name, self.names[at], value, chance, stands_out=abs(value) > chance)
 
     def projected(self, x: Tensor) -> Tensor:
         """Queries, keys and values, repeated where heads share them: (N, D) → (3, H, N, Dh)."""
@@ -114,25 +110,29 @@ class _Attention(_Stack):
     def turned(self, x: Tensor, which: int) -> Tensor:
         """Queries (0) or keys (1) as they are compared at distance 0: (N, D) → (1, H, N, Dh)."""
         by_head, norm = self.projected(x)[which][None], (self.module.query_norm, self.module.key_norm)[which]
-        rotation = None if self.kind == "cross" else self.stack.positions(Span(0, 1)).rotation
+        rotation = None if self.step[1] else self.stack.positions(Span(0, 1)).rotation
         return rotate(by_head if norm is None else norm(by_head), rotation)
 
     def tokens(self, number: int, texts: Sequence[str]) -> Iterator[Circuit]:
-        """What each text that is a token seeks and writes in a head; without, the tokens with the longest scores."""
+        """What each text that is a token seeks and writes in a head; without texts, of the longest embeddings."""
         keys, (asking, read) = self.turned(self.entering[1], 1), self.entering
         rows = [self.ids.index(token_of(self.run.tokenizer, text)) for text in dict.fromkeys(texts)]
-        if not rows:
-            own, queries = keys[0, number] - keys[0, number].mean(0), self.turned(asking, 0)[0, number]
-            rows = ((queries @ own.mT @ own) * queries).sum(-1).argsort(descending=True)[:_SHOWN].tolist()
+        rows = rows or self.model.embedding.weight[self.ids].norm(dim=-1).argsort()[-_SHOWN:].tolist()
         names, output = [self.names[row] for row in rows], self.output[number].to(read)
         sides = [("seeks", asking, lambda x: self.module.score(self.turned(x, 0), keys)[0, number])]
         sides += [("writes", read, lambda x: self.logits(self.projected(x)[2, number] @ output))] * self.predicts
         for by, x, function in sides:
             yield from self.rows(by, names, x[rows], function, rows)
 
-    def copying(self, count: int) -> Iterator[Circuit]:
-        """Σ λ / Σ |λ| over eigenvalues of each head's OV circuit, V × V, less the mean over tokens ("Copying heads"),
-        beside random directions in place of the head's; standing out at LEVEL among `count` heads."""
+    def figures(self, count: int) -> Iterator[Circuit]:
+        """Participation ratios of singular values; Σ λ / Σ |λ| over eigenvalues of each head's OV circuit, V × V, less
+        the mean over tokens ("Copying heads"), beside random directions in its place, at LEVEL among `count` heads."""
+        size = min(self.module.head_dim, self.output.shape[-1])
+        random = size / (1 + 2 * size / self.output.shape[-1])
+        for head, *ranks in zip(self.heads, self.ranks["Q"].tolist(), self.ranks["V"].tolist(), strict=True):
+            yield from (Circuit(by, head, None, rank, random) for by, rank in zip(("QK", "OV"), ranks, strict=True))
+        if not self.predicts:
+            return
         read, draw = self.entering[1].double().cpu(), torch.Generator().manual_seed(0)
         through = self.linear(self.logits) @ (read - read.mean(0))  # (D, D)
         frame, square = torch.linalg.qr(self.value)
@@ -144,13 +144,14 @@ class _Attention(_Stack):
         scores = values.real.sum(-1) / values.abs().sum(-1).clamp(min=1e-30)
         for head, (own, *rest) in zip(self.heads, scores.tolist(), strict=True):
             chance, spread = float(np.mean(rest)), float(np.std(rest))
-            stands_out = abs(own - chance) > NormalDist().inv_cdf(1 - LEVEL / 2 / count) * spread
-            yield Circuit("copying", head, None, own, chance, spread, stands_out)
+            least = max(NormalDist().inv_cdf(1 - LEVEL / 2 / count) * spread, *(abs(one - chance) for one in rest))
+            yield Circuit("copying", head, None, own, chance, spread=spread, stands_out=abs(own - chance) > least)
 
 
 def _compositions(every: Sequence[_Attention]) -> Iterator[Circuit]:
     """‖W_OV W‖ / ‖W_OV‖ ‖W‖ of each earlier head and each W by which a later one reads ("Composition"), against random
-    rotations R between: ‖A R B‖² has mean 1/D, and is about gamma distributed. Bonferroni's correction at LEVEL."""
+    rotations R between: ‖A R B‖² has mean 1/D, and is about gamma distributed; Bonferroni's correction at half of
+    LEVEL, since its far tail is up to twice as long."""
     pairs = [(a, b) for a, b in product(every, every) if (b.step[1] if a.side != b.side else a.step < b.step)]
     feeds = [(a, b, by) for a, b in pairs for by in ("KV" if a.side != b.side else "Q" if b.step[1] else "QKV")]
     for a, b, by in feeds:
@@ -160,10 +161,10 @@ def _compositions(every: Sequence[_Attention]) -> Iterator[Circuit]:
         square = 3 * p * q + p * (1 - q) + q * (1 - p) + (1 - p) * (1 - q) * (n + 1) / max(1, n - 1)
         variance = (square / (n * (n + 2)) - 1 / n**2).clamp(min=1e-30)
         likely = torch.special.gammaincc(1 / n**2 / variance, shares.square() / n / variance)
-        beyond, spread = likely * len(feeds) * likely.numel() < LEVEL, (variance * n).sqrt() / 2
+        beyond, spread = likely * len(feeds) * likely.numel() < LEVEL / 2, (variance * n).sqrt() / 2
         for i, j in np.ndindex(*shares.shape):
-            numbers = float(shares[i, j]), n**-0.5, float(spread[i, j]), bool(beyond[i, j])
-            yield Circuit(f"{by}-composition", a.heads[i], b.heads[j], *numbers)
+            told = float(shares[i, j]), n**-0.5, float(spread[i, j]), bool(beyond[i, j])
+            yield Circuit(f"{by}-composition", a.heads[i], b.heads[j], *told)
 
 
 @torch.inference_mode()
@@ -174,34 +175,28 @@ def circuits(
     `Material`, as `heads.find.given` makes. A UsageError where a model has none of it, or its layers add nothing."""
     require_residuals(run.config.model)
     kinds, path, section = chosen_kinds(run, kind, head), str(run.directory.path), run.config.model
-    stacks = [_Stack(run, one) for one in kinds]
+    layers = {one: len(stack_of(run.model, heads_of(one, 0).side).layers) for one in kinds}
     if neuron is not None:
-        return _of_neuron(stacks[-1], *neuron, material)
+        if not section.inner_size:
+            raise UsageError("This model has attention alone (model.d_ff = 0) and no neuron", "name a head: --head L.H")
+        require_place("layer", neuron[0], layers[kinds[-1]])
+        require_place("neuron", neuron[1], section.inner_size)
+        one, name = _Attention(run, kinds[-1], neuron[0]), f"{heads_of(kinds[-1], 0).side}.{neuron[0]}.{neuron[1]}"
+        return Circuits(path, name, tuple(_of_neuron(one, name, neuron[1], material)), one.notes, material.measured_on)
     if head is not None:
-        chosen_kinds(run, kinds[-1], head)
-        one = _Attention(run, kinds[-1], head[0])
+        [last] = chosen_kinds(run, kinds[-1], head)
+        one = _Attention(run, last, head[0])
         return Circuits(path, one.heads[head[1]], tuple(one.tokens(head[1], tokens)), one.notes)
     if tokens or section.attention_score == "additive":
         problem = "Tokens are read through one head" if tokens else "Additive attention has no QK matrix"
         raise UsageError(problem, "name a head with --head LAYER.HEAD")
-    every = [_Attention(run, one.kind, layer) for one in stacks for layer in range(len(one.stack.layers))]
-    size, found = min(section.size_per_head, section.d_model), list[Circuit]()
-    for one in every:
-        for by in ("QK", "OV"):
-            ranks, random = one.ranks[by.strip("KO")].tolist(), size / (1 + 2 * size / section.d_model)
-            found += [Circuit(by, *rank, random) for rank in zip(one.heads, repeat(None), ranks)]
-        found += one.copying(section.num_heads * len(every)) if one.predicts else []
-    return Circuits(path, section.architecture, (*found, *_compositions(every)), stacks[-1].notes)
+    every = [_Attention(run, one, layer) for one in kinds for layer in range(layers[one])]
+    found = [row for one in every for row in one.figures(section.num_heads * len(every))]
+    return Circuits(path, section.architecture, (*found, *_compositions(every)), every[-1].notes)
 
 
-def _of_neuron(of: _Stack, layer: int, number: int, material: Material) -> Circuits:
-    run, width, name = of.run, of.run.config.model.inner_size, f"{of.side} {layer}.{number}"
-    if not width:
-        raise UsageError("This model has attention alone (model.d_ff = 0) and no neuron", "name a head: --head L.H")
-    require_place("layer", layer, len(of.stack.layers))
-    require_place("neuron", number, width)
-    output, kept = of.stack.layers[layer].feed_forward.output, list[Tensor]()
-    every, read, chances, shares = list[float](), list[Any](), np.ones(1), list[float]()
+def _of_neuron(of: _Attention, name: str, number: int, material: Material) -> Iterator[Circuit]:
+    run, output, every, read, kept = of.run, of.block.feed_forward.output, list[float](), list[Any](), list[Tensor]()
     with output.register_forward_pre_hook(lambda module, given: kept.append(given[0][0, :, number])):
         for inputs in material.texts:
             run.model.hidden(*inputs.tensors(run.device))
@@ -213,16 +208,16 @@ def _of_neuron(of: _Stack, layer: int, number: int, material: Material) -> Circu
         raise UsageError("A neuron is measured on two texts or more", "name some with --on")
     best = mode(ids[top] for _, top, ids, _ in read[::2])
     hits = sum(ids[top] == best for _, top, ids, _ in read[1::2])
-    for *_, ids, own in read[1::2]:
-        shares.append(sum(ids[at] == best for at in own) / len(own))
-        chances = np.convolve(chances, [1 - shares[-1], shares[-1]])  # of 0, 1, 2 … hits
-    spread, n, beyond = sum(one - one**2 for one in shares) ** 0.5, len(shares), bool(chances[hits:].sum() < LEVEL)
-    rows = [Circuit("first", name, run.tokenizer.labels([best])[0], hits / n, sum(shares) / n, spread / n, beyond)]
+    shares = [sum(ids[at] == best for at in own) / len(own) for *_, ids, own in read[1::2]]
+    chances = reduce(np.convolve, [[1 - one, one] for one in shares], np.ones(1))  # of 0, 1, 2 … hits
+    spread, beyond = float(np.sqrt(np.sum([one - one**2 for one in shares]))), bool(chances[hits:].sum() < LEVEL)
+    told = float(np.mean(shares)), spread / len(shares), beyond
+    yield Circuit("mean", name, None, float(np.mean(every)))
+    yield Circuit("positive", name, None, float(np.mean(np.array(every) > 0)))
+    yield Circuit("first", name, run.tokenizer.labels([best])[0], hits / len(shares), *told)
     for value, top, ids, _ in sorted(read, key=lambda one: -one[0])[:_SHOWN]:
         text, spans = surface(run.tokenizer, ids)
         begin, (start, stop), end = spans[max(0, top - _AROUND)][0], spans[top], spans[: top + _AROUND + 1][-1][1]
-        context = f"{text[begin:start]}[{text[start:stop]}]{text[stop:end]}"
-        rows.append(Circuit("active", text[start:stop], context, value))
-    rows += of.rows("writes", [name], of.linear(output, width)[number, None], of.logits) if of.predicts else []
-    figures = material.measured_on, float(np.mean(every)), float(np.mean(np.array(every) > 0))
-    return Circuits(str(run.directory.path), name, tuple(rows), of.notes, *figures)
+        yield Circuit("active", name, f"{text[begin:start]}[{text[start:stop]}]{text[stop:end]}", value)
+    if of.predicts:
+        yield from of.rows("writes", [name], of.linear(output, of.model.section.inner_size)[number, None], of.logits)
