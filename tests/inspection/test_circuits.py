@@ -319,8 +319,10 @@ def texts(run: LoadedRun, count: int = 8) -> Material:
     source = ["o livro", "a casa", "o gato", "a mesa"]
     if run.architecture == "encoder-decoder":
         pairs = itertools.islice(itertools.product(source, ("the book", "the cat")), count)
-        return Material("pairs", tuple(read_text(run, *pair) for pair in pairs), stories=False, aligned={})
-    return Material("texts", tuple(read_text(run, text) for text in written), stories=False, aligned={})
+        return Material(
+            "pairs", tuple(read_text(run, *pair, remark=False) for pair in pairs), stories=False, aligned={}
+        )
+    return Material("texts", tuple(read_text(run, text, remark=False) for text in written), stories=False, aligned={})
 
 
 @pytest.mark.parametrize(("shape", "kind"), [("decoder", None), ("grouped", None), ("encoder", None)])
