@@ -10,9 +10,7 @@ from tfcli.console.terminal import Terminal
 from tfcli.errors import UsageError
 from tfcli.inspection.heads.command import sample
 
-_TOKENS = typer.Argument(
-    metavar="[TOKEN]", help="Tokens to read through --head.", show_default="the longest embeddings"
-)
+_TOKENS = typer.Argument(metavar="[TOKEN]", help="Tokens, with --head.", show_default="of the longest embeddings")
 _ON = usual("the run's own validation text", "Texts for --neuron from another source.", metavar="SOURCE")
 
 

@@ -87,11 +87,9 @@ class _Attention:
 
     def rows(self, by: str, of: Sequence[str], x: Tensor, function: Any, also: Sequence[int] = ()) -> Iterator[Circuit]:
         """The highest and lowest numbers, above the mean, that a function (N, D) → (N, V) has for vectors `of` names,
-        beside the furthest from 0 that random vectors as long have with any token; and with `also`, each for itself.
-        """
-        drawn = nn.functional.normalize(
-            torch.randn(_VECTORS, x.shape[1], generator=torch.Generator().manual_seed(0))
-        ).to(x)
+        beside the furthest from 0 that random vectors as long have with any token; of `also`, with the same one."""
+        random = torch.randn(_VECTORS, x.shape[1], generator=torch.Generator().manual_seed(0))
+        drawn = nn.functional.normalize(random).to(x)
         for name, one in zip(of, x, strict=True):
             every = function(torch.cat([one[None], drawn * one.norm()])).double().cpu()
             values, others = (every - every.mean(-1, keepdim=True)).split((1, _VECTORS))
@@ -115,22 +113,22 @@ class _Attention:
 
     def tokens(self, number: int, texts: Sequence[str]) -> Iterator[Circuit]:
         """What each text that is a token seeks and writes in a head; without texts, of the longest embeddings."""
-        keys, (asking, read) = self.turned(self.entering[1], 1), self.entering
+        keys, output = self.turned(self.entering[1], 1), self.output[number].to(self.entering[1])
         rows = [self.ids.index(token_of(self.run.tokenizer, text)) for text in dict.fromkeys(texts)]
         rows = rows or self.model.embedding.weight[self.ids].norm(dim=-1).argsort()[-_SHOWN:].tolist()
-        names, output = [self.names[row] for row in rows], self.output[number].to(read)
-        sides = [("seeks", asking, lambda x: self.module.score(self.turned(x, 0), keys)[0, number])]
-        sides += [("writes", read, lambda x: self.logits(self.projected(x)[2, number] @ output))] * self.predicts
-        for by, x, function in sides:
-            yield from self.rows(by, names, x[rows], function, rows)
+        names = [self.names[row] for row in rows]
+        asked, seen = (partial(self.rows, of=names, x=x[rows], also=rows) for x in self.entering)
+        yield from asked("seeks", function=lambda x: self.module.score(self.turned(x, 0), keys)[0, number])
+        if self.predicts:
+            yield from seen("writes", function=lambda x: self.logits(self.projected(x)[2, number] @ output))
 
     def figures(self, count: int) -> Iterator[Circuit]:
         """Participation ratios of singular values; Σ λ / Σ |λ| over eigenvalues of each head's OV circuit, V × V, less
         the mean over tokens ("Copying heads"), beside random directions in its place, at LEVEL among `count` heads."""
-        size = min(self.module.head_dim, self.output.shape[-1])
-        random = size / (1 + 2 * size / self.output.shape[-1])
-        for head, *ranks in zip(self.heads, self.ranks["Q"].tolist(), self.ranks["V"].tolist(), strict=True):
-            yield from (Circuit(by, head, None, rank, random) for by, rank in zip(("QK", "OV"), ranks, strict=True))
+        size, width = min(self.output.shape[1:]), self.output.shape[-1]
+        for head, *ranks in zip(self.heads, *(self.ranks[by].tolist() for by in "QV"), strict=True):
+            for by, rank in zip(("QK", "OV"), ranks, strict=True):
+                yield Circuit(by, head, None, rank, size / (1 + 2 * size / width))
         if not self.predicts:
             return
         read, draw = self.entering[1].double().cpu(), torch.Generator().manual_seed(0)
@@ -210,11 +208,11 @@ def _of_neuron(of: _Attention, name: str, number: int, material: Material) -> It
     hits = sum(ids[top] == best for _, top, ids, _ in read[1::2])
     shares = [sum(ids[at] == best for at in own) / len(own) for *_, ids, own in read[1::2]]
     chances = reduce(np.convolve, [[1 - one, one] for one in shares], np.ones(1))  # of 0, 1, 2 … hits
-    spread, beyond = float(np.sqrt(np.sum([one - one**2 for one in shares]))), bool(chances[hits:].sum() < LEVEL)
-    told = float(np.mean(shares)), spread / len(shares), beyond
+    spread, count, beyond = sum(one - one**2 for one in shares) ** 0.5, len(shares), chances[hits:].sum() < LEVEL
+    told = hits / count, sum(shares) / count, spread / count, bool(beyond)
     yield Circuit("mean", name, None, float(np.mean(every)))
     yield Circuit("positive", name, None, float(np.mean(np.array(every) > 0)))
-    yield Circuit("first", name, run.tokenizer.labels([best])[0], hits / len(shares), *told)
+    yield Circuit("first", name, run.tokenizer.labels([best])[0], *told)
     for value, top, ids, _ in sorted(read, key=lambda one: -one[0])[:_SHOWN]:
         text, spans = surface(run.tokenizer, ids)
         begin, (start, stop), end = spans[max(0, top - _AROUND)][0], spans[top], spans[: top + _AROUND + 1][-1][1]

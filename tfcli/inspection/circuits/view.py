@@ -3,12 +3,10 @@
 import tomllib
 from importlib.resources import files
 
-import numpy as np
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from tfcli.draw import View
-from tfcli.draw.heatmap import NumberMap, signed
 from tfcli.draw.safe import printable, token_label
 from tfcli.draw.tables import CsvTable, columns, dim, grid, heading
 from tfcli.inspection.circuits import Circuit, Circuits
@@ -24,8 +22,7 @@ class CircuitsView(View[Circuits]):
         plain = {by: {one.of: one for one in rows} for by, rows in kinds.items() if rows[0].other is None}
         table = grid("", *(f">{by}" for by in plain))
         for of in dict.fromkeys(of for rows in plain.values() for of in rows):
-            cells = (rows.get(of) for rows in plain.values())
-            table.add_row(of, *(_figure(one) if one else "" for one in cells))
+            table.add_row(of, *(_figure(rows[of]) if of in rows else "" for rows in plain.values()))
         table.add_row("chance", *(_chance([*rows.values()]) for rows in plain.values()), style="dim")
         yield from [table] if plain else []
         for by, rows in kinds.items():
@@ -35,9 +32,8 @@ class CircuitsView(View[Circuits]):
         yield from dim(" ".join(words["notes"][note] for note in ("direct", *r.notes)))
 
 
-def _figure(one: Circuit) -> Text:
-    number = f"{one.value:.3g} " if one.stands_out or one.spread is None else f"({one.value:.3g})"
-    return Text(number, "bold" * one.stands_out)
+def _figure(one: Circuit) -> str:
+    return f"{one.value:.3g} " if one.stands_out or one.spread is None else f"({one.value:.3g})"
 
 
 def _chance(rows: list[Circuit]) -> str:
@@ -46,16 +42,13 @@ def _chance(rows: list[Circuit]) -> str:
 
 
 def _related(found: list[Circuit]) -> RenderResult:
-    """A line each; where tokens are found with each other, a map of them."""
-    table, active, of = columns("lwr"), found[0].by == "active", tuple(dict.fromkeys(one.of for one in found))
-    for name in of:
-        own = [one for one in found if one.of == name]
-        told = [f"{signed(one.value)} {(printable if active else token_label)(one.other or '')}" for one in own]
-        table.add_row(token_label(name), ("\n" if active else "  ").join(told), Text(_chance(own), "dim"))
-    at, labels = {(one.of, one.other): one.value for one in found}, tuple(map(token_label, of))
-    cells = np.array([[at.get((a, b), np.nan) for b in of] for a in of])
+    """A line each."""
+    table, active = columns("lwr"), found[0].by == "active"
+    for of in dict.fromkeys(one.of for one in found):
+        own = [one for one in found if one.of == of]
+        told = (f"{one.value:.3g} {(printable if active else token_label)(one.other or '')}" for one in own)
+        table.add_row(token_label(of), ("\n" if active else "  ").join(told), Text(_chance(own), "dim"))
     yield table
-    yield from () if np.isnan(cells).all() else [NumberMap(cells, found[0].by, labels, labels)]
 
 
 def circuits_table(record: Circuits) -> CsvTable:
