@@ -11,6 +11,8 @@ from tfcli.draw.safe import printable, token_label
 from tfcli.draw.tables import CsvTable, columns, dim, grid, heading
 from tfcli.inspection.circuits import Circuit, Circuits
 
+_MOST = 6  # numbers of a head or token, the largest
+
 
 class CircuitsView(View[Circuits]):
     """Figures, then what stands out of those between two, and what was left out."""
@@ -23,7 +25,8 @@ class CircuitsView(View[Circuits]):
         table = grid("", *(f">{by}" for by in plain))
         for of in dict.fromkeys(of for rows in plain.values() for of in rows):
             table.add_row(of, *(_figure(rows[of]) if of in rows else "" for rows in plain.values()))
-        table.add_row("chance", *(_chance([*rows.values()]) for rows in plain.values()), style="dim")
+        if chances := [*filter(None, (_chance([*rows.values()]) for rows in plain.values()))]:
+            table.add_row("chance", *chances, style="dim")
         yield from [table] if plain else []
         for by, rows in kinds.items():
             found = sorted((one for one in rows if one.stands_out or one.chance is None), key=lambda one: -one.value)
@@ -45,7 +48,7 @@ def _related(found: list[Circuit]) -> RenderResult:
     """A line each."""
     table, active = columns("lwr"), found[0].by == "active"
     for of in dict.fromkeys(one.of for one in found):
-        own = [one for one in found if one.of == of]
+        own = [one for one in found if one.of == of][:_MOST]
         told = (f"{one.value:.3g} {(printable if active else token_label)(one.other or '')}" for one in own)
         table.add_row(token_label(of), ("\n" if active else "  ").join(told), Text(_chance(own), "dim"))
     yield table
