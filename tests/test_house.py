@@ -18,6 +18,7 @@ SMALL = {
     "training/vocabulary.py": "vocabulary extension of a model, an idea of its own",
     "inspection/attribution/command.py": "a picture's command, as every picture has one",
     "inspection/circuits/command.py": "a picture's command, as every picture has one",
+    "inspection/circuits/view.py": "what a picture is drawn by, as every picture has it",
     "inspection/gradients/command.py": "a picture's command, as every picture has one",
     "inspection/model/command.py": "a picture's command, as every picture has one",
     "inspection/patching/command.py": "a picture's command, as every picture has one",

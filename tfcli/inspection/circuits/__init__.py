@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-LEVEL = 0.05  # how often random matrices have any copying head that stands out, and any two heads that compose
-
 
 @dataclass(frozen=True)
 class Circuit:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from tfcli.errors import UsageError
 from tfcli.inspection.attention import AttentionKind
 from tfcli.inspection.attention.choice import require_place
-from tfcli.inspection.circuits import LEVEL, Circuit, Circuits
+from tfcli.inspection.circuits import Circuit, Circuits
 from tfcli.inspection.embeddings.compute import token_of
 from tfcli.inspection.heads.find import Material, surface
 from tfcli.inspection.interventions import heads_of, stack_of
@@ -29,13 +29,13 @@ from tfcli.layers.rotary import rotate
 from tfcli.models.head import Head
 from tfcli.runs.load import LoadedRun
 
+_LEVEL = 0.05  # how often random matrices have any copying head that stands out, and any two heads that compose
 _MATRICES, _VECTORS = 99, 39  # that are drawn beside a copying score, and beside a token, which is first once in 40
 _SHOWN, _AROUND = 6, 10  # tokens at either end of a ranking, and on either side of an example
 _Place = tuple[int, int] | None
 
 
-def _gained(norm: Any, x: Tensor) -> Tensor:
-    """The linear part of a norm: centring and gain, without its scale."""
+def _gained(norm: Any, x: Tensor) -> Tensor:  # the linear part of a norm, without its scale
     x = x - x.mean(-1, keepdim=True) if isinstance(norm, LayerNorm) else x
     return x if getattr(norm, "weight", None) is None else x * norm.weight
 
@@ -75,13 +75,11 @@ class _Attention:
         self.reads = dict(zip("QKV", reads, strict=True))
         self.ranks = {by: 1 / torch.linalg.svdvals(one).pow(4).sum(-1) for by, one in self.reads.items()}
 
-    def logits(self, x: Tensor) -> Tensor:
-        """What vectors of the residual stream add, by the linear part of the last norm: (N, D) → (N, V)."""
+    def logits(self, x: Tensor) -> Tensor:  # (N, D) → (N, V), by the linear part of the last norm
         given = _gained(self.stack.final_norm, x.to(self.model.device, self.model.dtype))
         return (self.model.head(given) - self.model.head(given * 0))[:, self.ids]
 
-    def linear(self, function: Callable[[Tensor], Tensor], size: int | None = None) -> Tensor:
-        """The matrix of an affine function of vectors, (D, ·)."""
+    def linear(self, function: Callable[[Tensor], Tensor], size: int = 0) -> Tensor:  # its matrix, (D or size, ·)
         eye = torch.eye(size or self.run.config.model.d_model, dtype=self.model.dtype, device=self.model.device)
         return (function(eye) - function(eye * 0)).double().cpu()
 
@@ -98,15 +96,13 @@ class _Attention:
                 value, chance = float(values[0, at]), furthest[at] if at in also else max(furthest)
                 yield Circuit(by, name, self.names[at], value, chance, stands_out=abs(value) > chance)
 
-    def projected(self, x: Tensor) -> Tensor:
-        """Queries, keys and values, repeated where heads share them: (N, D) → (3, H, N, Dh)."""
+    def projected(self, x: Tensor) -> Tensor:  # (N, D) → (3, H, N, Dh): queries, keys and values
         one = self.module
         three = [one.query(x), one.key(x), one.value(x)] if one.joined is None else one.joined(x).split(one.widths, -1)
         apart = (part.unflatten(-1, (-1, one.head_dim)).transpose(0, 1) for part in three)
         return torch.stack([part.repeat_interleave(one.num_heads // len(part), 0) for part in apart])
 
-    def turned(self, x: Tensor, which: int) -> Tensor:
-        """Queries (0) or keys (1) as they are compared at distance 0: (N, D) → (1, H, N, Dh)."""
+    def turned(self, x: Tensor, which: int) -> Tensor:  # (N, D) → (1, H, N, Dh): queries (0) or keys, at distance 0
         by_head, norm = self.projected(x)[which][None], (self.module.query_norm, self.module.key_norm)[which]
         rotation = None if self.step[1] else self.stack.positions(Span(0, 1)).rotation
         return rotate(by_head if norm is None else norm(by_head), rotation)
@@ -124,11 +120,11 @@ class _Attention:
 
     def figures(self, count: int) -> Iterator[Circuit]:
         """Participation ratios of singular values; Σ λ / Σ |λ| over eigenvalues of each head's OV circuit, V × V, less
-        the mean over tokens ("Copying heads"), beside random directions in its place, at LEVEL among `count` heads."""
+        the mean over tokens ("Copying heads"), beside random directions in its place, at _LEVEL among `count` heads."""
         size, width = min(self.output.shape[1:]), self.output.shape[-1]
-        for head, *ranks in zip(self.heads, *(self.ranks[by].tolist() for by in "QV"), strict=True):
-            for by, rank in zip(("QK", "OV"), ranks, strict=True):
-                yield Circuit(by, head, None, rank, size / (1 + 2 * size / width))
+        for by, n in product(("QK", "OV"), range(len(self.heads))):
+            rank = float(self.ranks[by.strip("KO")][n])
+            yield Circuit(by, self.heads[n], None, rank, size / (1 + 2 * size / width))
         if not self.predicts:
             return
         read, draw = self.entering[1].double().cpu(), torch.Generator().manual_seed(0)
@@ -142,14 +138,14 @@ class _Attention:
         scores = values.real.sum(-1) / values.abs().sum(-1).clamp(min=1e-30)
         for head, (own, *rest) in zip(self.heads, scores.tolist(), strict=True):
             chance, spread = float(np.mean(rest)), float(np.std(rest))
-            least = max(NormalDist().inv_cdf(1 - LEVEL / 2 / count) * spread, *(abs(one - chance) for one in rest))
+            least = max(NormalDist().inv_cdf(1 - _LEVEL / 2 / count) * spread, *(abs(one - chance) for one in rest))
             yield Circuit("copying", head, None, own, chance, spread=spread, stands_out=abs(own - chance) > least)
 
 
 def _compositions(every: Sequence[_Attention]) -> Iterator[Circuit]:
     """‖W_OV W‖ / ‖W_OV‖ ‖W‖ of each earlier head and each W by which a later one reads ("Composition"), against random
     rotations R between: ‖A R B‖² has mean 1/D, and is about gamma distributed; Bonferroni's correction at half of
-    LEVEL, since its far tail is up to twice as long."""
+    the level, for its far tail is up to twice as long."""
     pairs = [(a, b) for a, b in product(every, every) if (b.step[1] if a.side != b.side else a.step < b.step)]
     feeds = [(a, b, by) for a, b in pairs for by in ("KV" if a.side != b.side else "Q" if b.step[1] else "QKV")]
     for a, b, by in feeds:
@@ -159,7 +155,7 @@ def _compositions(every: Sequence[_Attention]) -> Iterator[Circuit]:
         square = 3 * p * q + p * (1 - q) + q * (1 - p) + (1 - p) * (1 - q) * (n + 1) / max(1, n - 1)
         variance = (square / (n * (n + 2)) - 1 / n**2).clamp(min=1e-30)
         likely = torch.special.gammaincc(1 / n**2 / variance, shares.square() / n / variance)
-        beyond, spread = likely * len(feeds) * likely.numel() < LEVEL / 2, (variance * n).sqrt() / 2
+        beyond, spread = likely * len(feeds) * likely.numel() < _LEVEL / 2, (variance * n).sqrt() / 2
         for i, j in np.ndindex(*shares.shape):
             told = float(shares[i, j]), n**-0.5, float(spread[i, j]), bool(beyond[i, j])
             yield Circuit(f"{by}-composition", a.heads[i], b.heads[j], *told)
@@ -208,8 +204,8 @@ def _of_neuron(of: _Attention, name: str, number: int, material: Material) -> It
     hits = sum(ids[top] == best for _, top, ids, _ in read[1::2])
     shares = [sum(ids[at] == best for at in own) / len(own) for *_, ids, own in read[1::2]]
     chances = reduce(np.convolve, [[1 - one, one] for one in shares], np.ones(1))  # of 0, 1, 2 … hits
-    spread, count, beyond = sum(one - one**2 for one in shares) ** 0.5, len(shares), chances[hits:].sum() < LEVEL
-    told = hits / count, sum(shares) / count, spread / count, bool(beyond)
+    count, spread = len(shares), sum(one - one**2 for one in shares) ** 0.5 / len(shares)
+    told = hits / count, sum(shares) / count, spread, bool(chances[hits:].sum() < _LEVEL)
     yield Circuit("mean", name, None, float(np.mean(every)))
     yield Circuit("positive", name, None, float(np.mean(np.array(every) > 0)))
     yield Circuit("first", name, run.tokenizer.labels([best])[0], *told)
