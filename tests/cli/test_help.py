@@ -41,7 +41,8 @@ CONTRACT = {
     " --threads --json",
     "inspect lens": "RUN TEXT --target --position --top-k --csv --svg --html --checkpoint --device --threads --json",
     "inspect losses": "RUN TEXT --target --csv --svg --html --checkpoint --device --threads --json",
-    "inspect circuits": "RUN TOKEN --head --kind --neuron --on --csv --svg --html --checkpoint --device --threads --json",
+    "inspect circuits": "RUN TOKEN --head --kind --neuron --on --csv --svg --html --checkpoint --device"
+    " --threads --json",
     "inspect steer": "RUN TEXT --from --to --at --out --on --csv --svg --html --checkpoint --device --threads --json",
     "inspect attribution": "RUN TEXT --target --position --method --token --against --csv --svg --html --checkpoint"
     " --device --threads --json",

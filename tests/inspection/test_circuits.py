@@ -296,7 +296,7 @@ def test_the_pair_of_induction_is_the_one_that_composes(
 def test_random_models_have_nothing_that_stands_out_but_once_in_twenty(trained: Callable[[str], Path]):
     copying, pairs, tokens = 0, 0, []
     for seed in range(60):
-        run = shaped(trained, "decoder", seed)
+        run = shaped(trained, "decoder", seed, num_heads=4)
         for name, weight in run.model.named_parameters():
             if "norm" in name:
                 weight.fill_(1.0)
@@ -309,7 +309,7 @@ def test_random_models_have_nothing_that_stands_out_but_once_in_twenty(trained: 
             for token in asked:
                 far = [row.stands_out for row in rows if (row.by, row.of) == (way, token) and row.other not in asked]
                 tokens.append(any(far))
-    assert copying <= 9 and pairs <= 9  # of 60; more than 9 at a rate of 0.05 once in a thousand times
+    assert copying <= 8 and pairs <= 8  # of 60; more than 8 at a rate of 0.05 once in 400 times
     assert np.mean(tokens) < 0.06  # 1 in 40
 
 
