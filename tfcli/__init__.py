@@ -68,6 +68,7 @@ def attention(run: "LoadedRun", text: str, target: "str | None" = None, **choice
 _PICTURES = {
     **dict.fromkeys(("predictions", "lens", "losses"), "predictions"),
     "attribution": "attribution",
+    "circuits": "circuits",
     "ablate": "ablation",
     "patch": "patching",
     "steer": "steer",
@@ -78,10 +79,10 @@ _PICTURES = {
 
 def inspect(run: "LoadedRun", picture: str, *texts: "str | None", evolution: bool = False, **how: "Any") -> "Any":
     """The record of `tfcli inspect predictions`, `lens`, `losses`, `attribution`, `ablate`, `patch` or `steer`, of the
-    text, or the two of `patch`, and where there is one the target; of `probe`, what for, and of `embeddings`, tokens;
-    `how` is what the function of that name in the picture's `compute.py` takes. More text is the run's own, or that of
-    sources (`on`). With `evolution`, a cause or a probe at every checkpoint. A `UsageError` where there is no such
-    picture, and what that function raises."""
+    text, or the two of `patch`, and where there is one the target; of `probe`, what for, and of `embeddings` and
+    `circuits`, tokens; `how` is what the function of that name in the picture's `compute.py` takes. More text is the
+    run's own, or that of sources (`on`). With `evolution`, a cause or a probe at every checkpoint. A `UsageError` where
+    there is no such picture, and what that function raises."""
     from importlib import import_module
 
     from tfcli.errors import UsageError
@@ -89,7 +90,8 @@ def inspect(run: "LoadedRun", picture: str, *texts: "str | None", evolution: boo
     if (folder := _PICTURES.get(picture)) is None:
         raise UsageError(f"There is no picture {picture!r}", f"choose one of {', '.join(_PICTURES)}")
     compute = getattr(import_module(f"tfcli.inspection.{folder}.compute"), picture)
-    if picture == "steer" or (picture == "ablate" and (not any(texts) or how.get("replaced", "zero") != "zero")):
+    others = picture == "ablate" and (not any(texts) or how.get("replaced", "zero") != "zero")
+    if picture == "steer" or others or how.get("neuron"):
         from tfcli.console.terminal import Terminal
         from tfcli.inspection.heads.command import sample
 

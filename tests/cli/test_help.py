@@ -41,6 +41,8 @@ CONTRACT = {
     " --threads --json",
     "inspect lens": "RUN TEXT --target --position --top-k --csv --svg --html --checkpoint --device --threads --json",
     "inspect losses": "RUN TEXT --target --csv --svg --html --checkpoint --device --threads --json",
+    "inspect circuits": "RUN TOKEN --head --kind --neuron --on --csv --svg --html --checkpoint --device"
+    " --threads --json",
     "inspect steer": "RUN TEXT --from --to --at --out --on --csv --svg --html --checkpoint --device --threads --json",
     "inspect embeddings": "RUN TOKEN --word --on --csv --svg --html --checkpoint --device --threads --json",
     "inspect probe": "RUN --for --on --word --evolution --csv --svg --html --checkpoint --device --threads --json",

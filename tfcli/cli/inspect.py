@@ -5,6 +5,7 @@ import typer
 from tfcli.inspection.ablation.command import ablate
 from tfcli.inspection.attention.command import attention
 from tfcli.inspection.attribution.command import attribution
+from tfcli.inspection.circuits.command import circuits
 from tfcli.inspection.cost.command import cost
 from tfcli.inspection.embeddings.command import embeddings, neighbours, tokens
 from tfcli.inspection.equivariance.command import equivariance
@@ -22,7 +23,7 @@ from tfcli.runs.command import training
 
 inspect_app = typer.Typer()
 for _command in (
-    *(attention, positions, predictions, losses, lens, attribution, ablate, patch, steer, training, cost),
+    *(attention, positions, predictions, losses, lens, attribution, ablate, patch, steer, circuits, training, cost),
     *(neighbours, embeddings, probe, heads, equivariance, model, tokens, scaling, gradients, recurrent),
 ):
     inspect_app.command()(_command)

@@ -249,11 +249,11 @@ class AttentionChoice:
         return cropped(record, self.rows, self.columns, self.first)
 
 
-def head_place(text: str, option: str) -> tuple[int, int]:
-    """A layer and a head written as "1.0"; a UsageError where it is written otherwise."""
+def head_place(text: str, option: str, noun: str = "head") -> tuple[int, int]:
+    """A layer and a head, or a neuron, written as "1.0"; a UsageError where it is written otherwise."""
     layer, _, head = text.partition(".")
     if not all(number.isdecimal() and len(number) < 19 for number in (layer, head)):
-        raise UsageError(f"{option} {shortened(text)!r} is no head", "write LAYER.HEAD, such as 1.0")
+        raise UsageError(f"{option} {shortened(text)!r} is no {noun}", f"write LAYER.{noun.upper()}, such as 1.0")
     return int(layer), int(head)
 
 

@@ -1,0 +1,125 @@
+"""`inspect circuits` from the command line and the Python API: its forms, widths and refusals."""
+
+import csv
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import tfcli as api
+from tests.cli.commands import tfcli
+from tests.support.consoles import printed
+from tests.support.runs import ARCHITECTURES, tiny_recipe, train_tiny
+from tfcli.errors import UsageError
+from tfcli.inspection.circuits import Circuit, Circuits
+from tfcli.inspection.circuits.view import CircuitsView
+from tfcli.inspection.heads.find import Material
+from tfcli.inspection.passes import read_text
+from tfcli.runs.load import load_run
+
+HOW = {"all": (), "head": ("--head", "1.0"), "neuron": ("--neuron", "1.3")}
+KEYS = ["by", "of", "other", "value", "chance", "spread", "stands_out"]
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("how", HOW)
+def test_the_forms_say_the_same(trained: Callable[[str], Path], architecture: str, how: str, tmp_path: Path):
+    command = ("inspect", "circuits", trained(architecture), *HOW[how])
+    svg, page = tmp_path / "c.svg", tmp_path / "c.html"
+    done = tfcli(*command, "--json", "--svg", svg, "--html", page)
+    assert done.exit_code == 0, done.stderr
+    record = json.loads(done.stdout)
+    assert [*record] == ["run", "of", "rows", "notes", "measured_on"] and [*record["rows"][0]] == KEYS
+    rows = list(csv.DictReader(tfcli(*command, "--csv").stdout.splitlines()))
+    assert [*rows[0]] == KEYS
+    assert [float(row["value"]) for row in rows] == [row["value"] for row in record["rows"]]
+    shown = tfcli(*command).stdout
+    assert shown.startswith(f"Circuits of {record['of']}")
+    for drawn in (svg, page):
+        assert f"Circuits of {record['of']}" in drawn.read_text(encoding="utf-8")
+    assert bool(record["measured_on"]) == (how == "neuron")
+
+
+@pytest.mark.parametrize("width", [60, 80, 140])
+@pytest.mark.parametrize("how", HOW)
+def test_views_keep_to_the_width(trained: Callable[[str], Path], width: int, how: str):
+    run = load_run(trained("decoder"))
+    places = {"all": {}, "head": {"head": (0, 1)}, "neuron": {"neuron": (0, 2)}}[how]
+    texts = tuple(read_text(run, text) for text in ("Tom swam to the bank.", "Mia ate the cake."))
+    told = {"material": Material("texts", texts, stories=False, aligned={})} if how == "neuron" else {}
+    shown = printed(CircuitsView(api.inspect(run, "circuits", **places, **told)), width)
+    assert max(map(len, shown.splitlines())) <= width
+    said = " ".join(shown.split())
+    assert "Rotary positions are at distance 0." in said and "{" not in said
+    assert "<svg" in api.inspect(run, "circuits", "e", head=(0, 0))._repr_html_()
+
+
+def test_only_what_stands_out_is_shown_beside_what_chance_has():
+    rows = (
+        Circuit("QK", "decoder_self.0.0", None, 3.25, 4.0),
+        Circuit("OV", "decoder_self.0.0", None, 2.5, 4.0),
+        Circuit("copying", "decoder_self.0.0", None, 0.5, 0.01, 0.2, stands_out=False),
+        Circuit("copying", "decoder_self.1.0", None, -0.75, 0.01, 0.2, stands_out=True),
+        Circuit("K-composition", "decoder_self.0.0", "decoder_self.1.0", 0.4, 0.25, 0.02, stands_out=True),
+        Circuit("K-composition", "decoder_self.0.0", "decoder_self.1.1", 0.28, 0.25, 0.02, stands_out=False),
+    )
+    said = " ".join(printed(CircuitsView(Circuits("runs/a", "decoder", rows, ("none",))), 120).split())
+    assert "decoder_self.0.0 3.25 2.5 (0.5) decoder_self.1.0 -0.75 chance 4 4 0.01 ± 0.2" in said
+    assert "1 of 2 stand out, others are in brackets" in said
+    assert "1 of 2 stand out. decoder_self.0.0 0.4 decoder_self.1.0 0.25 ± 0.02" in said
+    assert "0.28" not in said and "The model has no positions." in said
+
+
+def test_tokens_are_told_by_their_labels():
+    rows = (
+        Circuit("seeks", " a", "\n", 2.5, 2.0, stands_out=True),
+        Circuit("seeks", " a", " a", -1.5, 1.0, stands_out=True),
+        Circuit("seeks", " a", "e", 0.9, 1.0, stands_out=False),
+        Circuit("seeks", "e", " a", 0.1, 1.0, stands_out=False),
+    )
+    shown = printed(CircuitsView(Circuits("runs/a", "decoder_self.0.0", rows, ("none", "headless"))), 120)
+    said = " ".join(shown.split())
+    assert "·a 2.5 ⏎ -1.5 ·a 2 " in said.replace("↵", "⏎").replace("\\n", "⏎"), said
+    assert "2 of 4 here" in said and "nothing is said of what is written" in said
+
+
+REFUSED = {
+    ("--head", "2.0"): "has no head 2.0; name LAYER.HEAD, both from 0: layers to 1, heads to 1",
+    ("--head", "0.2"): "has no head 0.2",
+    ("--head", "x"): "--head 'x' is no head; write LAYER.HEAD, such as 1.0",
+    ("--neuron", "7"): "--neuron '7' is no neuron; write LAYER.NEURON, such as 1.0",
+    ("--neuron", "2.0"): "There is no layer 2: the model has 2; choose 0 to 1",
+    ("--neuron", "0.9999"): "There is no neuron 9999: the model has",
+    ("--head", "0.0", "Tom"): "'Tom' is 3 tokens and has no vector of its own",
+    ("--head", "0.0", "€"): "'€' is not in the vocabulary",
+    ("e",): "Tokens are read through one head; name a head with --head LAYER.HEAD",
+    ("--neuron", "0.1", "--head", "0.1"): "leave one of these out",
+    ("--neuron", "0.1", "e"): "leave one of these out",
+    ("--on", "builtin:stories"): "leave one of these out",
+    ("--kind", "cross"): "This decoder has no cross attention",
+}
+
+
+@pytest.mark.parametrize("words", REFUSED, ids=" ".join)
+def test_what_is_not_there_is_refused(trained: Callable[[str], Path], words: tuple[str, ...]):
+    done = tfcli("inspect", "circuits", trained("decoder"), *words)
+    assert done.exit_code == 2 and REFUSED[words] in done.stderr and not done.stdout
+
+
+def test_models_without_what_is_asked_are_refused(tmp_path: Path):
+    train_tiny(tiny_recipe("decoder", {"model": {"d_ff": 0}}), tmp_path / "attention")
+    done = tfcli("inspect", "circuits", tmp_path / "attention", "--neuron", "0.0")
+    assert done.exit_code == 2 and "attention alone (model.d_ff = 0) and no neuron; name a head" in done.stderr
+    assert tfcli("inspect", "circuits", tmp_path / "attention").exit_code == 0
+    run = load_run(tmp_path / "attention")
+    train_tiny(tiny_recipe("decoder"), tmp_path / "one")
+    one = load_run(tmp_path / "one")
+    texts = Material("a text", (read_text(one, "Tom"),), stories=False, aligned={})
+    with pytest.raises(UsageError, match="measured on two texts or more"):
+        api.inspect(one, "circuits", neuron=(0, 0), material=texts)
+    for setting, said in (({"attention_score": "additive"}, "no QK matrix"), ({"residuals": False}, "residual")):
+        section = replace(run.config.model, d_ff=8, positions="none", **setting)
+        with pytest.raises(UsageError, match=said):
+            api.inspect(replace(run, config=replace(run.config, model=section)), "circuits")

@@ -1,0 +1,53 @@
+"""``tfcli inspect circuits``: QK and OV circuits of heads, their composition, and what a neuron is most active on."""
+
+from typing import Annotated
+
+import typer
+
+from tfcli.console.options import Kind, Outputs, Run, Weights, command, present
+from tfcli.console.settings import usual
+from tfcli.console.terminal import Terminal
+from tfcli.errors import UsageError
+from tfcli.inspection.heads.command import sample
+
+_TOKENS = typer.Argument(metavar="[TOKEN]", help="Tokens, with --head.", show_default="of the longest embeddings")
+_ON = usual("the run's own validation text", "Texts for --neuron from another source.", metavar="SOURCE")
+
+
+@command
+def circuits(
+    terminal: Terminal,
+    outputs: Outputs,
+    *,
+    run: Run,
+    tokens: Annotated[list[str] | None, _TOKENS] = None,
+    head: Annotated[str | None, usual("all", "One head: layer and head, from 0.", metavar="L.H")] = None,
+    kind: Annotated[Kind | None, usual("all", "encoder_self, decoder_self or cross.", metavar="KIND")] = None,
+    neuron: Annotated[str | None, usual("none", "One neuron: layer and number, from 0.", metavar="L.N")] = None,
+    on: Annotated[list[str] | None, _ON] = None,
+    weights: Weights,
+) -> None:
+    """Show what heads and neurons do, by their weights.
+
+    The ranks of each head's QK and OV circuits, whether it copies what it attends
+    to, and which heads read each other (composition), beside random matrices.
+    --head: which tokens seek which through the embeddings, and what is written
+    then. --neuron: the texts on which it is most active, and what it writes.
+
+    Examples:
+
+      tfcli inspect circuits runs/induction-1
+      tfcli inspect circuits runs/decoder-1 --head 1.0 a e
+      tfcli inspect circuits runs/pt-en-1 --kind cross
+      tfcli inspect circuits runs/decoder-1 --neuron 1.7
+    """
+    from tfcli.inspection.attention.choice import head_place
+    from tfcli.inspection.circuits import compute, view
+
+    if (neuron and (head or tokens)) or (on and not neuron):
+        raise UsageError("--neuron reads texts, --on names them, and --head reads tokens", "leave one of these out")
+    places = [head_place(*one) if one[0] else None for one in ((head, "--head"), (neuron, "--neuron", "neuron"))]
+    loaded = weights.load(run)
+    material = sample(terminal, loaded, tuple(on or ())) if neuron else None
+    record = compute.circuits(loaded, *(tokens or ()), head=places[0], neuron=places[1], kind=kind, material=material)
+    present(terminal, outputs, view.CircuitsView(record), record, view.circuits_table)
