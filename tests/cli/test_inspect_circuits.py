@@ -36,9 +36,14 @@ def test_the_forms_say_the_same(trained: Callable[[str], Path], architecture: st
     assert [*rows[0]] == KEYS
     assert [float(row["value"]) for row in rows] == [row["value"] for row in record["rows"]]
     shown = tfcli(*command).stdout
-    assert shown.startswith(f"Circuits of {record['of']}")
+    title = {
+        "all": "Circuits of every head · ",
+        "head": "-attention, head ",
+        "neuron": f"Neuron {record['of']} · ",
+    }
+    assert title[how] in shown.splitlines()[0]
     for drawn in (svg, page):
-        assert f"Circuits of {record['of']}" in drawn.read_text(encoding="utf-8")
+        assert title[how].strip(" ·") in drawn.read_text(encoding="utf-8")
     assert bool(record["measured_on"]) == (how == "neuron")
 
 
@@ -57,32 +62,55 @@ def test_views_keep_to_the_width(trained: Callable[[str], Path], width: int, how
 
 
 def test_only_what_stands_out_is_shown_beside_what_chance_has():
+    ranks = [Circuit(by, f"decoder_self.{n}.0", None, 3.25 - n, 4.0) for by in ("QK", "OV") for n in (0, 1)]
     rows = (
-        Circuit("QK", "decoder_self.0.0", None, 3.25, 4.0),
-        Circuit("OV", "decoder_self.0.0", None, 2.5, 4.0),
+        *ranks,
         Circuit("copying", "decoder_self.0.0", None, 0.5, 0.01, 0.2, stands_out=False),
         Circuit("copying", "decoder_self.1.0", None, -0.75, 0.01, 0.2, stands_out=True),
         Circuit("K-composition", "decoder_self.0.0", "decoder_self.1.0", 0.4, 0.25, 0.02, stands_out=True),
         Circuit("K-composition", "decoder_self.0.0", "decoder_self.1.1", 0.28, 0.25, 0.02, stands_out=False),
     )
     said = " ".join(printed(CircuitsView(Circuits("runs/a", "decoder", rows, ("none",))), 120).split())
-    assert "decoder_self.0.0 3.25 2.5 (0.5) decoder_self.1.0 -0.75 chance 4 4 0.01 ± 0.2" in said
-    assert "1 of 2 stand out, others are in brackets" in said
-    assert "1 of 2 stand out. decoder_self.0.0 0.4 decoder_self.1.0 0.25 ± 0.02" in said
+    assert "0.0 3.2 3.2 (0.50) 0.01 ± 0.20 1.0 2.2 2.2 -0.75 0.01 ± 0.20 " in said
+    assert "random matrices as large have 4.0." in said and "in brackets what they could give" in said
+    assert "Composition: 1 of 2 stand out. by writes reads share chance" in said
+    assert " K 0.0 1.0 0.400 0.250 ± 0.020 The largest 1:" in said
     assert "0.28" not in said and "The model has no positions." in said
+    of_two = (*rows, Circuit("QK", "cross.0.0", None, 1.0, 4.0), Circuit("OV", "cross.0.0", None, 1.0, 4.0))
+    said = " ".join(printed(CircuitsView(Circuits("runs/a", "encoder-decoder", of_two, ())), 120).split())
+    assert "decoder_self 1.0 2.2 2.2 -0.75" in said and " cross 0.0 1.0 1.0 " in said
+    assert "Composition" not in printed(CircuitsView(Circuits("runs/a", "decoder", tuple(ranks), ())), 120)
 
 
 def test_tokens_are_told_by_their_labels():
     rows = (
         Circuit("seeks", " a", "\n", 2.5, 2.0, stands_out=True),
         Circuit("seeks", " a", " a", -1.5, 1.0, stands_out=True),
-        Circuit("seeks", " a", "e", 0.9, 1.0, stands_out=False),
+        Circuit("seeks", " a", "[b]", 0.9, 1.0, stands_out=False),
         Circuit("seeks", "e", " a", 0.1, 1.0, stands_out=False),
     )
-    shown = printed(CircuitsView(Circuits("runs/a", "decoder_self.0.0", rows, ("none", "headless"))), 120)
+    shown = printed(CircuitsView(Circuits("runs/a", "cross.0.0", rows, ("none", "headless"))), 120)
     said = " ".join(shown.split())
-    assert "·a 2.5 ⏎ -1.5 ·a 2 " in said.replace("↵", "⏎").replace("\\n", "⏎"), said
-    assert "2 of 4 here" in said and "nothing is said of what is written" in said
+    assert said.startswith("Circuits of cross-attention, head 0.0 · runs/a seeks: scores")
+    assert "·a ⏎ +2.5 ·a -1.5 ([b] +0.9 chance ±2) e (·a +0.1 chance ±1)" in said.replace("↵", "⏎").replace(
+        "\\n", "⏎"
+    ), said
+    assert "nothing is said of what is written" in said
+
+
+def test_a_neuron_prefers_a_token_or_none():
+    rows = [Circuit("mean", "decoder.0.1", None, 0.5), Circuit("positive", "decoder.0.1", None, 0.25)]
+    rows.append(Circuit("active", "decoder.0.1", "a [b] c", 2.0))
+    for stands_out, told in ((True, 'It prefers "·b": found on'), (False, "No token stands out: the one found on")):
+        first = Circuit("first", "decoder.0.1", " b", 0.5, 0.1, 0.05, stands_out=stands_out)
+        writes = Circuit("writes", "decoder.0.1", " b", 1.5, 1.0, stands_out=stands_out)
+        one = Circuits("runs/a", "decoder.0.1", (*rows, first, writes), (), "texts")
+        said = " ".join(printed(CircuitsView(one), 120).split())
+        assert "Neuron decoder.0.1 · runs/a On texts: its activation is 0.5 in the mean, and above 0 on 25.0%" in said
+        assert (
+            told in said and "in 50.0% of the other half, by chance in 10.0% ± 5.0%." in said and " 2 a [b] c " in said
+        )
+        assert ("of the last norm: ·b +1.5 Read" if stands_out else "(·b +1.5 within chance: random vectors") in said
 
 
 REFUSED = {
