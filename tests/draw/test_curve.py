@@ -1,3 +1,7 @@
+from dataclasses import replace
+
+from rich.console import Console
+
 from tests.support.consoles import printed
 from tfcli.draw.curve import Plot, Series
 
@@ -12,3 +16,15 @@ def test_what_lies_on_a_tick_stands_on_its_line() -> None:
     assert ["".join(sorted(line.replace(" ", "")[3:])) if line[0] != " " else line.strip(" │") for line in lines] == [
         "ab┤", "", "c", "d┤", "", "", "e┤",
     ]  # fmt: skip
+
+
+def test_curves_that_share_cells_have_them_in_turn() -> None:
+    """Two curves at the two heights of one line: neither is hidden, and each keeps its colour and its own dots."""
+    xs = tuple(range(80))
+    both = Plot((Series("a", xs, (0.0,) * 80, "red"), Series("b", xs, (0.01,) * 80, "blue")), "x", y_range=(-1, 1))
+    console = Console(width=44, color_system="truecolor", force_terminal=True)
+    drawn = [segment for segment in console.render(both) if segment.style and "⠀" < segment.text < "⣿"]
+    styles = [str(segment.style) for segment in drawn]
+    assert styles[:4] == ["red", "blue", "red", "blue"] and len(drawn) == styles.count("red") + styles.count("blue")
+    alone = [one for one in console.render(replace(both, series=both.series[:1])) if str(one.style) == "red"]
+    assert {segment.text for segment in drawn if str(segment.style) == "red"} <= {one.text for one in alone}

@@ -35,9 +35,9 @@ class Series:
 
 @dataclass(frozen=True)
 class Plot:
-    """Series over one x axis, later ones on top. Points that are not finite are left out. `height` is in lines, without
-    the x axis; ranges are those of the points where they are None, and what is beyond `y_range` is cut off. `gutter`:
-    cells left of the y axis at least, so that plots under each other stand in line."""
+    """Series over one x axis, letters of later ones on top. Points that are not finite are left out. `height` is in
+    lines, without the x axis; ranges are those of the points where they are None, and what is beyond `y_range` is cut
+    off. `gutter`: cells left of the y axis at least, so that plots under each other stand in line."""
 
     series: tuple[Series, ...]
     x_label: str
@@ -95,9 +95,8 @@ class _Canvas:
     x_range: tuple[float, float]
     y_range: tuple[float, float]
     ascii_only: bool
-    bits: dict[tuple[int, int], int] = field(default_factory=lambda: defaultdict(int))
-    styles: dict[tuple[int, int], str] = field(default_factory=dict)
-    markers: dict[tuple[int, int], str] = field(default_factory=dict)
+    dots: dict[tuple[int, int], dict[str, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
+    markers: dict[tuple[int, int], tuple[str, str]] = field(default_factory=dict)
 
     def draw(self, series: Series, xs: NDArray[np.float64], ys: NDArray[np.float64]) -> None:
         dots_x = _scaled(xs, *self.x_range, self.width * 2)
@@ -120,16 +119,17 @@ class _Canvas:
             self._mark(previous[1] // 4, previous[0] // 2, series.letter, series.style)
 
     def cell(self, row: int, column: int) -> Segment:
-        bits = self.bits[row, column]
-        sign = self.markers.get((row, column)) or (chr(0x2800 + bits) if bits else " ")
-        if self.ascii_only and (row, column) not in self.markers:
+        """Of curves that share cells, each has one in turn: a cell has one colour."""
+        curves = [*self.dots[row, column].items()] or [("", 0)]
+        style, bits = curves[column % len(curves)]
+        sign = chr(0x2800 + bits) if bits else " "
+        if self.ascii_only:
             sign = " '.:"[bool(bits & _UPPER) + 2 * bool(bits & _LOWER)]
-        style = self.styles.get((row, column))
+        sign, style = self.markers.get((row, column), (sign, style))
         return Segment(sign, Style.parse(style) if style else None)
 
     def _mark(self, row: int, column: int, marker: str, style: str) -> None:
-        self.markers[row, column] = _written(marker, self.ascii_only)
-        self.styles[row, column] = style
+        self.markers[row, column] = _written(marker, self.ascii_only), style
 
     def _join(self, x0: int, y0: int, x1: int, y1: int, style: str) -> None:
         steps = max(abs(x1 - x0), abs(y1 - y0), 1)
@@ -137,10 +137,7 @@ class _Canvas:
             self._dot(round(x0 + (x1 - x0) * step / steps), round(y0 + (y1 - y0) * step / steps), style)
 
     def _dot(self, x: int, y: int, style: str) -> None:
-        cell = y // 4, x // 2
-        own = self.styles.get(cell, style) == style  # a cell has one colour, and the dots of one curve
-        self.bits[cell] = self.bits[cell] * own | _DOTS[y % 4][x % 2]
-        self.styles[cell] = style
+        self.dots[y // 4, x // 2][style] |= _DOTS[y % 4][x % 2]
 
 
 def _written(signs: str, ascii_only: bool) -> str:
