@@ -92,3 +92,7 @@ def test_pictures_of_causes_are_records_too(trained: Callable[[str], Path]) -> N
         UsageError, match="There is no picture 'atention'; choose one of predictions, lens, losses, attr"
     ):
         tfcli.inspect(run, "atention")
+    with pytest.raises(
+        UsageError, match="'lens' is no picture of several checkpoints; choose one of attribution, ablate"
+    ):
+        tfcli.inspect(run, "lens", "Tom swam", evolution=True)

@@ -75,6 +75,7 @@ _PICTURES = {
     "probe": "probe",
     "embeddings": "embeddings",
 }
+_EVOLVING = ("attribution", "ablate", "patch", "probe")
 
 
 def inspect(run: "LoadedRun", picture: str, *texts: "str | None", evolution: bool = False, **how: "Any") -> "Any":
@@ -89,6 +90,8 @@ def inspect(run: "LoadedRun", picture: str, *texts: "str | None", evolution: boo
 
     if (folder := _PICTURES.get(picture)) is None:
         raise UsageError(f"There is no picture {picture!r}", f"choose one of {', '.join(_PICTURES)}")
+    if evolution and picture not in _EVOLVING:
+        raise UsageError(f"{picture!r} is no picture of several checkpoints", f"choose one of {', '.join(_EVOLVING)}")
     compute = getattr(import_module(f"tfcli.inspection.{folder}.compute"), picture)
     others = picture == "ablate" and (not any(texts) or how.get("replaced", "zero") != "zero")
     if picture == "steer" or others or how.get("neuron"):
