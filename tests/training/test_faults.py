@@ -22,7 +22,7 @@ from tfcli.runs.load import load_run
 
 
 @pytest.mark.parametrize("adapts", [False, True])
-@pytest.mark.parametrize("kills", [5, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.slow)])
 def test_a_run_that_is_killed_at_random_instants_ends_as_the_unbroken_one(tmp_path: Path, kills: int, adapts: bool):
     """Every step writes a checkpoint, so that many kills come in the middle of one."""
     if adapts:
