@@ -13,7 +13,7 @@ from tfcli.corpora.stories import stories
 from tfcli.evaluation.evaluate import evaluate
 from tfcli.generation.generate import generate
 from tfcli.inspection.ablation.compute import ablate
-from tfcli.inspection.evolution.compute import ablation_evolution, at_checkpoints
+from tfcli.inspection.evolution.compute import evolution
 from tfcli.inspection.heads.find import find_alignment, find_bank, sampled
 from tfcli.pipeline.datasets import dataset_of_run
 from tfcli.pipeline.training import train_recipe
@@ -176,8 +176,7 @@ def test_induction_appears_all_at_once_and_the_loss_falls_with_it(tmp_path: Path
     assert score(change + 150, "in_context") - score(change, "in_context") > 2.0
     data = dataset_of_run(run.directory, run.recipe, lambda event: None)
     material = sampled(run, data, "its own")
-    records = at_checkpoints(run, lambda one: ablate(one, material=material))
-    effects = {part.name: part for part in ablation_evolution(run, records).parts}
+    effects = {part.name: part for part in evolution(run, ablate, material=material).parts}
     heads = [f"head 1.{head}" for head in range(4)]
     causal = max(heads, key=lambda name: effects[name].told()[-1] or 0.0)
     early, late = effects[causal].values[2], effects[causal].intervals[-1]

@@ -465,7 +465,9 @@ def test_the_users_toml_is_read_in_one_place():
         "recipe/loading.py",
         "files.py",
         "generation/view.py",
+        "inspection/circuits/view.py",
         "inspection/explain/view.py",
         "inspection/heads/view.py",
         "inspection/recurrent/view.py",
+        "inspection/scaling/view.py",
     }

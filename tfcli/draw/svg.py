@@ -98,7 +98,7 @@ def filled_page(page: str, **parts: str) -> str:
 def picture_text(view: Any) -> str:
     """What a console of 80 columns without colours shows."""
     file = io.StringIO()
-    Console(width=80, file=file, color_system=None, force_jupyter=False).print(view)
+    Console(width=80, file=file, color_system=None, force_jupyter=False, markup=False).print(view)
     return file.getvalue()
 
 
@@ -119,7 +119,7 @@ def captioned(document: str, command: str, run: str = "", text: str = "") -> str
 
 def _console_lines(view: Any, width: int) -> list[list[Segment]]:
     """What the console shows, without the blanks at the ends of lines and the empty lines at the end."""
-    paper: Any = {"width": width, "height": 1000, "file": io.StringIO(), "force_jupyter": False}
+    paper: Any = {"width": width, "height": 1000, "file": io.StringIO(), "force_jupyter": False, "markup": False}
     console = Console(**paper, force_terminal=True, color_system="truecolor", no_color=False, legacy_windows=False)
     lines = [[part for part in line if not part.control] for line in console.render_lines(view, pad=False)]
     for line in lines:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Circuit:
-    """A number: effective ranks of a head ("QK", "OV"), its score ("copying"), the share of what it writes that another
-    reads ("Q-", "K-", "V-composition"); a score or logit of a token with another ("seeks", "writes"); of a neuron its
-    activation ("mean", share "positive", most "active" in a text), and the share of held-out texts in which it is most
-    active on a token ("first")."""
+    """A number: effective ranks of a head ("QK", "OV"), its score ("copying", and as it was initialised, "untrained"),
+    the share of what it writes that another reads ("Q-", "K-", "V-composition"); a score or logit of a token with
+    another ("seeks", "writes"); of a neuron its activation ("mean", share "positive", most "active" in a text), and the
+    share of held-out texts in which it is most active on a token ("first")."""
 
     by: str
     of: str

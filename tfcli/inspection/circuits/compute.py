@@ -5,7 +5,9 @@ is attended to adds x W_V W_O. x is an embedding alone, through the norm before 
 Shape legend: N vectors, V tokens that are not special, D model, H heads, Dh size of a head.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial, reduce
 from itertools import product
 from statistics import NormalDist, mode
@@ -26,6 +28,7 @@ from tfcli.inspection.passes import chosen_kinds, require_residuals
 from tfcli.layers.attention import Span
 from tfcli.layers.norms import LayerNorm
 from tfcli.layers.rotary import rotate
+from tfcli.models.build import build_model
 from tfcli.models.head import Head
 from tfcli.runs.load import LoadedRun
 
@@ -33,6 +36,7 @@ _LEVEL = 0.05  # how often random matrices have any copying head that stands out
 _MATRICES, _VECTORS = 99, 39  # that are drawn beside a copying score, and beside a token, which is first once in 40
 _SHOWN, _AROUND = 6, 10  # tokens at either end of a ranking, and on either side of an example
 _Place = tuple[int, int] | None
+_WORD = re.compile(r"[^\W\d_]{5,}")  # a token that is likely to be a whole one
 
 
 def _gained(norm: Any, x: Tensor) -> Tensor:  # the linear part of a norm, without its scale
@@ -49,6 +53,7 @@ class _Attention:
         section, model = run.config.model, cast("Any", run.model)
         name = "cross_attention" if kind == "cross" else "attention"
         self.run, self.model, self.side, self.step = run, model, heads_of(kind, 0).side, (layer, kind == "cross")
+        self.kind = kind
         self.entering, gains = list[Tensor](), list[Tensor]()
         self.stack: Any = stack_of(model, self.side)
         self.block: Any = self.stack.layers[layer]
@@ -57,7 +62,11 @@ class _Attention:
         self.ids = sorted(one for one in run.tokenizer.ordinary_ids if one < (section.vocab_size or 0))
         self.names, is_last = run.tokenizer.labels(self.ids), kind != "encoder_self" or run.architecture == "encoder"
         self.predicts = type(model.head) is Head and not section.labels and is_last
-        said = {section.positions: True, "post": section.norm_placement == "post", "normed": section.query_key_norm}
+        said = {
+            "cross" if kind == "cross" else section.positions: True,
+            "post": section.norm_placement == "post",
+            "normed": section.query_key_norm,
+        }
         self.notes = tuple(note for note, holds in {**said, "headless": not self.predicts}.items() if holds)
         own = model.embedding if self.side == "encoder" else getattr(model, "target_embedding", model.embedding)
         asking = own, residual.norm if residual.placement == "pre" else nn.Identity()
@@ -73,7 +82,8 @@ class _Attention:
         parts = short[2] @ self.output, query @ short[1].mT, key @ short[0].mT, value @ short[3].mT
         self.writes, *reads = (nn.functional.normalize(one.flatten(1)).view_as(one) for one in parts)
         self.reads = dict(zip("QKV", reads, strict=True))
-        self.ranks = {by: 1 / torch.linalg.svdvals(one).pow(4).sum(-1) for by, one in self.reads.items()}
+        fourth = {by: torch.linalg.svdvals(one).pow(4).sum(-1) for by, one in self.reads.items()}
+        self.ranks = {by: torch.where(one > 0, 1 / one, 0) for by, one in fourth.items()}
 
     def logits(self, x: Tensor) -> Tensor:  # (N, D) → (N, V), by the linear part of the last norm
         given = _gained(self.stack.final_norm, x.to(self.model.device, self.model.dtype))
@@ -108,10 +118,11 @@ class _Attention:
         return rotate(by_head if norm is None else norm(by_head), rotation)
 
     def tokens(self, number: int, texts: Sequence[str]) -> Iterator[Circuit]:
-        """What each text that is a token seeks and writes in a head; without texts, of the longest embeddings."""
+        """What each text that is a token seeks and writes in a head; without texts, words of the longest embeddings."""
         keys, output = self.turned(self.entering[1], 1), self.output[number].to(self.entering[1])
         rows = [self.ids.index(token_of(self.run.tokenizer, text)) for text in dict.fromkeys(texts)]
-        rows = rows or self.model.embedding.weight[self.ids].norm(dim=-1).argsort()[-_SHOWN:].tolist()
+        longest = self.model.embedding.weight[self.ids].norm(dim=-1).argsort(descending=True).tolist()
+        rows = rows or sorted(longest, key=lambda row: not _WORD.fullmatch(self.names[row].strip()))[:_SHOWN]
         names = [self.names[row] for row in rows]
         asked, seen = (partial(self.rows, of=names, x=x[rows], also=rows) for x in self.entering)
         yield from asked("seeks", function=lambda x: self.module.score(self.turned(x, 0), keys)[0, number])
@@ -186,6 +197,10 @@ def circuits(
         raise UsageError(problem, "name a head with --head LAYER.HEAD")
     every = [_Attention(run, one, layer) for one in kinds for layer in range(layers[one])]
     found = [row for one in every for row in one.figures(section.num_heads * len(every))]
+    first = build_model(section, run.recipe.train.seed).to(run.device, next(run.model.parameters()).dtype).eval()
+    for one in every if every[0].predicts or every[-1].predicts else ():
+        begun = _Attention(replace(run, model=first), one.kind, one.step[0])
+        found += [replace(row, by="untrained", chance=None) for row in begun.figures(1) if row.by == "copying"]
     return Circuits(path, section.architecture, (*found, *_compositions(every)), every[-1].notes)
 
 

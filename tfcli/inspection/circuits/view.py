@@ -36,10 +36,11 @@ def _model(rows: _Rows, said: Any, _: str) -> RenderResult:
     def named(head: str | None) -> str:
         return (head or "").partition(".")[2] if len(kinds) == 1 else (head or "").replace(".", " ", 1)
 
-    scores = {one.of: one for one in rows.get("copying", ())}
-    table = grid("head", ">QK rank", ">OV rank", *[">copying", ">chance"] * bool(scores))
+    scores, begun = ({one.of: one for one in rows.get(by, ())} for by in ("copying", "untrained"))
+    table = grid("head", ">QK rank", ">OV rank", *[">copying", ">chance", ">untrained"] * bool(scores))
     for qk, ov in zip(rows["QK"], rows["OV"], strict=True):
-        table.add_row(named(qk.of), f"{qk.value:.1f}", f"{ov.value:.1f}", *_beside(scores.get(qk.of)))
+        first = [f"{begun[qk.of].value:.2f}"] if qk.of in begun else []
+        table.add_row(named(qk.of), f"{qk.value:.1f}", f"{ov.value:.1f}", *_beside(scores.get(qk.of)), *first)
     yield table
     yield from dim(said["ranks"].format(chance=rows["QK"][0].chance), *[said["copying"]] * bool(scores))
     every = [one for by in rows if by.endswith("composition") for one in rows[by]]
@@ -69,7 +70,9 @@ def _head(rows: _Rows, said: Any, _: str) -> RenderResult:
         for of in dict.fromkeys(one.of for one in every):
             table.add_row(Text(token_label(of), "bold"), Text(_beyond([one for one in every if one.of == of], said)))
         yield table
-    yield from dim("", said["chance"])
+    numbers = [one for by in rows for one in rows[by]]
+    beyond = sum(one.stands_out for one in numbers)
+    yield from dim("", said["chance"].format(beyond=beyond, all=len(numbers), chance=len(numbers) / 40))
 
 
 def _beyond(rows: list[Circuit], said: Any) -> str:

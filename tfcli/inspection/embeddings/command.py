@@ -63,7 +63,7 @@ def neighbours(
 
 
 _TOKENS = typer.Argument(metavar="[TOKEN]…", help="Words or parts of words.", show_default="the commonest")
-_ON = "Texts, labelled with the word's sense or not; without a word, tagged ones."
+_ON = "Texts, labelled with the word's sense or not; without a word, any."
 
 
 @command

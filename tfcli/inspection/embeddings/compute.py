@@ -178,7 +178,7 @@ def pooled(hidden: Tensor, counts: Tensor, pool: Pool) -> Tensor:
     return hidden.where(real[..., None], 0.0).sum(1) / counts[:, None]
 
 
-_TOKENS, _LABELS = 26, 5
+_TOKENS, _LABELS, _MOST_TOKENS = 26, 5, 52  # that are drawn of their own accord; and what has a letter
 
 
 def principal_components(rows: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -192,10 +192,10 @@ def principal_components(rows: NDArray[np.float32]) -> tuple[NDArray[np.float64]
 
 
 def embeddings(run: LoadedRun, *tokens: str, word: str | None = None, on: Sequence[str] = ()) -> Components:
-    """Of tokens, by default the commonest in a tagged source, their rows of E; of a `word` in a source its vectors, by
+    """Of tokens, by default the commonest in a source, their rows of E; of a `word` in a source its vectors, by
     the senses that are its labels, or else the words before it. A UsageError of what is no token, of fewer than three
     points, and as of `labelled_places`."""
-    ids, probe, maps = [token_of(run.tokenizer, token) for token in tokens], None, ["rows of E"]
+    ids, probe, maps = [token_of(run.tokenizer, token) for token in dict.fromkeys(tokens)], None, ["rows of E"]
     if word is not None:
         places = labelled_places(run, "sense", on, word, plain=True)
         common = [label for label, _ in Counter(places.labels).most_common(_LABELS)]
@@ -206,13 +206,16 @@ def embeddings(run: LoadedRun, *tokens: str, word: str | None = None, on: Sequen
         maps = ["embedding", *(f"layer {n}" for n in range(len(rows) - 1))]
     else:
         if not ids:
-            places = labelled_places(run, "word-class", on)
-            read = Counter(places.ids[text][at] for text, at in zip(places.texts, places.at, strict=True))
+            places, special = labelled_places(run, "position", on), run.config.roles.ids()
+            read = Counter(token for text in places.ids for token in text if token not in special)
             ids = [token for token, _ in read.most_common(_TOKENS)]
-        labels, what = run.tokenizer.labels(ids), f"{len(ids)} tokens"
+        labels, what = run.tokenizer.labels(ids), f"tokens: {len(ids)}"
         rows = tower(run.model).embedding.weight[ids].detach().float().cpu().numpy()[None]
-    if len(labels) < 3:
-        raise UsageError(f"{what} give no two components", "name three tokens or more, or other texts with --on")
+    if len(labels) < 3 or rows.shape[-1] < 2:
+        remedy = "name three tokens or more" if tokens else "name other texts with --on"
+        raise UsageError(f"{len(labels)} × {rows.shape[-1]} numbers ({what}) have no two components", remedy)
+    if word is None and len(labels) > _MOST_TOKENS:
+        raise UsageError(f"{len(labels)} tokens have no letter each", f"name at most {_MOST_TOKENS}")
     points, shares = (frozen(found) for found in zip(*map(principal_components, rows), strict=True))
     return Components(
         str(run.directory.path), what, tuple(labels), tuple(maps), points=points, shares=shares, probe=probe

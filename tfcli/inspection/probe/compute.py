@@ -26,6 +26,7 @@ from tfcli.runs.load import LoadedRun
 
 PENALTIES = (1e-1, 1e-2, 1e-3)
 _TEXTS, _PLACES, _POSITIONS, _QUARTERS = 600, 3000, 16, 4
+_INITIAL = 3  # untrained models; what stands for them is the best
 _WORD = re.compile(r"\w+")
 _CONTROLS: dict[Task, str] = {
     "position": "each token's commonest position in the training texts",
@@ -88,6 +89,8 @@ def labelled_places(
 
 def _marked(documents: Iterable[Document], task: Task, word: str) -> Iterator[tuple[str, list[Any]]]:
     """Texts, each with words in it: from, up to, label, type."""
+    if not _WORD.search(word):
+        raise UsageError(f"{word!r} is no word", "name one that has letters with --word")
     asked = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", re.IGNORECASE)
     for one in documents:
         text, label = (one.source, one.target) if isinstance(one, Pair) else ("".join(stretches(one)), "")
@@ -131,11 +134,13 @@ def prepared(run: LoadedRun, places: Places, task: Task) -> Callable[[LoadedRun]
         raise UsageError(f"{problem} {FEWEST_UNITS * _QUARTERS} with 2", "name other texts with --on SOURCE")
     labels, texts = np.array([names.index(one) for one in places.labels]), np.array(places.texts)
     _, types = np.unique(places.types, return_inverse=True)
+    types = types if types.any() else texts  # of one type, which tells nothing, each text is one
     draw = np.random.default_rng(0)
     quarter, drawn = draw.permutation(count)[texts] % _QUARTERS, draw.choice(labels, types.max() + 1)[types]
     held, rows = quarter == 0, np.unique(texts[quarter == 0], return_inverse=True)[1]
-    untrained = build_model(run.config.model, run.recipe.train.seed).to(run.device).eval()
-    before = [probed(of, labels, quarter) for of in vectors(untrained, places)]
+    fresh = (build_model(run.config.model, run.recipe.train.seed + n).to(run.device).eval() for n in range(_INITIAL))
+    told = [[probed(of, labels, quarter) for of in vectors(one, places)] for one in fresh]
+    before = [max(same, key=np.mean) for same in zip(*told, strict=True)]
     counts = np.zeros((types.max() + 1, len(names)))
     np.add.at(counts, (types[~held], labels[~held]), 1)
     common, alone = counts.sum(0).argmax() == labels[held], counts.argmax(1)[types[held]] == labels[held]
@@ -160,9 +165,14 @@ def probed_layer(name: str, sums: NDArray[np.float64]) -> ProbedLayer:
     drawn = (draws := resampled(sums))[:, 1:] / draws[:, :1]
     behind = drawn[:, :1] - drawn[:, 1:]
     between, above, *each = [interval(one) or (0.0, 0.0) for one in (drawn[:, 0], behind.min(1), *behind.T)]
+    low, high = between
+    if own == 1.0:  # the exact bound: resamples of what has no miss have none
+        low = min(low, 0.025 ** (1 / len(sums)))
     missed = [what for what, (low, _) in zip(("majority", "control", "untrained"), each, strict=True) if low <= 0]
     verdict = f"not above {', '.join(missed)}" if missed else "above all three"
-    return ProbedLayer(name, verdict, *map(float, (own, *between, *others, own - others[1], own - max(others), *above)))
+    return ProbedLayer(
+        name, verdict, *map(float, (own, low, high, *others, own - others[1], own - max(others), *above))
+    )
 
 
 def probed(of: NDArray[np.float32], labels: Labels, quarter: Labels) -> NDArray[np.bool_]:
