@@ -66,7 +66,7 @@ def test_tokens_are_rows_of_the_matrix_that_they_pick(trained: Callable[[str], P
     np.testing.assert_allclose(found.shares, [shares], atol=1e-6)
     assert list(found.labels) == run.tokenizer.labels(ids) and found.maps == ("rows of E",) and found.probe is None
     with pytest.raises(
-        UsageError, match="2 × .* numbers .tokens: 2. have no two components; name three tokens or more"
+        UsageError, match=r"tokens: 2\) have no two components; name three tokens or more"
     ):
         embeddings(run, *words[:2])
 
@@ -79,7 +79,7 @@ def test_without_tokens_they_are_the_commonest_of_the_text_that_the_model_reads(
         counts.pop(special, None)
     assert places.source == "builtin:pt-en" and len(found.labels) == 26 == len({*found.labels})
     with pytest.raises(UsageError, match="53 tokens have no letter each; name at most 52"):
-        embeddings(run, *run.tokenizer.labels([*counts.keys()] and run.tokenizer.ordinary_ids[:53]))
+        embeddings(run, *[name for name, _ in counts.most_common(53)])
     assert min(counts[one] for one in found.labels) >= max(counts[one] for one in counts.keys() - {*found.labels})
 
 
