@@ -17,7 +17,6 @@ MODULES = {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): pat
 SMALL = {
     "training/vocabulary.py": "vocabulary extension of a model, an idea of its own",
     "inspection/circuits/command.py": "a picture's command, as every picture has one",
-    "inspection/circuits/view.py": "what a picture is drawn by, as every picture has it",
     "inspection/gradients/command.py": "a picture's command, as every picture has one",
     "inspection/model/command.py": "a picture's command, as every picture has one",
     "inspection/probe/command.py": "a picture's command, as every picture has one",
