@@ -262,6 +262,6 @@ def test_induction_is_measured_on_random_tokens_beside_an_even_share(kept: Path)
     found, run = json.loads(result.stdout), load_run(kept)
     alone = heads(run, given(run, TEXT, None))
     period, start = alone.repeated or 0, len(run.config.roles.text_prefix)
-    assert found["measured_on"] == f"4 sequences of {period} random tokens, read twice in a row"
+    assert found["measured_on"] == f"4 sequences of {period} random tokens, read twice in a row; roles: on the text"
     queries = np.arange(start + period, start + 2 * period)
     assert found["chance"] == pytest.approx(np.mean(1 / (queries + 1)))

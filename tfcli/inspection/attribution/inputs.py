@@ -29,7 +29,6 @@ from tfcli.runs.load import LoadedRun
 Array = NDArray[np.float64]
 STEPS, GAP = (64, 128, 256, 512, 1024), 0.01  # of integrated gradients
 _AT_A_TIME, _ORDERS, _POINTS, _ROUNDING = 2048, 100, 16, 1e-5  # tokens; random; of a curve; what float32 cannot tell
-
 _AS_GOOD = int(CHANCE * (1 + _ORDERS)) - 1  # random orders that do as well as one that is better than chance, at most
 
 

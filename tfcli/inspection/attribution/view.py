@@ -162,10 +162,7 @@ class InputAttributionView(View[InputAttribution]):
         table.add_section()
         table.add_row("largest", *(f"{one:.3g}" for one in largest))
         rows = ["deletion", "insertion", *(f"ρ {name}" for name in names if len(names) > 1)]
-        told = [
-            *(record.as_good <= CHANCE),
-            *((np.abs(record.agreement) > record.unrelated) | np.eye(len(names), dtype=bool)),
-        ]
+        told = [*(record.as_good <= CHANCE), *(abs(record.agreement) + np.eye(len(names)) > record.unrelated)]
         for at, (what, numbers, good) in enumerate(zip(rows, [*record.areas, *record.agreement], told, strict=False)):
             texts = [f"{x:.{_digits(record) if at < 2 else 2}g}" for x in numbers]
             table.add_row(what, *(x if ok else f"({x})" for x, ok in zip(texts, good, strict=True)))

@@ -15,7 +15,7 @@ from tfcli.inspection.ablation import part_name as ablated
 from tfcli.inspection.attribution import CHANCE, Attribution, InputAttribution, part_name
 from tfcli.inspection.evolution import Evolution, Evolved
 from tfcli.inspection.heads import HeadsRecord, HeadStatistics
-from tfcli.inspection.patching import HEADS, Patching
+from tfcli.inspection.patching import HEADS, KINDS, Patching
 from tfcli.inspection.probe import Probe
 from tfcli.runs.load import LoadedRun, load_run
 from tfcli.runs.metrics import read_history
@@ -62,16 +62,10 @@ def evolution(run: LoadedRun, picture: Callable[..., Any], *texts: str | None, *
         return [Evolved(part.name, (None,)) for part in parts]
 
     on = chosen.source if isinstance(chosen, Probe) else getattr(chosen, "measured_on", "the text")
-    return replace(_joined(run, what, on, at_checkpoints(run, measured), chance), tokens=_quoted(chosen))
-
-
-def _quoted(record: Any) -> tuple[str, ...]:
-    """The tokens that are quoted in names."""
-    asked = {Ablation: "text", InputAttribution: "direct"}.get(type(record))
-    fixed = record if asked is None else getattr(record, asked)
-    answers = [one for name in ("token", "against") if (one := getattr(fixed, name, None)) is not None]
-    read = [side.clean for side in getattr(record, "sides", ()) if isinstance(record, Patching)]
-    return tuple(dict.fromkeys((*answers, *chain(*read), *getattr(record, "read", ()))))
+    read = [side.clean for side in chosen.sides] if isinstance(chosen, Patching) else [getattr(chosen, "read", ())]
+    cited = dict.fromkeys((getattr(fixed, "token", None), getattr(fixed, "against", None), *chain(*read)))
+    joined = _joined(run, what, on, at_checkpoints(run, measured), chance)
+    return replace(joined, tokens=tuple(token for token in cited if token is not None))
 
 
 def heads_evolution(
@@ -82,14 +76,12 @@ def heads_evolution(
     found = {}
     for step, record in records.items():
         several = len({one.kind for one in record.heads}) > 1
-        names = {one: f"{one.kind} " * several + one.place for one in record.heads}
+        names = {one: f"{KINDS[one.kind]} " * several + one.place for one in record.heads}
         found[step] = [Evolved(name, (figure(one),), said=(one.role,)) for one, name in names.items()]
+    on, chances = record.measured_on, [share.chance for one in record.heads if (share := one.of(role)) is not None]
     if what.startswith(("induction", "duplicate")):
-        on = f"{record.sequences} sequences of {record.repeated} random tokens, read twice in a row"
+        on = f"{record.sequences} sequences of {record.repeated} random tokens, read twice in a row; roles: on {on}"
         chances = [one.even for one in record.heads if one.even is not None]
-    else:
-        on = record.measured_on
-        chances = [share.chance for one in record.heads if (share := one.of(role)) is not None]
     return _joined(run, what, on, found, float(np.mean(chances)) if chances else None)
 
 
@@ -116,32 +108,25 @@ def _figures(record: Any, chosen: Any) -> tuple[str, list[Evolved], float | None
         sides = len({one.side for one in record.parts}) > 1
         parts = [Evolved(ablated(one, sides=sides), *both) for one, both in zip(record.parts, found, strict=True)]
         return f"what each part, replaced by {record.replaced}, changes of the {of}", parts, None
-    return (
-        f"{of}: {_MOVED[bool(record.sender)].format(record.sender)} ({record.direction})",
-        _moved(record, chosen),
-        None,
-    )
-
-
-_MOVED = "what the largest place of each part and layer moves", "what {} moves by way of the largest part of each layer"
+    what = "what the largest place of each part and layer moves"
+    what = f"what {record.sender} moves by way of the largest part of each layer" if record.sender else what
+    return f"{of}: {what} ({record.direction})", _moved(record, chosen), None
 
 
 def _moved(record: Patching, chosen: Patching) -> list[Evolved]:
     """In logits, which are there where shares are not, what a pair's largest places move, by their names."""
     whole = (record.clean - record.corrupt) * (1 if record.direction == "denoising" else -1)
-    parts, sides = [Evolved("the whole other text", (whole,))], {side.side: side for side in chosen.sides}
+    parts, sides = [Evolved("the whole other text", (whole,))], {side.side: side.clean for side in chosen.sides}
     if record.direct is not None:
         parts.append(Evolved("to the logits by no later part", (record.direct * whole,)))
-    exchanged = sum(len(side.differing) for side in sides.values())
+    differing = [(side.side, "residual", 0) for side in chosen.sides for _ in side.differing]
     for grid, theirs in zip(record.grids, chosen.grids, strict=True):
         for layer, row in enumerate(theirs.effects):
-            is_whole = (grid.part, layer, exchanged) == ("residual", 0, 1)  # the one token that differs
-            if np.isnan(row).all() or (is_whole and sides[grid.side].differing):
+            if np.isnan(row).all() or differing == [(grid.side, grid.part, layer)]:  # one token is the whole text
                 continue
             place = int(np.argmax(np.nan_to_num(abs(row))))
-            what = f" at {place} {sides[grid.side].clean[place]!r}" if grid.kind is None else ""
-            what = f" {HEADS[grid.part]}" if grid.part in HEADS else what
-            name = grid.name(layer, place, sides=len(sides) > 1) + what
+            what = HEADS.get(grid.part, "") if grid.kind else f"at {place} {sides[grid.side][place]!r}"
+            name = f"{grid.name(layer, place, sides=len(sides) > 1)} {what}".rstrip()
             parts.append(Evolved(name, (float(grid.effects[layer, place]) * whole,)))
     return parts
 
