@@ -156,8 +156,8 @@ def test_what_patching_moves_at_every_checkpoint_is_what_it_moves_there_alone(ke
     place = int(np.abs(residual.effects[0]).argmax())
     name = f"residual 0 at {place} {chosen.sides[0].clean[place]!r}"
     [moved] = (part["values"] for part in found["parts"] if part["name"] == name)
-    heads = [part["name"] for part in found["parts"] if part["name"].startswith(("heads", "patterns", "values"))]
-    assert [one.split()[0] for one in heads] == ["heads", "patterns", "values"]
+    heads = [part["name"].split() for part in found["parts"] if part["name"].startswith("head ")]
+    assert [one[2] for one in heads] == ["output", "pattern", "values"] and heads[0][1] in ("0.0", "0.1")
     for at, step in enumerate(found["steps"]):
         try:
             alone = patch(load_run(kept, str(step)), *PAIR, token="a", against="e")
@@ -223,3 +223,45 @@ def test_a_share_of_attention_has_its_chance_as_a_line(kept: Path):
     for width in (80, 140):
         text = printed(EvolutionView(record), width)
         assert "━ chance" in text and "━ chance" not in printed(EvolutionView(replace(record, chance=None)), width)
+
+
+def test_paths_have_the_names_of_their_picture_and_what_goes_to_the_logits(kept: Path):
+    """Of one layer the MLP alone is behind a head; a row without any receiver is none."""
+    run, how = load_run(kept), {"token": "a", "against": "e", "path": (0, 1)}
+    found, alone = evolution_of(run, patch, *PAIR, **how), patch(load_run(kept, "12"), *PAIR, **how)  # type: ignore[arg-type]
+    assert [part.name for part in found.parts] == ["the whole other text", "to the logits by no later part", "MLP 0"]
+    assert found.parts[1].values[-1] == pytest.approx((alone.direct or 0.0) * (alone.clean - alone.corrupt))
+    assert "what decoder head 0.1 moves by way of the largest part of each layer" in found.what
+
+
+def test_the_one_token_that_differs_is_not_drawn_beside_the_whole_text(kept: Path):
+    for texts, both in ((("bat", "cat"), False), (("bat", "cot"), True)):
+        found = evolution_of(load_run(kept), patch, *texts, token="a", against="e")
+        assert any(part.name.startswith("residual 0 at") for part in found.parts) == both
+    found = replace(found, parts=(Evolved("residual 0 at 2 ' cat'", (0.1, 0.2, 0.3)),), tokens=(" cat",))
+    assert "residual 0 at 2 ·cat" in printed(EvolutionView(found), 80)
+
+
+def test_a_step_that_is_not_told_is_a_gap_of_its_curve():
+    record = Evolution("r", "shares", "texts", (0, 10, 20), (Evolved("a", (0.5, None, 0.5)),), (), ())
+    joined = replace(record, parts=(Evolved("a", (0.5, 0.5, 0.5)),))
+    gap, line = (printed(EvolutionView(one), 80).splitlines()[2:12] for one in (record, joined))
+    dots = [sum("\u2800" < sign <= "\u28ff" for row in rows for sign in row) for rows in (gap, line)]
+    assert dots[0] < 4 and dots[1] > 50
+
+
+def test_too_few_documents_for_an_interval_are_said():
+    record = Evolution("r", "loss", "1 document", (0, 10, 20), (Evolved("a", (0.1, 0.2, 0.3), (None,) * 3),), (), ())
+    shown = printed(EvolutionView(record), 80)
+    assert "too few documents for an interval" in shown and "95 %" not in shown
+
+
+def test_induction_is_measured_on_random_tokens_beside_an_even_share(kept: Path):
+    """A decoder's query t sees t + 1 keys."""
+    result = tfcli("inspect", "heads", kept, TEXT, "--evolution", "--json")
+    found, run = json.loads(result.stdout), load_run(kept)
+    alone = heads(run, given(run, TEXT, None))
+    period, start = alone.repeated or 0, len(run.config.roles.text_prefix)
+    assert found["measured_on"] == f"4 sequences of {period} random tokens, read twice in a row; roles: on the text"
+    queries = np.arange(start + period, start + 2 * period)
+    assert found["chance"] == pytest.approx(np.mean(1 / (queries + 1)))

@@ -16,20 +16,20 @@ SHARE = RoleShare("who acts", 0.71, 0.69, 0.73, 0.04, 900, 0.93)
 FIRST = RoleShare("first token", 0.35, 0.3, 0.4, 0.05, 990, 1.0)
 WHO = HeadStatistics(
     *("decoder_self", 0, 1, "who acts", (), SHARE, "first token", (FIRST, SHARE)),
-    *(0.25, 0.125, 0.9, 1.5, 0.01, 0.02, None, COMMA, ((" went", " he"),), WENT),
+    *(0.25, 0.125, 0.9, 1.5, 0.01, 0.02, 0.05, None, COMMA, ((" went", " he"),), WENT),
 )
 SOME = replace(
     WHO, head=2, at=(" the", " a", " my", " to", " of"), does=replace(SHARE, share=0.41, coverage=0.15), beside=None
 )
 CONTENT = HeadStatistics(
     *("decoder_self", 1, 0, NO_ROLE, (), None, None, (FIRST,)),
-    *(1.5, 0.5, 0.4, 12.25, 0.2, 0.0, None, COMMA, ((" to", " he"), (".", "\n")), WENT),
+    *(1.5, 0.5, 0.4, 12.25, 0.2, 0.0, 0.05, None, COMMA, ((" to", " he"), (".", "\n")), WENT),
 )
 ALIGNED = RoleShare("aligned word", 0.88, None, None, 0.1, 20, 1.0)
 BOOK = HeadExample("<s>The book", "O livro caiu", (3, 6), (2, 7), 0.8, "O livro caiu", "The book's")
 CROSS = HeadStatistics(
     *("cross", 0, 0, "aligned word", (), ALIGNED, None, (ALIGNED,)),
-    *(0.5, 0.2, 0.9, None, None, None, 1.0, COMMA, (), BOOK),
+    *(0.5, 0.2, 0.9, None, None, None, None, 1.0, COMMA, (), BOOK),
 )
 RECORD = HeadsRecord("my run", "9 of 10 documents of x.txt", 9, True, 12, 15, 4, "bank", (CONTENT, SOME, WHO, CROSS))
 

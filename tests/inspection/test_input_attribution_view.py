@@ -30,7 +30,7 @@ RECORD = InputAttribution(
     areas=np.array([[0.2, 0.4], [0.4, 0.2]]),
     as_good=np.array([[0.01, 0.6], [0.05, 0.06]]),
     random=np.array([0.6, 0.3, 0.0]),
-    spread=(0.3, 0.2, 0.4),
+    spread=(0.3, 0.25, 0.35),
 )
 
 
@@ -62,11 +62,11 @@ def test_at_80_columns():
         " ρ rollout        (-0.4)       1",
         "",
         "largest: what 1 is in a column · deletion, insertion: means of the curves below;",
-        "of 100 random orders 0.3, 95 % of them in 0.2 to 0.4 · ρ: rank correlation",
-        "(Spearman) over the tokens of the text, of unrelated orders 95 % within ±0.75 ·",
+        "of 100 random orders 0.3, better than chance below 0.25 and above 0.35 · ρ: rank",
+        "correlation (Spearman) over the tokens of the text, of unrelated orders 95 %",
     ]
     assert shown[27:30] == [
-        "(in brackets): no better than chance",
+        "within ±0.75 · (in brackets): no better than chance",
         "F rises by +4.0000 from the baseline, and integrated gradients sum to +1.5000;",
         "off by 4.2 % with 64 steps, 0.4 % with 128 steps.",
     ]
@@ -92,7 +92,7 @@ def test_no_line_is_wider_than_the_terminal_and_no_number_is_cut(width: int):
     lines = printed(InputAttributionView(wide), width).splitlines()
     assert max(map(len, lines)) <= width
     rows = [line.split() for line in lines if line.startswith((" deletion", " ρ value"))]
-    assert [row[-5:] for row in rows] == [["(-0.51)"] * 5, ["(-0.25)"] * 5]
+    assert [row[-5:] for row in rows] == [["(-0.51)"] * 5, [*["(-0.25)"] * 4, "-0.25"]]
     assert any(line.split()[-5:] == ["-0.50"] * 5 for line in lines)
 
 
@@ -140,3 +140,12 @@ def test_the_table_and_the_json_have_every_number():
     found = to_json(RECORD)
     assert found["values"] == [[3.0, None, None, -1.5], [0.5, 0.125, 0.125, 0.25]]
     assert found["direct"]["token"] == " bank" and found["as_good"] == [[0.01, 0.6], [0.05, 0.06]]
+
+
+def test_brackets_agree_with_the_bound_that_is_printed_and_a_method_with_itself_has_none():
+    """0.0442 is told and 0.0444 is the bound: two digits would write both 0.044. Of two tokens every ρ is by chance."""
+    few = replace(RECORD, areas=np.array([[0.0442, 0.0448], [0.4, 0.2]]), spread=(0.06, 0.0444, 0.35), unrelated=1.0)
+    shown = printed(InputAttributionView(few), 140)
+    rows = [line.split() for line in shown.splitlines() if line.startswith((" deletion", " ρ integrated"))]
+    assert rows == [["deletion", "0.0442", "(0.0448)"], ["ρ", "integrated", "1", "(-0.4)"]]
+    assert "below 0.0444 and above 0.35" in " ".join(shown.split())

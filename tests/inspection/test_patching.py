@@ -111,7 +111,19 @@ def test_a_path_to_the_logits_and_to_each_later_part(trained: Callable[[str], Pa
     assert np.isnan(found.grids[0].effects[0, :heads]).all() and not np.isnan(found.grids[0].effects[0, heads])
     assert found.direct == 0.0 and not found.grids[1].effects.any()  # by cross-attention alone
     assert found.grids[2].effects.any() and found.sender == "encoder head 0.1"
-    assert "encoder head 0.1" in printed(PatchingView(found), 80)
+    shown = printed(PatchingView(found), 80)
+    assert "encoder head 0.1" in shown and "\n\nby way of cross-attention head, layer by layer\n" in shown
+    decoders = shown[shown.index("by way of decoder head") :].splitlines()
+    assert decoders[1].split() == [*map(str, range(heads)), "MLP"], "all 0, and no name is cut"
+
+
+def test_one_token_that_differs_does_not_decide(trained: Callable[[str], Path]):
+    found = patch(load_run(trained("decoder")), "Tom bat", "Tom cat", token="a", against="e")
+    shown = printed(PatchingView(found), 80)
+    assert "The texts differ at one position: b → c at" in " ".join(shown.split()) and "decides" not in shown
+    assert "residual n: the stream before layer n" in shown
+    few = patch(load_run(trained("decoder")), "bat", "cat", token="a", against="e")
+    assert "position by layer\n\n" not in printed(PatchingView(few), 80)
 
 
 REFUSED = [

@@ -380,6 +380,7 @@ def test_what_cannot_be_probed_is_refused_in_words(run: LoadedRun, tmp_path: Pat
         ("--for", "sense", "--on", one): "has 50 texts with 1 different labels, and a probe takes 40 with 2",
         ("--for", "position", "--word", "bank"): "--word is the word whose sense is read; leave it out, or choose",
         ("--for", "sense", "--evolution"): "an evolution needs three",
+        ("--for", "sense", "--evolution", "--word", "zebra"): "an evolution needs three",
         ("--for", "word-class", "--on", few): "tag needs words, tags",
         ("--for", "gender"): "'gender' is not one of",
     }.items():

@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 _UPPER, _LOWER = 0x01 | 0x08 | 0x02 | 0x10, 0x04 | 0x20 | 0x40 | 0x80
 _PLAIN = str.maketrans("┤│└─━●◆", "+|+--ox")  # where the encoding has nothing better
 _LETTER_EVERY = 12  # cells
+_Points = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Plot:
-    """Series over one x axis, letters of later ones on top. Points that are not finite are left out. `height` is in
+    """Series over one x axis, letters of later ones on top. Points that are not finite leave a gap. `height` is in
     lines, without the x axis; ranges are those of the points where they are None, and what is beyond `y_range` is cut
     off. `gutter`: cells left of the y axis at least, so that plots under each other stand in line."""
 
@@ -47,7 +48,8 @@ class Plot:
     gutter: int = 0
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        points = [_finite(series, self.y_range) for series in self.series]
+        lines = [(series, _finite(xs, ys, self.y_range)) for series in self.series for xs, ys in _unbroken(series)]
+        points = [line for _, line in lines]
         xs, ys = np.concatenate([p[0] for p in points]), np.concatenate([p[1] for p in points])
         if not len(xs):
             return
@@ -60,7 +62,7 @@ class Plot:
         first, last = self.x_range or (float(xs.min()), float(xs.max()))
         width = max(4, options.max_width - gutter - 3)
         canvas = _Canvas(width, self.height, (first, last), (low, high), options.ascii_only)
-        for series, places in zip(self.series, points, strict=True):
+        for series, places in lines:
             canvas.draw(series, *places)
         for number in range(self.height):
             edge = _written("┤" if number in names else "│", options.ascii_only)
@@ -177,8 +179,14 @@ def _digits(ticks: list[float]) -> int:
     return next((d for d in range(7) if all(abs(round(t, d) - t) < 1e-9 for t in ticks)), 7)
 
 
-def _finite(series: Series, y_range: tuple[float, float] | None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _unbroken(series: Series) -> Iterable[_Points]:
+    """Its points between those that are not finite, from each of these on."""
     xs, ys = np.array(series.xs, dtype=np.float64), np.array(series.ys, dtype=np.float64)
+    gaps = np.flatnonzero(~np.isfinite(ys))
+    return zip(np.split(xs, gaps), np.split(ys, gaps), strict=True)
+
+
+def _finite(xs: NDArray[np.float64], ys: NDArray[np.float64], y_range: tuple[float, float] | None) -> _Points:
     known = np.isfinite(xs) & np.isfinite(ys)
     if y_range is not None:
         known &= (ys >= y_range[0]) & (ys <= y_range[1])

@@ -307,7 +307,9 @@ class NumberMap:
         furthest = self.scale or float(np.nanmax(np.abs(self.values), initial=0.0)) or 1.0
         texts = [["" if np.isnan(one) else signed(one) for one in row] for row in self.values.tolist()]
         cell, gutter = 1 + max(len(text) for row in texts for text in row), widest(self.row_labels) + 1
-        cell = max(cell, *(-(-(len(name) + 1) // columns) for name, columns in self.groups), 0)
+        cell = max(
+            cell, widest(self.column_labels) + 1, *(-(-(len(name) + 1) // columns) for name, columns in self.groups)
+        )
         if gutter + cell * len(self.column_labels) > options.max_width:
             yield from self._apart(furthest)
             return

@@ -74,7 +74,7 @@ class InputAttribution:
     95 % of unrelated orders stay within `unrelated`. `curves`, (2, M, P): p(token) or the difference with `counts`
     tokens replaced, or put back, the largest first; `areas`, (2, M), their means; `as_good`, the share of random orders
     with one as low, or high. `random`, (P,): the mean of their curves (backwards: put back); `spread`: the mean of
-    their areas, and where the middle 95 % lie."""
+    their areas, and what an area must be below, or above, to be better than chance."""
 
     direct: Attribution
     value: float

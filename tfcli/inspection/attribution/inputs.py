@@ -15,7 +15,7 @@ from torch.func import functional_call
 
 from tfcli.errors import UsageError
 from tfcli.inspection import interventions
-from tfcli.inspection.attribution import InputAttribution, InputMethod
+from tfcli.inspection.attribution import CHANCE, InputAttribution, InputMethod
 from tfcli.inspection.attribution.compute import divide
 from tfcli.inspection.passes import AttentionPass, record_model
 from tfcli.inspection.predictions.compute import ask
@@ -29,6 +29,7 @@ from tfcli.runs.load import LoadedRun
 Array = NDArray[np.float64]
 STEPS, GAP = (64, 128, 256, 512, 1024), 0.01  # of integrated gradients
 _AT_A_TIME, _ORDERS, _POINTS, _ROUNDING = 2048, 100, 16, 1e-5  # tokens; random; of a curve; what float32 cannot tell
+_AS_GOOD = int(CHANCE * (1 + _ORDERS)) - 1  # random orders that do as well as one that is better than chance, at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,5 +191,5 @@ def input_attribution(
         areas=frozen((down, up), np.float64),
         as_good=frozen(np.add(as_good, 1) / (1 + _ORDERS), np.float64),
         random=frozen(drawn[1].mean(0), np.float64),
-        spread=(random.mean(), *np.quantile(random, (0.025, 0.975))),
+        spread=(random.mean(), *np.sort(random)[[_AS_GOOD, -1 - _AS_GOOD]]),
     )

@@ -124,14 +124,16 @@ class InputAttributionView(View[InputAttribution]):
         token, against = token_label(direct.token), direct.against
         shown = f"p({token})" if against is None else f"logit of {token} − logit of {token_label(against)}"
         about = (f"{method}: {_METHODS[method][1]}" for method in record.methods)
+        digits = _digits(record)
         baseline = f"{record.of_baseline:+.4f} with {token_label(record.baseline)} for all tokens of the text"
         title = f"Input attribution · F = {'log ' * (against is None)}{shown}"
         yield from heading(title, _where(direct), f"F = {record.value:+.4f}; {baseline}, the baseline", *about)
         yield self._table(brush_for(console, SIGNED))
         yield from dim(
             "largest: what 1 is in a column · deletion, insertion: means of the curves below; of 100 random orders "
-            f"{mean:.2g}, 95 % of them in {low:.2g} to {high:.2g} · ρ: rank correlation (Spearman) over the tokens of "
-            f"the text, of unrelated orders 95 % within ±{record.unrelated:.2g} · (in brackets): no better than chance"
+            f"{mean:.2g}, better than chance below {low:.{digits}g} and above {high:.{digits}g} · ρ: rank correlation "
+            f"(Spearman) over the tokens of the text, of unrelated orders 95 % within ±{record.unrelated:.2g} · "
+            "(in brackets): no better than chance"
         )
         if record.gaps:
             total = np.nansum(record.values[record.methods.index("integrated-gradients")])
@@ -160,10 +162,18 @@ class InputAttributionView(View[InputAttribution]):
         table.add_section()
         table.add_row("largest", *(f"{one:.3g}" for one in largest))
         rows = ["deletion", "insertion", *(f"ρ {name}" for name in names if len(names) > 1)]
-        told = [*(record.as_good <= CHANCE), *(np.abs(record.agreement) > record.unrelated)]
-        for what, numbers, good in zip(rows, [*record.areas, *record.agreement], told, strict=False):
-            table.add_row(what, *(f"{x:.2g}" if ok else f"({x:.2g})" for x, ok in zip(numbers, good, strict=True)))
+        told = [*(record.as_good <= CHANCE), *(abs(record.agreement) + np.eye(len(names)) > record.unrelated)]
+        for at, (what, numbers, good) in enumerate(zip(rows, [*record.areas, *record.agreement], told, strict=False)):
+            texts = [f"{x:.{_digits(record) if at < 2 else 2}g}" for x in numbers]
+            table.add_row(what, *(x if ok else f"({x})" for x, ok in zip(texts, good, strict=True)))
         return table
+
+
+def _digits(record: InputAttribution) -> int:
+    """Digits that tell every area that is better than chance from the bound that decides."""
+    rows = zip(record.areas, record.as_good <= CHANCE, record.spread[1:], strict=True)
+    told = [(area, bound) for areas, good, bound in rows for area in areas[good]]
+    return next((n for n in range(2, 6) if all(f"{area:.{n}g}" != f"{bound:.{n}g}" for area, bound in told)), 6)
 
 
 def inputs_table(record: InputAttribution) -> CsvTable:

@@ -29,7 +29,7 @@ class Evolved:
 @dataclass(frozen=True)
 class Evolution:
     """Numbers over the `steps` of the kept checkpoints; losses as metrics.jsonl has them, in nats a token, by step;
-    `chance`: what a part would be if all were even, where there is such."""
+    `chance`: what a part would be if all were even, where there is such; `tokens`: those that `what` and names cite."""
 
     run: str
     what: str
@@ -39,3 +39,4 @@ class Evolution:
     training: tuple[tuple[int, float | None], ...]
     validation: tuple[tuple[int, float | None], ...]
     chance: float | None = None
+    tokens: tuple[str, ...] = ()

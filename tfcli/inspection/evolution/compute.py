@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from inspect import signature
 from itertools import chain
 from typing import Any, TypeVar
@@ -14,6 +15,7 @@ from tfcli.inspection.ablation import part_name as ablated
 from tfcli.inspection.attribution import CHANCE, Attribution, InputAttribution, part_name
 from tfcli.inspection.evolution import Evolution, Evolved
 from tfcli.inspection.heads import HeadsRecord, HeadStatistics
+from tfcli.inspection.patching import HEADS, KINDS, Patching
 from tfcli.inspection.probe import Probe
 from tfcli.runs.load import LoadedRun, load_run
 from tfcli.runs.metrics import read_history
@@ -24,10 +26,11 @@ R = TypeVar("R")
 def at_checkpoints(run: LoadedRun, measure: Callable[[LoadedRun], R]) -> dict[int, R]:
     """What a function finds with the weights of every checkpoint that is kept, by its step. A UsageError where these
     are fewer than three."""
-    return {step: measure(load_run(run.directory.path, str(step), run.device)) for step in _kept(run)}
+    return {step: measure(load_run(run.directory.path, str(step), run.device)) for step in kept_steps(run)}
 
 
-def _kept(run: LoadedRun) -> list[int]:
+def kept_steps(run: LoadedRun) -> list[int]:
+    """The steps of the checkpoints that are kept; a UsageError where they are fewer than three."""
     kept = list(run.directory.checkpoints())
     if len(kept) < 3:
         few = ("no checkpoints", "one checkpoint, of step {}", "two checkpoints, of steps {} and {}")[len(kept)]
@@ -45,7 +48,7 @@ def evolution(run: LoadedRun, picture: Callable[..., Any], *texts: str | None, *
     given.apply_defaults()
     if run.architecture == "encoder-decoder" and any(texts) and given.arguments.get("target", "") is None:
         raise UsageError("Every checkpoint has a translation of its own", "give one for all: --target TEXT")
-    _kept(run)
+    kept_steps(run)
     chosen = picture(run, *texts, **how)
     asked = {Ablation: "text", InputAttribution: "direct"}.get(type(chosen))
     fixed = chosen if asked is None else getattr(chosen, asked)
@@ -59,20 +62,27 @@ def evolution(run: LoadedRun, picture: Callable[..., Any], *texts: str | None, *
         return [Evolved(part.name, (None,)) for part in parts]
 
     on = chosen.source if isinstance(chosen, Probe) else getattr(chosen, "measured_on", "the text")
-    return _joined(run, what, on, at_checkpoints(run, measured), chance)
+    read = [side.clean for side in chosen.sides] if isinstance(chosen, Patching) else [getattr(chosen, "read", ())]
+    cited = dict.fromkeys((getattr(fixed, "token", None), getattr(fixed, "against", None), *chain(*read)))
+    joined = _joined(run, what, on, at_checkpoints(run, measured), chance)
+    return replace(joined, tokens=tuple(token for token in cited if token is not None))
 
 
 def heads_evolution(
     run: LoadedRun, records: Mapping[int, HeadsRecord], what: str, role: str, figure: Callable[[HeadStatistics], Any]
 ) -> Evolution:
-    """One figure of each head, called `what`, with the chance of the `role` whose share it is; and the heads' roles."""
+    """One figure of each head, called `what`, with the chance of the `role` whose share it is, or of copies; and the
+    heads' roles."""
     found = {}
     for step, record in records.items():
         several = len({one.kind for one in record.heads}) > 1
-        names = {one: f"{one.kind} " * several + one.place for one in record.heads}
+        names = {one: f"{KINDS[one.kind]} " * several + one.place for one in record.heads}
         found[step] = [Evolved(name, (figure(one),), said=(one.role,)) for one, name in names.items()]
-    chances = [share.chance for one in record.heads if (share := one.of(role)) is not None]
-    return _joined(run, what, record.measured_on, found, float(np.mean(chances)) if chances else None)
+    on, chances = record.measured_on, [share.chance for one in record.heads if (share := one.of(role)) is not None]
+    if what.startswith(("induction", "duplicate")):
+        on = f"{record.sequences} sequences of {record.repeated} random tokens, read twice in a row; roles: on {on}"
+        chances = [one.even for one in record.heads if one.even is not None]
+    return _joined(run, what, on, found, float(np.mean(chances)) if chances else None)
 
 
 def _figures(record: Any, chosen: Any) -> tuple[str, list[Evolved], float | None]:
@@ -98,15 +108,27 @@ def _figures(record: Any, chosen: Any) -> tuple[str, list[Evolved], float | None
         sides = len({one.side for one in record.parts}) > 1
         parts = [Evolved(ablated(one, sides=sides), *both) for one, both in zip(record.parts, found, strict=True)]
         return f"what each part, replaced by {record.replaced}, changes of the {of}", parts, None
+    what = "what the largest place of each part and layer moves"
+    what = f"what {record.sender} moves by way of the largest part of each layer" if record.sender else what
+    return f"{of}: {what} ({record.direction})", _moved(record, chosen), None
+
+
+def _moved(record: Patching, chosen: Patching) -> list[Evolved]:
+    """In logits, which are there where shares are not, what a pair's largest places move, by their names."""
     whole = (record.clean - record.corrupt) * (1 if record.direction == "denoising" else -1)
-    parts, tokens = [Evolved("the whole other text", (whole,))], {side.side: side.clean for side in chosen.sides}
-    for grid, theirs in zip(record.grids, chosen.grids, strict=True):  # in logits, which are there where shares are not
+    parts, sides = [Evolved("the whole other text", (whole,))], {side.side: side.clean for side in chosen.sides}
+    if record.direct is not None:
+        parts.append(Evolved("to the logits by no later part", (record.direct * whole,)))
+    differing = [(side.side, "residual", 0) for side in chosen.sides for _ in side.differing]
+    for grid, theirs in zip(record.grids, chosen.grids, strict=True):
         for layer, row in enumerate(theirs.effects):
+            if np.isnan(row).all() or differing == [(grid.side, grid.part, layer)]:  # one token is the whole text
+                continue
             place = int(np.argmax(np.nan_to_num(abs(row))))
-            where = f".{place}" if grid.kind else f" at {place} {tokens[grid.side][place]!r}"
-            name = f"{grid.kind or grid.side} " * (len(tokens) > 1) + f"{grid.part.replace('_', ' ')} {layer}{where}"
+            what = HEADS.get(grid.part, "") if grid.kind else f"at {place} {sides[grid.side][place]!r}"
+            name = f"{grid.name(layer, place, sides=len(sides) > 1)} {what}".rstrip()
             parts.append(Evolved(name, (float(grid.effects[layer, place]) * whole,)))
-    return f"{of}: what the largest place of each part and layer moves ({record.direction})", parts, None
+    return parts
 
 
 def _joined(run: LoadedRun, what: str, on: str, found: dict[int, list[Evolved]], chance: float | None) -> Evolution:

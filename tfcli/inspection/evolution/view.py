@@ -8,7 +8,7 @@ from rich.text import Text
 from tfcli.draw import View
 from tfcli.draw.curve import Plot, Series
 from tfcli.draw.numbers import exact, plural
-from tfcli.draw.safe import printable
+from tfcli.draw.safe import printable, token_label
 from tfcli.draw.tables import CsvTable, columns, dim, heading
 from tfcli.inspection.evolution import Evolution, Evolved
 from tfcli.runs.curves_view import CURVES
@@ -23,12 +23,12 @@ class EvolutionView(View[Evolution]):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         r = self.record
         about = f"{plural(len(r.steps), 'checkpoint')}, measured on {printable(r.measured_on)}"
-        yield from heading(f"Evolution · {printable(r.what)}", f"{printable(r.run)} · {about}")
+        yield from heading(f"Evolution · {self._label(r.what)}", f"{printable(r.run)} · {about}")
         ranked = sorted((part for part in r.parts if part.largest), key=lambda part: -part.largest)
         x_range = (0.0, float(max(r.steps[-1], *(step for step, _ in (*r.training, *r.validation, (0, 0))))))
         drawn = list(zip(ranked, _STYLES, strict=False))
         curves = [
-            Series(printable(part.name), r.steps, part.told(), style, letter=chr(ord("a") + number))
+            Series(self._label(part.name), r.steps, part.told(), style, letter=chr(ord("a") + number))
             for number, (part, style) in enumerate(drawn)
         ]
         if curves and r.chance is not None:
@@ -45,15 +45,23 @@ class EvolutionView(View[Evolution]):
             values = part.told()
             far = max(range(len(values)), key=lambda at: abs(values[at] or 0.0))
             figures = (_figure(value) for value in (values[0], values[-1], values[far]))
-            table.add_row(printable(part.name), *figures, exact(r.steps[far]), Text(_changes(part, r.steps), "dim"))
+            table.add_row(self._label(part.name), *figures, exact(r.steps[far]), Text(_changes(part, r.steps), "dim"))
         yield table
         rest = [
-            printable(part.name) for part in r.parts if not part.largest and any(v is not None for v in part.values)
+            self._label(part.name) for part in r.parts if not part.largest and any(v is not None for v in part.values)
         ]
         if rest:
             yield from dim(f"at no checkpoint to be told from 0: {', '.join(rest)}")
-        if any(part.intervals for part in r.parts):
+        if any(map(any, (part.intervals for part in r.parts))):
             yield from dim("0 where the 95 % interval over documents holds it; by chance 1 in 20 would leave it out")
+        elif any(part.intervals for part in r.parts):
+            yield from dim("too few documents for an interval")
+
+    def _label(self, name: str) -> str:
+        """With the tokens that it quotes as pictures write them."""
+        for token in self.record.tokens:
+            name = name.replace(repr(token), token_label(token))
+        return printable(name)
 
 
 def _figure(value: float | None) -> str:

@@ -68,6 +68,7 @@ class HeadStatistics(Head):
     distance: float | None
     induction: float | None
     duplicate: float | None
+    even: float | None  # either of these two with equal weights on all visible keys
     in_order: float | None
     favourites: tuple[tuple[str, float], ...]  # the tokens that get most weight, each with its share of all weight
     pairs: tuple[tuple[str, str], ...]  # from which token to which its largest weights go most often

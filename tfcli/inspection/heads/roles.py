@@ -35,7 +35,7 @@ _RESTING = ("first token", "end mark")  # a head that looks for something rests 
 _BESIDE = 0.2  # above chance, from which on it rests there
 _FEWEST = 3  # rows of a query token, for it to have a role
 _FAVOURITES = 3  # tokens, and pairs of them
-_FIGURES = ("entropy", "entropy_share", "sharpness", "distance", "induction", "duplicate", "in_order")
+_FIGURES = ("entropy", "entropy_share", "sharpness", "distance", "induction", "duplicate", "even", "in_order")
 _EARLIER, _LETTERS = 0.002, 0.05  # of two rows, the example is the one with less before it, and a word
 _BREAK = re.compile(r"(?<=[.!?…。！？])[\"”']?\s+|(?<=[.!?][\"”'])\s+|\n+")
 _BEFORE, _BEHIND = 60, 60  # characters, where no sentence begins or ends nearer

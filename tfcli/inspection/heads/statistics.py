@@ -74,8 +74,9 @@ def duplicate(weights: Weights, start: int, period: int) -> PerHead:
 
 @dataclass(frozen=True)
 class Copies:
-    """The induction and duplicate scores of every head of a run, (H,) each: by kind and layer, by name, of
-    self-attention; measured on so many sequences of `period` tokens read twice, None where the context is too short."""
+    """The induction and duplicate scores of every head of a run, and those of `even` weights, (H,) each: by kind and
+    layer, by name, of self-attention; measured on so many sequences of `period` tokens read twice, None where the
+    context is too short."""
 
     period: int | None
     sequences: int
@@ -94,6 +95,9 @@ def copies(run: LoadedRun) -> Copies:
             for score in (induction, duplicate, previous):
                 of_texts = [score(one, start, period) for one in weights]
                 scores.setdefault((kind, layer), {})[score.__name__] = np.mean(of_texts, axis=0)
+            alike = read[0].mask.cpu().double().numpy()
+            alike = np.broadcast_to(alike / np.maximum(alike.sum(-1, keepdims=True), 1), weights[0].shape)
+            scores[kind, layer]["even"] = induction(alike, start, period)
     return Copies(period or None, len(twice), scores)
 
 

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PatchPart = Literal["residual", "attention", "cross_attention", "feed_forward", "heads", "patterns", "values", "paths"]
+SUBLAYERS = {"residual": "residual", "attention": "attention", "cross_attention": "cross", "feed_forward": "MLP"}
+HEADS = {"heads": "output", "patterns": "pattern", "values": "values"}
+KINDS = {"encoder_self": "encoder head", "decoder_self": "decoder head", "cross": "cross-attention head"}
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,13 @@ class PatchGrid:
     side: Literal["encoder", "decoder"]
     kind: AttentionKind | None
     effects: "NDArray[np.float32]"
+
+    def name(self, layer: int, column: int, *, sides: bool) -> str:
+        """A cell in words, without its position. The last receiver of paths is the MLP, but of cross-attention."""
+        is_last = (self.part, column) == ("paths", self.effects.shape[1] - 1)
+        if self.kind is None or (is_last and self.kind != "cross"):
+            return f"{self.side} " * sides + f"{SUBLAYERS.get(self.part, 'MLP')} {layer}"
+        return f"{KINDS[self.kind] if sides else 'head'} {layer}.{column}"
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,10 @@ from tfcli.draw.heatmap import NumberMap, signed
 from tfcli.draw.numbers import plural
 from tfcli.draw.safe import token_label
 from tfcli.draw.tables import CsvTable, dim, heading
-from tfcli.inspection.patching import PatchedSide, Patching
+from tfcli.inspection.patching import HEADS, KINDS, SUBLAYERS, PatchedSide, Patching
 
 _RANKED = 4
 _LEAST = 0.005  # what two digits show
-_SUBLAYERS = {"residual": "residual", "attention": "attention", "cross_attention": "cross", "feed_forward": "MLP"}
-_HEADS = {"heads": "output", "patterns": "pattern", "values": "values"}
-_KINDS = {"encoder_self": "encoder head", "decoder_self": "decoder head", "cross": "cross-attention head"}
 _MEANING = "share of the way to the other text's answer"
 
 
@@ -44,7 +41,8 @@ class PatchingView(View[Patching]):
         yield Text(f"\n{directly if r.sender else _deciding(r)}")
         if largest := ", ".join(_largest(r)[:_RANKED]):
             yield Text(f"Largest {'ways on' if r.sender else 'heads (output pattern values)'}: {largest}")
-        yield from dim(f"below {r.rounding:.1g} logits is rounding, and reads 0 · one pair of texts, no mean")
+        stream = "" if r.sender else "residual n: the stream before layer n · "
+        yield from dim(f"{stream}below {r.rounding:.1g} logits is rounding, and reads 0 · one pair of texts, no mean")
 
 
 def _side(r: Patching, side: PatchedSide) -> Iterator[Text | NumberMap]:
@@ -57,30 +55,30 @@ def _side(r: Patching, side: PatchedSide) -> Iterator[Text | NumberMap]:
     seen[side.differing] = True
     moved = np.flatnonzero(seen)
     small = f"below {_LEAST} in every layer: {len(values) - len(moved)} of {plural(len(values), 'position')}"
-    yield from heading(f"{name}position by layer", small if len(moved) < len(values) else "")
+    yield from heading(f"{name}position by layer", *[small] * (len(moved) < len(values)))
     clean, corrupt = ([token_label(token) for token in text] for text in (side.clean, side.corrupt))
     exchanged = {place: f" → {corrupt[place]}" for place in side.differing}
     labels = tuple(f"{place:>3} {clean[place]}{exchanged.get(place, '')}" for place in moved.tolist())
     layers = tuple(str(layer) for one in parts for layer in range(len(one.effects)))
-    groups = tuple((_SUBLAYERS[one.part], len(one.effects)) for one in parts)
+    groups = tuple((SUBLAYERS[one.part], len(one.effects)) for one in parts)
     if len(moved):
         yield NumberMap(values[moved], _MEANING, labels, layers, groups, scale=1.0)
     for kind in dict.fromkeys(one.kind for one in own if one.kind is not None):
         of_kind = [one for one in own if one.kind == kind]
-        yield from heading(f"\n{_KINDS[kind] if name else 'head'} by layer, all positions at once")
-        groups = tuple((_HEADS[one.part], one.effects.shape[1]) for one in of_kind)
+        yield from heading(f"\n{KINDS[kind] if name else 'head'} by layer, all positions at once")
+        groups = tuple((HEADS[one.part], one.effects.shape[1]) for one in of_kind)
         heads = tuple(str(head) for _, heads in groups for head in range(heads))
         yield _by_layer(np.concatenate([one.effects for one in of_kind], 1), heads, groups)
 
 
 def _paths(r: Patching, side: PatchedSide) -> Iterator[Text | NumberMap]:
     """A row a layer, a column a receiver."""
-    for one in r.grids:
-        if one.side == side.side and one.kind is not None:
-            columns = tuple(map(str, range(one.effects.shape[1])))
-            columns = columns if one.kind == "cross" else (*columns[:-1], "MLP")
-            yield from heading(f"by way of {_KINDS[one.kind]}, layer by layer")
-            yield _by_layer(one.effects, columns)
+    own = [one for one in r.grids if one.side == side.side and one.kind is not None]
+    for number, one in enumerate(own):
+        columns = tuple(map(str, range(one.effects.shape[1])))
+        columns = columns if one.kind == "cross" else (*columns[:-1], "MLP")
+        yield from heading("\n" * min(number, 1) + f"by way of {KINDS[str(one.kind)]}, layer by layer")
+        yield _by_layer(one.effects, columns)
 
 
 def _by_layer(
@@ -92,7 +90,7 @@ def _by_layer(
 
 def _largest(r: Patching) -> list[str]:
     """Heads (or receivers) with an effect, the largest first, in words and figures."""
-    parts = ("paths",) if r.sender else tuple(_HEADS)
+    parts = ("paths",) if r.sender else tuple(HEADS)
     cells = [
         (-abs(float(one.effects[layer, head])), number, layer, head)
         for number, one in enumerate(r.grids)
@@ -102,9 +100,7 @@ def _largest(r: Patching) -> list[str]:
     found, several = [], len(r.sides) > 1
     for _, number, layer, head in sorted(cells):
         one = r.grids[number]
-        name = f"{_KINDS[str(one.kind)] if several else 'head'} {layer}.{head}"
-        if r.sender and one.kind != "cross" and head == one.effects.shape[1] - 1:
-            name = f"{one.side} MLP {layer}" if several else f"MLP {layer}"
+        name = one.name(layer, head, sides=several)
         alike = {like.part: like.effects[layer, head] for like in r.grids if like.kind == one.kind}
         found.append(" ".join((name, *(signed(alike[part]) for part in parts))))  # type: ignore[index]
     return found
@@ -121,8 +117,9 @@ def _deciding(r: Patching) -> str:
     ]
     effect, side, place = max(inputs, key=lambda found: abs(found[0]))
     exchanged = f"{token_label(side.clean[place])} → {token_label(side.corrupt[place])} at {place}"
-    first = "The texts differ at one position" if len(inputs) == 1 else f"Of {len(inputs)} positions that differ"
-    return f"{first}: {exchanged} decides{' most' * (len(inputs) > 1)}, {signed(effect)} by itself."
+    if len(inputs) == 1:  # which by itself is the whole other text
+        return f"The texts differ at one position: {exchanged}."
+    return f"Of {len(inputs)} positions that differ: {exchanged} decides most, {signed(effect)} by itself."
 
 
 def patching_table(record: Patching) -> CsvTable:

@@ -47,6 +47,8 @@ def probe(
     if word is not None and task != "sense":
         raise UsageError("--word is the word whose sense is read", "leave it out, or choose --for sense")
     loaded = weights.load(run)
+    if evolution:  # refused before probes are fitted
+        evolving.kept_steps(loaded)
     with terminal.progress() as say:
         say("fitting probes")
         measure = compute.prepared(loaded, compute.labelled_places(loaded, task, on or (), word or "bank"), task)
