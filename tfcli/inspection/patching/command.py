@@ -40,7 +40,7 @@ def patch(
 
     Examples:
 
-      tfcli inspect patch runs/decoder-1 --clean "Tom swam" --corrupt "Tom flew" --token s --against f
+      tfcli inspect patch runs/decoder-1 --clean "Tom sang" --corrupt "Tom swam" --token s --against f
       tfcli inspect patch runs/encoder-1 --clean "Tom swa<mask>" --corrupt "Tom fle<mask>" --token m --against w
       tfcli inspect patch runs/pt-en-1 --clean "o livro" --corrupt "a mesa" --target the --token book --against table
     """
