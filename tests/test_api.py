@@ -115,7 +115,6 @@ def test_the_options_own_forms_are_taken(trained: Callable[[str], Path], tmp_pat
 
 def test_what_is_asked_for_wrongly_is_refused_in_a_sentence(trained: Callable[[str], Path]) -> None:
     run = tfcli.load_run(trained("decoder"))
-    assert tfcli.UsageError is UsageError and not hasattr(tfcli, "nothing")
     for said, picture, texts, how in (
         ("replaced is 'foo'; choose one of zero, mean, resample", "ablate", ["Tom"], {"replaced": "foo"}),
         ("methods is 'foo'; choose one of gradient", "attribution", ["Tom"], {"method": "foo"}),

@@ -15,22 +15,10 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from tfcli.errors import UsageError as UsageError
     from tfcli.generation.generate import Made
     from tfcli.inspection.attention import AttentionRecord
     from tfcli.recipe.model import WeightPrecision
     from tfcli.runs.load import LoadedRun
-
-else:
-
-    def __getattr__(name: str) -> type[Exception]:
-        """`tfcli.UsageError`, which all of these raise."""
-        if name != "UsageError":
-            raise AttributeError(f"module 'tfcli' has no attribute {name!r}")
-        from tfcli.errors import UsageError
-
-        return UsageError
-
 
 __version__ = "0.1.0"
 

@@ -94,25 +94,21 @@ def read_lines() -> Iterator[str]:
 _taken: list[Any] = []  # the stdin that was read to its end
 
 
-def _once() -> BinaryIO:
-    """Stdin, to be read to its end; a UsageError the second time, for nothing is left."""
-    if _taken == [sys.stdin]:
-        raise UsageError("Stdin can be read once, and - stands twice", "give the other text as an argument")
-    _taken[:] = [sys.stdin]
-    return _stdin()
-
-
 def _whole(what: str) -> str:
-    data = _once().read(_LARGEST + 1)
+    data = _stdin(whole=True).read(_LARGEST + 1)
     if len(data) > _LARGEST:
         raise BrokenInputError(f"The {what} on stdin is longer than {_LARGEST:,} bytes", "give it in parts")
     return decoded(data, f"the {what} on stdin")
 
 
-def _stdin() -> BinaryIO:
-    """What is piped or typed into the command. Where the caller has closed it (`<&-`), `main` puts an empty file."""
+def _stdin(*, whole: bool = False) -> BinaryIO:
+    """What is piped or typed into the command; a UsageError where the `whole` was read before, or the caller has closed
+    it (`<&-`), for which `main` puts an empty file."""
     if sys.stdin.name == os.devnull:
         raise UsageError("There is nothing to read: stdin is closed", "pipe a text into it, or give one as an argument")
+    if whole and _taken == [sys.stdin]:
+        raise UsageError("Stdin can be read once, and - stands twice", "give the other text as an argument")
+    _taken[:] = [sys.stdin] * whole
     return sys.stdin.buffer
 
 
@@ -162,7 +158,7 @@ def texts_and_lines(values: Sequence[str], option: str, require: Require) -> Non
         if os.path.isdir(value):  # noqa: PTH112 (of any text)
             raise UsageError(f"{option} {value} is a folder", "name a file with a text a line")
         is_file = os.path.isfile(value) or value.endswith((".txt", ".jsonl"))  # noqa: PTH113 (of any text)
-        stdin = lines_as_they_come(_once(), "on stdin") if value == "-" else None
+        stdin = lines_as_they_come(_stdin(whole=True), "on stdin") if value == "-" else None
         lines = stdin or (_of_file(Path(value)) if is_file else iter([(option, value)]))
         if not sum(map(bool, _checked(lines, require, UsageError))):
             raise UsageError(f"{value} holds no text", "write a text a line")

@@ -68,9 +68,8 @@ def steer(
     """What `steering` finds between two texts, or several of each; a UsageError as of all that is called."""
     at = chosen_layer(run, None if at is None else str(at))
     sets = [[one] if isinstance(one, str) else one for one in (from_, to)]
-    for name, one in zip(("from_", "to"), sets, strict=True):
-        if not (isinstance(one, Sequence) and one and all(isinstance(text, str) for text in one)):
-            raise UsageError(f"{name} is {shortened(repr(one))}", "give a text, or a list of one or more")
+    if wrong := [one for one in sets if not (isinstance(one, list | tuple) and one and {*map(type, one)} == {str})]:
+        raise UsageError(f"{shortened(repr(wrong[0]))} is no set of texts", "give a text, or a list of one or more")
     return steering(run, at, [{text: read_stream(run, at, text) for text in one} for one in sets], material, prompt)[0]
 
 
