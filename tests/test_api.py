@@ -71,8 +71,12 @@ def test_steering_and_what_is_lost_are_measured_on_the_runs_own_text(trained: Ca
     assert (found.texts, found.at, found.prompt) == ((1, 2), "0", "One day") and "Steering" in found._repr_html_()
     assert "validation part of builtin:stories" in found.measured_on
     assert "builtin:stories" in tfcli.inspect(run, "ablate", on=["builtin:stories"]).measured_on
-    with pytest.raises(UsageError, match="This decoder has no layer '7'"):
-        tfcli.inspect(run, "steer", from_="Tom", to="Mia", at="7")
+    for bad, said in (("7", "no layer '7'"), (-1, "no layer '-1'")):
+        with pytest.raises(UsageError, match=said):
+            tfcli.inspect(run, "steer", from_="Tom", to="Mia", at=bad)
+    for nothing in ([], 3, [3]):
+        with pytest.raises(UsageError, match="give a text, or a list of one or more"):
+            tfcli.inspect(run, "steer", from_=nothing, to="Mia")
 
 
 def test_pictures_of_causes_are_followed_over_checkpoints(tmp_path: Path, cache: Path) -> None:
@@ -96,3 +100,32 @@ def test_pictures_of_causes_are_records_too(trained: Callable[[str], Path]) -> N
         UsageError, match="'lens' is no picture of several checkpoints; choose one of attribution, ablate"
     ):
         tfcli.inspect(run, "lens", "Tom swam", evolution=True)
+
+
+def test_the_options_own_forms_are_taken(trained: Callable[[str], Path], tmp_path: Path) -> None:
+    run, text = tfcli.load_run(trained("decoder")), tmp_path / "money.txt"
+    found = tfcli.inspect(run, "attribution", "Tom swam", method="occlusion")
+    assert found.methods == ("occlusion",) and len(tfcli.inspect(run, "attribution", "Tom", method="all").methods) == 5
+    texts = ("Tom sang", "Tom swam")
+    by_name = tfcli.inspect(run, "patch", *texts, token="s", against="f", path="0.1")
+    assert by_name.sender == tfcli.inspect(run, "patch", *texts, token="s", against="f", path=(0, 1)).sender
+    text.write_text("Tom swam.\n" * 3)
+    assert str(text) in tfcli.inspect(run, "ablate", on=str(text)).measured_on
+
+
+def test_what_is_asked_for_wrongly_is_refused_in_a_sentence(trained: Callable[[str], Path]) -> None:
+    run = tfcli.load_run(trained("decoder"))
+    for said, picture, texts, how in (
+        ("replaced is 'foo'; choose one of zero, mean, resample", "ablate", ["Tom"], {"replaced": "foo"}),
+        ("methods is 'foo'; choose one of gradient", "attribution", ["Tom"], {"method": "foo"}),
+        ("kind is 'foo'; choose one of", "patch", ["Tom", "Mia"], {"path": "0.0", "kind": "foo"}),
+        ("task is 'foo'; choose one of position", "probe", ["foo"], {}),
+        ("missing a required argument: 'task'; it takes task, on, word", "probe", [], {}),
+        ("unexpected keyword argument 'foo'; it takes text, target, position", "lens", ["Tom"], {"foo": 1}),
+        ("path '0' is no head; write LAYER.HEAD", "patch", ["Tom", "Mia"], {"path": "0"}),
+    ):
+        with pytest.raises(UsageError, match=re.escape(said)):
+            tfcli.inspect(run, picture, *texts, **how)
+    for call in (tfcli.generate, tfcli.attention, tfcli.inspect):
+        with pytest.raises(UsageError, match="'runs/decoder' is no loaded run; give what "):
+            call("runs/decoder", "losses")  # type: ignore[operator]

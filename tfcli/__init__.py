@@ -5,7 +5,7 @@
     run = tfcli.load_run("runs/decoder-1")
     print(tfcli.generate(run, "One day", temperature=0.8)[0].text)
     tfcli.attention(run, "Tom swam to the bank")[0].weights.shape      # (L, H, T, S)
-    tfcli.inspect(run, "patch", "Tom swam to the", "Tom flew to the").grids
+    tfcli.inspect(run, "patch", "Tom swam to the", "Mia swam to the").grids
 
 Importing it is cheap: PyTorch is loaded by the first call. In a notebook, what they return is shown as its picture.
 """
@@ -42,6 +42,7 @@ def generate(run: "LoadedRun", prompt: str = "", **settings: "Any") -> "Made":
     from tfcli.generation.generate import generate as make
     from tfcli.recipe.loading import generation_settings
 
+    _require_run(run)
     chosen = generation_settings(run.recipe, settings)
     made = make(run, prompt, chosen, sample=chosen.temperature > 0 if "temperature" in settings else None)
     return Shown(made) if isinstance(made, list) else made
@@ -59,10 +60,18 @@ def attention(run: "LoadedRun", text: str, target: "str | None" = None, **choice
     from tfcli.inspection.attention.choice import AttentionChoice
     from tfcli.inspection.attention.compute import inspect_attention
 
+    _require_run(run)
     found = inspect_attention(run, text, AttentionChoice(target=target, **choice))
     if not isinstance(found, AttentionHeads):
         raise UsageError("attention gives weights, and this choice is a list or a comparison", "leave it out")
     return Shown(found.narrowed())
+
+
+def _require_run(run: "Any") -> None:
+    from tfcli.errors import UsageError
+
+    if not hasattr(run, "tokenizer"):
+        raise UsageError(f"{run!r:.80} is no loaded run", "give what tfcli.load_run(PATH) returns")
 
 
 _PICTURES = {
@@ -85,20 +94,39 @@ def inspect(run: "LoadedRun", picture: str, *texts: "str | None", evolution: boo
     run's own, or that of sources (`on`). With `evolution`, a cause or a probe at every checkpoint. A `UsageError` where
     there is no such picture, and what that function raises."""
     from importlib import import_module
+    from inspect import signature
+    from typing import Literal, get_args, get_origin, get_type_hints
 
     from tfcli.errors import UsageError
 
+    _require_run(run)
     if (folder := _PICTURES.get(picture)) is None:
         raise UsageError(f"There is no picture {picture!r}", f"choose one of {', '.join(_PICTURES)}")
     if evolution and picture not in _EVOLVING:
         raise UsageError(f"{picture!r} is no picture of several checkpoints", f"choose one of {', '.join(_EVOLVING)}")
     compute = getattr(import_module(f"tfcli.inspection.{folder}.compute"), picture)
+    if picture == "attribution" and (method := how.pop("method", "direct")) != "direct":
+        compute = import_module("tfcli.inspection.attribution.inputs").input_attribution
+        how |= {} if method == "all" else {"methods": (method,)}
+    for name in [name for name in ("path", "head", "neuron", "on") if isinstance(how.get(name), str)]:
+        place = import_module("tfcli.inspection.attention.choice").head_place
+        how[name] = (how[name],) if name == "on" else place(how[name], name)
     others = picture == "ablate" and (not any(texts) or how.get("replaced", "zero") != "zero")
     if picture == "steer" or others or how.get("neuron"):
         from tfcli.console.terminal import Terminal
         from tfcli.inspection.heads.command import sample
 
         how["material"] = how.get("material") or sample(Terminal(quiet=True), run, tuple(how.pop("on", ())))
+    try:
+        given = signature(compute).bind(run, *texts, **how).arguments
+    except TypeError as error:
+        takes = ", ".join(name for name in list(signature(compute).parameters)[1:] if name != "material")
+        raise UsageError(f"The picture {picture!r} is asked for otherwise: {error}", f"it takes {takes}") from error
+    for name, kind in get_type_hints(compute).items():
+        known = [one for part in (kind, *get_args(kind)) if get_origin(part) is Literal for one in get_args(part)]
+        several = values if isinstance(values := given.get(name), list | tuple) else [values]
+        if known and (wrong := [one for one in several if one not in (*known, None)]):
+            raise UsageError(f"{name} is {wrong[0]!r}", f"choose one of {', '.join(known)}")
     import_module(f"tfcli.inspection.{'evolution' if evolution else folder}.view")  # notebooks draw by it
     if evolution:
         return import_module("tfcli.inspection.evolution.compute").evolution(run, compute, *texts, **how)

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 from safetensors import safe_open
+from safetensors.numpy import save_file
 
 from tests.cli.commands import tfcli
-from tests.support.runs import ARCHITECTURES
+from tests.support.runs import ARCHITECTURES, tiny_recipe, train_tiny
 
 PROMPTS = {"decoder": "Tom ", "encoder": "the c<mask>t", "encoder-decoder": "o gato"}
 SETS = ("--from", "o livro", "--to", "a casa", "--to", "ele vende casas")
@@ -121,3 +122,32 @@ def test_a_vector_of_another_model_is_refused(trained: Callable[[str], Path], tm
     for options, said in ((("--at", "7"), "no layer '7'"), (("--strength", "nan"), "--strength nan is out of range")):
         refused = tfcli("generate", run, "--interactive", "--steer", own, *options)
         assert refused.exit_code == 2 and said in refused.stderr and ">" not in refused.stderr
+
+
+def test_a_vector_of_other_weights_of_the_run_is_remarked_on(trained: Callable[[str], Path], tmp_path: Path):
+    """By their steps; one without a step, of before, is taken as it is."""
+    train_tiny(tiny_recipe("decoder", {"train": {"keep_checkpoints": 3}}), run := tmp_path / "run")
+    vector = made(run, tmp_path, "--checkpoint", "4")
+    with safe_open(vector, framework="np") as file:
+        about, direction = file.metadata(), file.get_tensor("direction")
+    assert about["step"] == "4"
+    how = ("generate", run, "Tom", "--max-new-tokens", "2", "--steer", vector)
+    done = tfcli(*how, "--checkpoint", "last")
+    assert (
+        done.exit_code == 0 and f"{vector} was made of the weights of step 4, and these are of step 12" in done.stderr
+    )
+    assert "these are of step" in tfcli(*how).stderr  # the best are those of step 12
+    assert "these are of step" not in tfcli(*how, "--checkpoint", "0004").stderr
+    save_file({"direction": direction}, vector, {name: value for name, value in about.items() if name != "step"})
+    assert "these are of step" not in tfcli(*how).stderr
+
+
+def test_texts_come_from_stdin_once_and_from_no_folder(trained: Callable[[str], Path], tmp_path: Path):
+    command = ("inspect", "steer", trained("decoder"), "--json")
+    by_stdin = tfcli(*command, "--from", "o livro", "--to", "-", stdin="a casa\nele vende casas\n")
+    assert by_stdin.stdout == tfcli(*command, *SETS).stdout
+    for twice in (("steer", "--from", "-", "--to", "-"), ("patch", "--clean", "-", "--corrupt", "-")):
+        refused = tfcli("inspect", twice[0], trained("decoder"), *twice[1:], stdin="Tom")
+        assert refused.exit_code == 2 and "Stdin can be read once, and - stands twice; give" in refused.stderr
+    refused = tfcli(*command, "--from", tmp_path, "--to", "Mia")
+    assert refused.exit_code == 2 and f"--from {tmp_path} is a folder; name a file" in refused.stderr

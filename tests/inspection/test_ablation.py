@@ -234,3 +234,22 @@ def test_the_command_prints_pictures_and_numbers(trained: Callable[[str], Path],
     assert many["documents"] > 9 and many["text"] is None and len(many["parts"][0]["interval"]) == 2
     rows = list(csv.DictReader(tfcli("inspect", "ablate", run, "Tom swam", "--csv").stdout.splitlines()))
     assert len(rows) == len(many["parts"]) and rows[0]["loss_low"] == "" and float(rows[0]["difference"]) != 0.0
+
+
+@pytest.mark.parametrize(
+    ("architecture", "target", "said"),
+    [
+        ("decoder", None, "on the text, without the token that ends it"),
+        ("encoder-decoder", None, ", its own translation, "),
+        ("encoder-decoder", "the book", ", the true token, "),
+    ],
+)
+def test_what_a_loss_counts_and_whose_token_is_true_is_said(
+    trained: Callable[[str], Path], architecture: str, target: str | None, said: str
+):
+    run = load_run(trained(architecture))
+    found = ablate(run, TEXTS[architecture][0], target)
+    if architecture == "encoder-decoder" and target:
+        found = ablate(run, TEXTS[architecture][0], target, position=0)
+    shown = " ".join(printed(AblationView(found), 140).split())
+    assert said in shown and ("log p(own)" in shown) == (architecture == "encoder-decoder" and target is None)

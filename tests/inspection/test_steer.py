@@ -226,7 +226,7 @@ def test_the_view_says_what_was_measured_and_against_what(trained: Callable[[str
 def test_the_forms_say_the_same(trained: Callable[[str], Path]):
     found = record(load_run(trained("decoder")))
     as_json = to_json(found)
-    assert as_json["strengths"][0].keys() == {"strength", "text", "loss", "to_tokens", "from_tokens"}
+    assert as_json["strengths"][0].keys() == {"strength", "text", "loss", "to_tokens", "from_tokens", "finish"}
     assert as_json["strengths"][0]["loss"].keys() == {"value", "change", "interval"}
     table = steering_table(found)
     expected = [
@@ -252,6 +252,26 @@ def test_what_is_beyond_chance_is_said_and_what_is_not_different_from_0_is_dim()
     said = " ".join(printed(SteeringView(made), 140).split())
     assert "at strength 1; beyond all of them: to-tokens, from-tokens. Held-out texts: in 80.0 % of pairs" in said
     assert "further along, more than with texts shuffled between the sets (30.0 % to 60.0 %)" in said
-    assert "0 0.700 5.00 5.00 +1 +0.010 +4.00 -2.00 -0.010, +0.030 +3.00, +5.00 -3.00, -1.00" in said
+    assert "0 0.700 5.00 5.00 +1 (+0.010) +4.00 -2.00 -0.010, +0.030 +3.00, +5.00 -3.00, -1.00" in said
     assert "Its norm: 1.5, 15.0 % of the stream's." in said and "to-tokens: ·y" in said
     assert [str(_cell(made.strengths[1], name).style) for name in FIGURES] == ["dim", "", ""]
+
+
+def test_a_change_that_is_beyond_chance_is_written_so_that_one_sees_it():
+    """Of 0.0102 and 0.0098 the third digit says nothing; a text that was cut says so."""
+    none = Change(0.0, 0.0, (0.0, 0.0))
+    steered_at = Steered(1.0, "b and c", Change(0.7102, 0.0102, (0.01, 0.02)), none, none, finish="length")
+    made = Steering(
+        *("1", "decoder", (1, 1), 1.5, 10.0, (("x",), (" y",)), "texts", "Tom"),
+        strengths=(Steered(0.0, "a", Change(0.7, 0.0, (0.0, 0.0)), none, none, finish="end"), steered_at),
+        chance={"loss": (0.002, 0.0098), "to_tokens": (0.0, 0.0), "from_tokens": (0.0, 0.0)},
+        separation=None,
+    )
+    said = " ".join(printed(SteeringView(made), 140).split())
+    assert "+1 +0.0102 " in said and "chance +0.0020, +0.0098 " in said and "beyond all of them: loss." in said
+    assert said.endswith("greedily 0 a +1 b and c …")
+
+
+def test_the_middle_layer_is_one_that_a_layer_reads_behind(trained: Callable[[str], Path]):
+    run = load_run(trained("decoder"))
+    assert run.config.model.num_layers == 2 and compute.chosen_layer(run, None) == "0"

@@ -91,17 +91,24 @@ def read_lines() -> Iterator[str]:
     yield from (line[1] for line in lines_as_they_come(_stdin(), "on stdin") if line)
 
 
+_taken: list[Any] = []  # the stdin that was read to its end
+
+
 def _whole(what: str) -> str:
-    data = _stdin().read(_LARGEST + 1)
+    data = _stdin(whole=True).read(_LARGEST + 1)
     if len(data) > _LARGEST:
         raise BrokenInputError(f"The {what} on stdin is longer than {_LARGEST:,} bytes", "give it in parts")
     return decoded(data, f"the {what} on stdin")
 
 
-def _stdin() -> BinaryIO:
-    """What is piped or typed into the command. Where the caller has closed it (`<&-`), `main` puts an empty file."""
+def _stdin(*, whole: bool = False) -> BinaryIO:
+    """What is piped or typed into the command; a UsageError where the `whole` was read before, or the caller has closed
+    it (`<&-`), for which `main` puts an empty file."""
     if sys.stdin.name == os.devnull:
         raise UsageError("There is nothing to read: stdin is closed", "pipe a text into it, or give one as an argument")
+    if whole and _taken == [sys.stdin]:
+        raise UsageError("Stdin can be read once, and - stands twice", "give the other text as an argument")
+    _taken[:] = [sys.stdin] * whole
     return sys.stdin.buffer
 
 
@@ -145,11 +152,14 @@ def asked_batches(terminal: Terminal) -> Iterator[list[str]]:
 
 
 def texts_and_lines(values: Sequence[str], option: str, require: Require) -> None:
-    """Hand each text that an option gives to `require`: a value itself, or the lines of the file that it names. A
-    UsageError where such a file is not there or empty, or a text does not fit."""
+    """Hand each text that an option gives to `require`: a value itself, or the lines of the file that it names, or of
+    stdin (`-`). A UsageError where such a file is not there, a folder or empty, or a text does not fit."""
     for value in values:
+        if os.path.isdir(value):  # noqa: PTH112 (of any text)
+            raise UsageError(f"{option} {value} is a folder", "name a file with a text a line")
         is_file = os.path.isfile(value) or value.endswith((".txt", ".jsonl"))  # noqa: PTH113 (of any text)
-        lines = _of_file(Path(value)) if is_file else iter([(option, value)])
+        stdin = lines_as_they_come(_stdin(whole=True), "on stdin") if value == "-" else None
+        lines = stdin or (_of_file(Path(value)) if is_file else iter([(option, value)]))
         if not sum(map(bool, _checked(lines, require, UsageError))):
             raise UsageError(f"{value} holds no text", "write a text a line")
 

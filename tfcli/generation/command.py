@@ -134,7 +134,7 @@ def generate(
         require_head(loaded.config.model)
     steering: Callable[[], Any] = nullcontext
     if steer is not None:
-        direction, own = load_direction(steer, loaded)
+        direction, own = load_direction(steer, loaded, checkpoint)
         place, strength = own if at is None else at, 1.0 if strength is None else strength
         steering = partial(steered, loaded.model, direction, place, strength)
         steering().remove()  # what is refused is refused before a prompt is waited for

@@ -7,6 +7,7 @@ from tfcli.inspection.attention import AttentionKind
 from tfcli.records.evaluation import Interval
 
 Replacement = Literal["zero", "mean", "resample"]
+OWN = "its own translation"
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,8 @@ def part_name(part: AblatedPart, *, sides: bool) -> str:
 
 @dataclass(frozen=True)
 class AblatedText:
-    """What is asked of one text: the logit of `token` less that of `against` at a position, the true token there."""
+    """What is asked of one text: the logit of `token` less that of `against` at a position, the true token there,
+    where the text is `OWN` that of the translation, which is likely by construction."""
 
     tokens: tuple[str, ...]
     position: int

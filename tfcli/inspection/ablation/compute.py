@@ -18,7 +18,7 @@ from torch import Tensor
 from tfcli.errors import UsageError
 from tfcli.evaluation.bootstrap import FEWEST_UNITS, interval, resampled
 from tfcli.inspection import interventions
-from tfcli.inspection.ablation import AblatedPart, AblatedText, Ablation, Replacement
+from tfcli.inspection.ablation import OWN, AblatedPart, AblatedText, Ablation, Replacement
 from tfcli.inspection.attention import AttentionKind
 from tfcli.inspection.heads.find import Material
 from tfcli.inspection.interventions import Part, Place, Side, attention_of, by_head, given, rerun, sides
@@ -92,9 +92,11 @@ def ablate(
     if about is not None:
         difference, log = base[:, 1:].sum(0).tolist()
         about = replace(about, difference=difference, log_probability=None if about.true is None else log)
+    its = {"decoder": "the text, without the token that ends it", "encoder": "the text"}
+    scored = its.get(run.architecture, OWN if target is None else "the target and its end")
     return Ablation(
         replaced=replaced,
-        measured_on="the text" if material is None or text is not None else material.measured_on,
+        measured_on=scored if material is None or text is not None else material.measured_on,
         source=None if material is None or replaced == "zero" else material.measured_on,
         documents=len(readings) if text is None else 1,
         loss=float(base[:, 0].sum() / known.sum()) if known.sum() else None,

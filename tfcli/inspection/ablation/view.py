@@ -13,7 +13,7 @@ from tfcli.draw.heatmap import NumberMap
 from tfcli.draw.numbers import plural
 from tfcli.draw.safe import token_label
 from tfcli.draw.tables import CsvTable, columns, dim, heading
-from tfcli.inspection.ablation import AblatedPart, Ablation, part_name
+from tfcli.inspection.ablation import OWN, AblatedPart, Ablation, part_name
 from tfcli.records.evaluation import leaves_out_0
 
 _RANKED = 8
@@ -49,7 +49,8 @@ def _about(r: Ablation) -> Iterator[str]:
         token, against, read = map(token_label, (text.token, text.against, text.tokens[text.position]))
         where = f"position {text.position}, {read}: logit of {token} less that of {against} {text.difference:+.2f}"
         if text.true is not None and text.log_probability is not None:
-            where += f"; p({token_label(text.true)}), the true token, {math.exp(text.log_probability):.3f}"
+            whose = OWN if r.measured_on == OWN else "the true token"
+            where += f"; p({token_label(text.true)}), {whose}, {math.exp(text.log_probability):.3f}"
         yield where
     if r.loss is not None:
         yield f"loss with all parts {r.loss:.3f} nats a token, on {r.measured_on}"
@@ -71,7 +72,8 @@ def _ranked(r: Ablation) -> RenderResult:
     if not found:
         yield Text("\nNo part changes anything that can be told from chance.")
         return
-    heads = ("logits", "log p(true)", "loss") if r.text else ("loss", "95 % of its mean")
+    true = "own" if r.measured_on == OWN else "true"
+    heads = ("logits", f"log p({true})", "loss") if r.text else ("loss", "95 % of its mean")
     table = columns("l" + "r" * len(heads), "\nthe largest", *(f"\n{head}" for head in heads))
     for part in found[:_RANKED]:
         between = "" if part.interval is None else f"{part.interval[0]:+.3f} … {part.interval[1]:+.3f}"

@@ -40,8 +40,8 @@ def patch(
 
     Examples:
 
-      tfcli inspect patch runs/decoder-1 --clean "Tom swam" --corrupt "Tom flew" --token s --against f
-      tfcli inspect patch runs/encoder-1 --clean "Tom swa<mask>" --corrupt "Tom fle<mask>" --token m --against w
+      tfcli inspect patch runs/decoder-1 --clean "Tom sang" --corrupt "Tom swam" --token s --against f
+      tfcli inspect patch runs/encoder-1 --clean "Tom saw a <mask>" --corrupt "Mia saw a <mask>" --token a --against I
       tfcli inspect patch runs/pt-en-1 --clean "o livro" --corrupt "a mesa" --target the --token book --against table
     """
     from tfcli.inspection.attention.choice import head_place

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tfcli.records.evaluation import Interval
+from tfcli.records.generation import Finish
 
 FIGURES = {"loss": "loss, nats", "to_tokens": "to-tokens, %", "from_tokens": "from-tokens, %"}
 """Means over the positions of texts: the loss, and what probability the tokens of either set get together."""
@@ -20,13 +21,14 @@ class Change:
 
 @dataclass(frozen=True)
 class Steered:
-    """What a model writes at a strength, and its `FIGURES`."""
+    """What a model writes at a strength, its `FIGURES`, and why the text ends; None: it fills masks."""
 
     strength: float
     text: str
     loss: Change
     to_tokens: Change
     from_tokens: Change
+    finish: Finish | None = None
 
 
 @dataclass(frozen=True)

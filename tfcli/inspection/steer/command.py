@@ -13,9 +13,9 @@ from tfcli.inspection.heads.command import sample
 from tfcli.outputs import require_output, writing
 
 _PROMPT = typer.Argument(metavar="[TEXT]", help="A text to continue, translate or fill.", show_default="of --from")
-_FROM = typer.Option("--from", metavar="TEXT|FILE", help="Lead away from a text, or from those of a file, one a line.")
+_FROM = typer.Option("--from", metavar="TEXT|FILE", help="Lead from a text, or from the lines of a file or stdin (-).")
 _TO = typer.Option("--to", metavar="TEXT|FILE", help="Lead to a text, or to those of a file; both repeat.")
-_AT = usual("the middle one", "The layer to steer behind, from 0, or encoder.0 of an encoder-decoder.", metavar="LAYER")
+_AT = usual("the middle one, of two the first", "The layer to steer behind, from 0, or encoder.0.", metavar="LAYER")
 _OUT = usual("nowhere", "Write the vector, for tfcli generate --steer.", metavar="FILE")
 _ON = usual("the run's own validation text", "Measure the cost on another source.", metavar="SOURCE")
 
@@ -48,6 +48,7 @@ def steer(
       tfcli inspect steer runs/pt-en-1 --from "O gato" --to "O livro" --at encoder.0
       tfcli inspect steer runs/encoder-1 --from "Tom" --to "Mia" --out v.safetensors
     """
+    from tfcli.generation.steering import step_of
     from tfcli.inspection.steer import compute, view
     from tfcli.runs.weights import save_tensors
 
@@ -67,6 +68,7 @@ def steer(
     if out is not None:
         about = {"run_id": loaded.config.run_id, "at": at, "texts": "{} from, {} to".format(*record.texts)}
         about |= {"norm": f"{record.norm:.6g}", "stream_norm": f"{record.stream_norm:.6g}", "format_version": "1"}
+        about |= {"step": step_of(loaded, weights.checkpoint)}
         with writing(out, "--out") as temporary:
             save_tensors(temporary, {"direction": direction.float()}, about)
     present(terminal, outputs, view.SteeringView(record), record, view.steering_table)

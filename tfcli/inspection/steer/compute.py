@@ -54,18 +54,22 @@ def read_stream(run: LoadedRun, at: str, text: str) -> Read:
 
 
 def chosen_layer(run: LoadedRun, at: str | None) -> str:
-    """The layer of this name, or the middle one. A UsageError without it, or a head, or residuals."""
+    """The layer of this name, or the middle one, of two the first: no layer reads what leaves the last. A UsageError
+    without it, or a head, or residuals."""
     require_head(run.config.model)
     require_residuals(run.config.model)
-    layer_at(run.model, at := at or str(run.config.model.decoder_layers // 2))
+    layer_at(run.model, at := at or str((run.config.model.decoder_layers - 1) // 2))
     return at
 
 
 def steer(
-    run: LoadedRun, prompt: str | None = None, *, from_: Any, to: Any, material: Material, at: str | None = None
+    run: LoadedRun, prompt: str | None = None, *, from_: Any, to: Any, material: Material, at: str | int | None = None
 ) -> Steering:
     """What `steering` finds between two texts, or several of each; a UsageError as of all that is called."""
-    at, sets = chosen_layer(run, at), ([one] if isinstance(one, str) else one for one in (from_, to))
+    at = chosen_layer(run, None if at is None else str(at))
+    sets = [[one] if isinstance(one, str) else one for one in (from_, to)]
+    if wrong := [one for one in sets if not (isinstance(one, list | tuple) and one and {*map(type, one)} == {str})]:
+        raise UsageError(f"{shortened(repr(wrong[0]))} is no set of texts", "give a text, or a list of one or more")
     return steering(run, at, [{text: read_stream(run, at, text) for text in one} for one in sets], material, prompt)[0]
 
 
@@ -94,8 +98,9 @@ def steering(
     for strength in STRENGTHS:
         with steered(run.model, torch.from_numpy(direction), at, strength):
             made: Any = generate(run, prompt, settings, sample=False)
-        text = (made[0] if isinstance(made, list) else made).text
-        found.append(Steered(strength, text, **_changes(sums(direction, strength), plain)))
+        one = made[0] if isinstance(made, list) else made
+        changes, finish = _changes(sums(direction, strength), plain), getattr(one, "finish", None)
+        found.append(Steered(strength, one.text, **changes, finish=finish))
     others = [draw.standard_normal(len(direction)) for _ in range(_CONTROLS)]
     moved = [_changes(sums(one * norm / np.linalg.norm(one), 1), plain) for one in others]
     separation = None

@@ -20,14 +20,15 @@ class SteeringView(View[Steering]):
             f"The mean residual stream on {many} of --to less that on {few} of --from. Its norm: {one.norm:.3g}, "
             f"{percent(one.norm / one.stream_norm)} of the stream's.",
             f"Loss, and the probability of the tokens below at a position: over {one.measured_on}. Behind strength 0, "
-            "their changes with 95 % intervals; dim: not different from 0.",
+            "their changes with 95 % intervals; in brackets: not different from 0.",
         )
         table, texts = grid("strength", *(f">{title}" for title in FIGURES.values())), columns("rw")
+        more = _more_digits(one)
         for row in one.strengths:
             strength = f"{row.strength:+g}" if row.strength else "0"
-            table.add_row(strength, *(_cell(row, name) for name in FIGURES))
-            texts.add_row(Text(strength, "bold"), Text(printable(row.text)))
-        table.add_row("chance", *(Text(_written(name, *one.chance[name]), "dim") for name in FIGURES))
+            table.add_row(strength, *(_cell(row, name, more) for name in FIGURES))
+            texts.add_row(Text(strength, "bold"), Text(printable(row.text) + " …" * (row.finish == "length")))
+        table.add_row("chance", *(Text(_written(name, *one.chance[name], more=more), "dim") for name in FIGURES))
         yield table
         yield Text(_told(one))
         for side, tokens in zip(("from", "to"), one.tokens, strict=True):
@@ -43,17 +44,27 @@ def steering_table(record: Steering) -> CsvTable:
     return CsvTable(("strength", "figure", "value", "change", "low", "high", "text"), rows)
 
 
-def _written(name: str, *values: float) -> str:
-    return ", ".join(f"{value:+.3f}" if name == "loss" else f"{100 * value:+.2f}" for value in values)
+def _written(name: str, *values: float, more: int = 0) -> str:
+    (scale, digits) = (1, 3 + more) if name == "loss" else (100, 2 + more)
+    return ", ".join(f"{scale * value:+.{digits}f}" for value in values)
 
 
-def _cell(row: Steered, name: str) -> Text:
+def _more_digits(one: Steering) -> int:
+    """How many it takes to see on which side of chance the changes at strength 1 are."""
+    rows = [(name, getattr(row, name).change) for row in one.strengths if row.strength == 1 for name in FIGURES]
+    both = [(name, pair) for name, change in rows for end in one.chance[name] if len(pair := {end, change}) > 1]
+    alike = (any(len({_written(name, n, more=more) for n in pair}) < 2 for name, pair in both) for more in range(3))
+    return [*alike, False].index(False)
+
+
+def _cell(row: Steered, name: str, more: int = 0) -> Text:
     one = getattr(row, name)
     if not row.strength:
-        return Text(_written(name, one.value)[1:], "bold")
+        return Text(_written(name, one.value, more=more)[1:], "bold")
     low, high = one.interval or (0.0, 0.0)
-    ends = _written(name, low, high) if one.interval else "few texts"
-    return Text(_written(name, one.change), "dim" if low <= 0 <= high else "").append(f"\n{ends}", "dim")
+    ends = _written(name, low, high, more=more) if one.interval else "few texts"
+    change, is_told = _written(name, one.change, more=more), not low <= 0 <= high or one.interval is None
+    return Text(change if is_told else f"({change})", "dim" if low <= 0 <= high else "").append(f"\n{ends}", "dim")
 
 
 def _told(one: Steering) -> str:
