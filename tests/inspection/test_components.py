@@ -65,9 +65,7 @@ def test_tokens_are_rows_of_the_matrix_that_they_pick(trained: Callable[[str], P
     np.testing.assert_allclose(found.points, [points], atol=1e-6)
     np.testing.assert_allclose(found.shares, [shares], atol=1e-6)
     assert list(found.labels) == run.tokenizer.labels(ids) and found.maps == ("rows of E",) and found.probe is None
-    with pytest.raises(
-        UsageError, match=r"tokens: 2\) have no two components; name three tokens or more"
-    ):
+    with pytest.raises(UsageError, match=r"tokens: 2\) have no two components; name three tokens or more"):
         embeddings(run, *words[:2])
 
 
