@@ -272,8 +272,8 @@ def test_a_file_that_changes_while_it_is_prepared_leaves_no_dataset(told, monkey
     name = "encode_share" if workers == "1" else "encode_by_workers"
     encode = getattr(preparing, name)
 
-    def encode_and_change(*arguments: object) -> object:
-        done = encode(*arguments)
+    def encode_and_change(*arguments: object, **named: object) -> object:
+        done = encode(*arguments, **named)
         write(told / "a.jsonl", '{"text": "other"}\n')
         return done
 

@@ -28,3 +28,8 @@ def test_curves_that_share_cells_have_them_in_turn() -> None:
     assert styles[:4] == ["red", "blue", "red", "blue"] and len(drawn) == styles.count("red") + styles.count("blue")
     alone = [one for one in console.render(replace(both, series=both.series[:1])) if str(one.style) == "red"]
     assert {segment.text for segment in drawn if str(segment.style) == "red"} <= {one.text for one in alone}
+
+
+def test_a_plot_without_a_curve_is_empty() -> None:
+    assert printed(Plot((), "x")) == ""
+    assert printed(Plot((Series("a", (0, 1), (float("nan"),) * 2),), "x")) == ""

@@ -42,7 +42,7 @@ def statistics(kind: AttentionKind) -> tuple[HeadStatistics, ...]:
     shares = {"first token": 0.1, "itself": 0.2, "previous token": 0.6}
     roles = tuple(RoleShare(role, share, None, None, 0.05, 5, 1.0) for role, share in shares.items())
     example = HeadExample("Tom swam", None, (4, 8), (0, 3), 0.75, "Tom swam", None)
-    figures = (0.5, 0.4, 0.75, 1.5, 0.0, 0.0, None)
+    figures = (0.5, 0.4, 0.75, 1.5, 0.0, 0.0, None, None)
     return tuple(
         HeadStatistics(kind, layer, head, "previous token", (), roles[-1], None, roles, *figures, (), (), example)
         for layer in range(2)

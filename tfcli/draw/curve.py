@@ -50,6 +50,8 @@ class Plot:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         lines = [(series, _finite(xs, ys, self.y_range)) for series in self.series for xs, ys in _unbroken(series)]
         points = [line for _, line in lines]
+        if not points:
+            return
         xs, ys = np.concatenate([p[0] for p in points]), np.concatenate([p[1] for p in points])
         if not len(xs):
             return
