@@ -24,7 +24,7 @@ from tfcli.inspection.circuits import Circuit, Circuits
 from tfcli.inspection.embeddings.compute import token_of
 from tfcli.inspection.heads.find import Material, surface
 from tfcli.inspection.interventions import heads_of, stack_of
-from tfcli.inspection.passes import chosen_kinds, require_residuals
+from tfcli.inspection.passes import chosen_kinds, own_places, require_residuals
 from tfcli.layers.attention import Span
 from tfcli.layers.norms import LayerNorm
 from tfcli.layers.rotary import rotate
@@ -198,7 +198,7 @@ def circuits(
     every = [_Attention(run, one, layer) for one in kinds for layer in range(layers[one])]
     found = [row for one in every for row in one.figures(section.num_heads * len(every))]
     first = build_model(section, run.recipe.train.seed).to(run.device, next(run.model.parameters()).dtype).eval()
-    for one in every if every[0].predicts or every[-1].predicts else ():
+    for one in (one for one in every if one.predicts):
         begun = _Attention(replace(run, model=first), one.kind, one.step[0])
         found += [replace(row, by="untrained", chance=None) for row in begun.figures(1) if row.by == "copying"]
     return Circuits(path, section.architecture, (*found, *_compositions(every)), every[-1].notes)
@@ -210,7 +210,7 @@ def _of_neuron(of: _Attention, name: str, number: int, material: Material) -> It
         for inputs in material.texts:
             run.model.hidden(*inputs.tensors(run.device))
             ids, values = getattr(inputs, of.side), kept.pop().tolist()
-            own = [at for at, token in enumerate(ids) if token not in run.config.roles.ids()]
+            own = own_places(run, ids)
             every += [values[at] for at in own]
             read += [(values[top := max(own, key=values.__getitem__)], top, ids, own)] if own else []
     if len(read) < 2:
