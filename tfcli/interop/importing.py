@@ -170,7 +170,7 @@ def _read_model(checkpoint: checkpoints.Checkpoint) -> _Model:
     layout = layout_of(checkpoint.values, file)
     tensors = canonical_names(layout, checkpoint.tensors)
     try:
-        section = settled_section(layout, layout.read(checkpoint.config), tensors)
+        section = settled_section(layout, layout.read(checkpoint.config), tensors, checkpoint.tensors)
         section = build_recipe({"model": asdict(section)}).model  # a run with another could not be loaded
     except UsageError as error:
         if str(file) in error.problem:  # which the rules of a recipe do not name

@@ -1,7 +1,8 @@
 """SentencePiece models (Kudo and Richardson 2018) as tokenizers of the library that a run's tokenizer.json is for."""
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,10 @@ def sentencepiece_backend(files: Sequence[Path], family: str) -> tuple[Backend, 
     hidden = [piece.piece for piece in model.pieces if piece.type != _NORMAL and len(piece.piece) > 1]
     if hidden and model.trainer_spec.model_type == _UNIGRAM:  # such a spelling is cut behind its first character
         backend.pre_tokenizer = pre_tokenizers.Split(first_characters(hidden), "merged_with_previous")
+    user_defined = [piece.piece for piece in model.pieces if piece.type == _USER_DEFINED]
+    if user_defined:
+        backend.pre_tokenizer = _isolated(user_defined, backend)
+        backend.model.ignore_merges = True
     strip = [decoders.Strip(" ", 1, 0)] if model.normalizer_spec.add_dummy_prefix else []
     backend.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), *strip])
     _require_same_normalization(model, backend, file)
@@ -85,9 +90,13 @@ def _require_convertible(model: Any, file: Path) -> None:
     """Refuse what the tokenizers library has no form for."""
     if model.trainer_spec.model_type not in (_UNIGRAM, _BPE):
         raise UsageError(f"{file} does not convert: its model_type is neither unigram nor bpe", REMEDY)
-    if defined := [piece.piece for piece in model.pieces if piece.type == _USER_DEFINED]:
-        what = f"user_defined_symbols are cut out of a text before the rest is ({defined[:1]})"
-        raise UsageError(f"{file} does not convert: its {what}", REMEDY)
+    user_defined = [piece.piece for piece in model.pieces if piece.type == _USER_DEFINED]
+    if user_defined and model.trainer_spec.model_type == _UNIGRAM:
+        problem = (
+            f"{file} does not convert: it is a unigram model with user_defined_symbols "
+            f"({user_defined[0]!r} is the first)"
+        )
+        raise UsageError(problem, REMEDY)
 
 
 def _pieces_model(model: Any) -> models.Model:
@@ -107,6 +116,70 @@ def _pieces_model(model: Any) -> models.Model:
     pairs = [(first, second) for _, _, first, second in sorted(merges, key=lambda merge: merge[:2])]
     name = model.pieces[unknown].piece
     return models.BPE(vocab=ids, merges=pairs, unk_token=name, fuse_unk=True, byte_fallback=fallback)
+
+
+def _isolated(user_defined: Sequence[str], backend: Backend) -> pre_tokenizers.PreTokenizer:
+    """Cut user-defined symbols out of a text, the longest that fits first, as SentencePiece does.
+
+    A symbol has no merges that lead to it. The model therefore ignores merges for a part of a text
+    that is a piece as a whole. That would be wrong for other pieces that merges do not lead to:
+    control tokens, bytes, and some ordinary pieces. A part with the spelling of such a piece is cut
+    after the first token that merges make of it.
+
+    Args:
+        user_defined: The symbols.
+        backend: The tokenizer, whose model still uses merges everywhere.
+    """
+    steps = [pre_tokenizers.Split(Regex(_any_of(user_defined)), "isolated")]
+    rests = _unreachable(set(user_defined), backend)
+    if rests:
+        alternatives = [rf"{re.escape(first)}(?={_any_of(of_first)}\z)" for first, of_first in rests.items()]
+        cut = pre_tokenizers.Split(Regex(rf"\A(?:{'|'.join(alternatives)})"), "isolated")
+        steps += [cut] * _longest_chain(rests)
+    return pre_tokenizers.Sequence(steps)
+
+
+def _unreachable(user_defined: set[str], backend: Backend) -> dict[str, list[str]]:
+    """The spellings of pieces that merges do not lead to, each as the first token that merges
+    make of it, and the rest."""
+    rests: dict[str, list[str]] = {}
+    for piece in sorted(backend.get_vocab(with_added_tokens=False)):
+        if piece in user_defined:
+            continue
+        first_token = backend.model.tokenize(piece)[0]
+        length = first_token.offsets[1]
+        first = piece.encode()[:length].decode()
+        if first != piece:
+            rests.setdefault(first, []).append(piece.removeprefix(first))
+    return rests
+
+
+def _longest_chain(rests: Mapping[str, Sequence[str]]) -> int:
+    """How often a spelling may have to be cut: once, and again if its rest is such a spelling."""
+    rest_of = {first + rest: rest for first, of_first in rests.items() for rest in of_first}
+    longest = 1
+    for rest in rest_of.values():
+        cuts = 1
+        while rest in rest_of:
+            rest = rest_of[rest]
+            cuts += 1
+        longest = max(longest, cuts)
+    return longest
+
+
+def _any_of(texts: Iterable[str]) -> str:
+    """A pattern that matches the longest of the texts that fits. Common beginnings are written once."""
+    by_first: dict[str, list[str]] = {}
+    for text in sorted(texts):
+        by_first.setdefault(text[:1], []).append(text[1:])
+    is_optional = by_first.pop("", None) is not None
+    branches = [re.escape(first) + _any_of(rests) for first, rests in by_first.items()]
+    if not branches:
+        return ""
+    pattern = "|".join(branches)
+    if is_optional:
+        return f"(?:{pattern})?"
+    return pattern if len(branches) == 1 else f"(?:{pattern})"
 
 
 def _normalizers(spec: Any, file: Path) -> list[normalizers.Normalizer]:
@@ -141,7 +214,8 @@ def _require_same_normalization(model: Any, backend: Backend, file: Path) -> Non
     original, ours = SentencePieceProcessor(model_proto=model.SerializeToString()), backend.normalizer
     assert ours is not None
     characters = (f"b{chr(code)}b" for code in (*range(0xD800), *range(0xE000, 0x10000)))
-    for text in (*characters, *_MARKED):
+    symbols = [piece.piece for piece in model.pieces if piece.type == _USER_DEFINED]
+    for text in (*characters, *_MARKED, *(f"b{symbol}b" for symbol in symbols), *symbols):
         if ours.normalize_str(text) != original.normalize(text):
             shown = text.encode("unicode_escape").decode()
             raise UsageError(f"{file} does not convert: its map of characters takes '{shown}' in its own way", REMEDY)

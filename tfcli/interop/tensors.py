@@ -35,14 +35,53 @@ def canonical_names(layout: CheckpointFamily, tensors: Mapping[str, Tensor]) -> 
     return {prefix + name: tensor for name, tensor in renamed.items()}
 
 
-def settled_section(layout: CheckpointFamily, section: ModelSection, tensors: Mapping[str, Tensor]) -> ModelSection:
-    """The section with what config.json leaves to the tensors: whether there is a head, and whether it is tied."""
-    if layout.headless is not None and not any(name.startswith(layout.headless) for name in tensors):
+def settled_section(
+    layout: CheckpointFamily,
+    section: ModelSection,
+    tensors: Mapping[str, Tensor],
+    names: Collection[str] = (),
+) -> ModelSection:
+    """The section with what config.json leaves to the tensors: whether there is a head, and whether it is tied.
+
+    Args:
+        layout: The family.
+        section: What config.json says.
+        tensors: The tensors by their canonical names.
+        names: Their names in the file; empty: the same.
+    """
+    if _is_headless(layout, section, tensors, names):
         section = replace(section, head="none", head_bias=False, tie_embeddings=True)
     if layout.tied_by_tensors:
         head, embedding = (tensors.get(name) for name in layout.head)
         section = replace(section, tie_embeddings=head is None or (embedding is not None and _equal(head, embedding)))
     return layout.settle(section, tensors)
+
+
+def _is_headless(
+    layout: CheckpointFamily,
+    section: ModelSection,
+    tensors: Mapping[str, Tensor],
+    names: Collection[str],
+) -> bool:
+    """Whether the tensors are those of a base model, which predicts no tokens.
+
+    A head that shares the embedding matrix needs no tensor of its own, so its absence says nothing.
+    Files of a base model leave its prefix out, and files with a head for another task have tensors
+    outside of it. Any other file without the head's matrix has lost it.
+    """
+    if layout.headless is not None:
+        return not any(name.startswith(layout.headless) for name in tensors)
+    if section.tie_embeddings or layout.tied_by_tensors or layout.head[0] in tensors:
+        return False
+    if section.architecture == "encoder-decoder":
+        return False
+    has_other_head = any(not name.startswith(layout.prefix) for name in tensors)
+    return has_other_head or not _has_prefix(layout, names)
+
+
+def _has_prefix(layout: CheckpointFamily, names: Collection[str]) -> bool:
+    """Whether the names in a file have the prefix of the base model; no names: the canonical ones, which do."""
+    return not names or any(name.startswith(layout.prefix) for name in names)
 
 
 def parameters_of_checkpoint(
@@ -67,19 +106,46 @@ def parameters_of_checkpoint(
         if name in left and not _equal(left.pop(name), tensors[original]):
             raise BrokenInputError(f"{where}: tensor {name!r} is not {original!r}, as config.json says", _REMEDY)
 
-    def part(name: str) -> str:
-        return name.removeprefix(layout.prefix).partition(".")[0]  # layers, embeddings, head
-
-    parts = {part(name) for name in (*(one.theirs for one in maps), *layout.copies(section))}
+    known_names = [*(one.theirs for one in maps), *layout.copies(section)]
+    has_prefix = _has_prefix(layout, names)
     left_over = []
     for name in sorted(name for name in left if not _matches(name, layout.constants)):
         in_file = name if not names or name in names else name.removeprefix(layout.prefix)
-        within = part(name) in parts or (layout.prefix and in_file.startswith(layout.prefix))
-        if within and not _matches(name, layout.heads):
+        is_head_of_task = _matches(name, layout.heads)
+        if _is_within(name, layout, known_names, has_prefix) and not is_head_of_task:
             problem = f"{where} has a tensor {shortened(repr(in_file))} that a {layout.name} model does not"
             raise BrokenInputError(problem, _REMEDY)
         left_over.append(in_file)
     return parameters, left_over
+
+
+def _is_within(name: str, layout: CheckpointFamily, known_names: Iterable[str], has_prefix: bool) -> bool:
+    """Whether a tensor that the model does not need has its place inside the model.
+
+    Heads for other tasks are modules of their own: "classifier.weight" is outside of a BERT, and so
+    is "cls.species.weight", because BERT's own head is "cls.predictions".
+
+    Args:
+        name: The tensor's canonical name.
+        layout: The family.
+        known_names: Canonical names of the tensors that the model has.
+        has_prefix: Whether the file's own names have the prefix of the base model. If so, all
+            that has it is inside; if not, only what lies in a module that the model has.
+    """
+    if name.startswith(layout.prefix):
+        if layout.prefix and has_prefix:
+            return True
+        modules = {_first_module(known.removeprefix(layout.prefix)) for known in known_names}
+        return _first_module(name.removeprefix(layout.prefix)) in modules
+    if layout.headless is not None:
+        return name.startswith(layout.headless)
+    modules = {_first_module(known) for known in known_names if not known.startswith(layout.prefix)}
+    return _first_module(name) in modules
+
+
+def _first_module(name: str) -> str:
+    """The outermost module in a tensor's name: "encoder" of "encoder.layer.0.output"."""
+    return name.partition(".")[0]
 
 
 def multiplied(
@@ -114,7 +180,10 @@ def _parts(one: TensorMap, tensor: Tensor | None, shape: torch.Size, where: Path
 
 
 def checkpoint_of_parameters(layout: CheckpointFamily, section: ModelSection, parameters: Parameters) -> Parameters:
-    """A model's parameters under a checkpoint's names; gains of ones and biases of zeros where the model has none."""
+    """A model's parameters under a checkpoint's names; gains of ones and biases of zeros where the model has none.
+
+    A model without a head is written as its family's base class, without the prefix.
+    """
     usual = {
         name: torch.full(parameter.shape, float(name.endswith("norm.weight")))
         for name, parameter in meta_model(layout.whole(section)).named_parameters()
@@ -125,7 +194,8 @@ def checkpoint_of_parameters(layout: CheckpointFamily, section: ModelSection, pa
         joined = torch.stack([whole[name].unflatten(0, (one.groups, -1)) for name in one.ours], dim=1).flatten(0, 2)
         joined = joined - one.shift if one.shift else joined
         laid_out = joined.T if one.transposed else joined
-        theirs[one.theirs] = laid_out.reshape(one.theirs_shape or laid_out.shape).contiguous()
+        name = one.theirs.removeprefix(layout.prefix) if section.head == "none" else one.theirs
+        theirs[name] = laid_out.reshape(one.theirs_shape or laid_out.shape).contiguous()
     return theirs
 
 

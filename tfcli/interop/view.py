@@ -22,7 +22,7 @@ def imported_view(record: ImportedRun) -> Facts:
         Fact("pads with", _tokens((record.pads,) if record.pads else ()), "the end of batches"),
     ]
     if not record.has_head:
-        facts.append(Fact("head", "none", "the checkpoint has no masked-LM head: it predicts no tokens"))
+        facts.append(Fact("head", "none", "the checkpoint is a base model: it predicts no tokens"))
     for name, what, names in (
         ("left over", "not of the model", record.left_over),
         ("never appear", "entries that no text is cut into", record.never),

@@ -11,10 +11,15 @@ from tfcli.errors import UsageError
 from tfcli.layers import kernels, layer, norms
 from tfcli.recipe.model import ModelSection
 
-_NO_HEAD = (
-    "A model without a head (model.head = 'none') predicts no tokens",
-    "look inside it with `tfcli inspect`, or train a head: tfcli train --init RUN --set model.head=transform",
-)
+
+def without_head(model: ModelSection) -> UsageError:
+    """The error for asking a base model for predictions."""
+    kind = "transform" if model.architecture == "encoder" else "linear"
+    return UsageError(
+        "A model without a head (model.head = 'none') predicts no tokens",
+        "look inside it with `tfcli inspect attention`, or train a head: "
+        f"tfcli train --init RUN --set model.head={kind} --data SOURCE",
+    )
 
 
 def require_head(model: ModelSection) -> None:
@@ -24,7 +29,7 @@ def require_head(model: ModelSection) -> None:
         inside = "look inside with `tfcli inspect attention`, heads, tokens or model"
         raise UsageError(problem, f"use `tfcli generate` and `tfcli evaluate`, or {inside}")
     if model.head == "none":
-        raise UsageError(*_NO_HEAD)
+        raise without_head(model)
 
 
 class Head(nn.Module):
@@ -68,15 +73,19 @@ class TransformHead(Head):
 
 
 class NoHead(nn.Module):
-    """In the place of a head that a checkpoint did not bring."""
+    """Stands in for a head that a checkpoint did not bring."""
+
+    def __init__(self, model: ModelSection) -> None:
+        super().__init__()
+        self.section = model
 
     def forward(self, h: Tensor) -> Tensor:
-        """Refuse to give logits, by a UsageError."""
-        raise UsageError(*_NO_HEAD)
+        """Raise a UsageError: there are no logits."""
+        raise without_head(self.section)
 
 
 def build_head(model: ModelSection, embedding: nn.Parameter) -> nn.Module:
     """The head that the recipe names, beside the embedding matrix it may share."""
     if model.head == "none":
-        return NoHead()
+        return NoHead(model)
     return TransformHead(model, embedding) if model.head == "transform" else Head(model, embedding)

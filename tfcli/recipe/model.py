@@ -397,8 +397,8 @@ def _embeddings(model: "ModelSection") -> Iterator[Refusal]:
         yield f"Concatenated, {own} and the head reads {model.d_model}", "set model.tie_embeddings = false"
     if model.token_types and model.architecture != "encoder":
         yield f"{model.token_types = } is for an encoder", "leave it out, or choose model.architecture = 'encoder'"
-    if model.head == "none" and model.architecture != "encoder":
-        yield f"{model.head = } leaves a {model.architecture} without predictions", "choose 'linear' or 'transform'"
+    if model.head == "none" and model.architecture == "encoder-decoder":
+        yield f"{model.head = } leaves an encoder-decoder without predictions", "choose 'linear' or 'transform'"
     if model.labels is not None:
         if len(set(model.labels)) != max(2, len(model.labels)):
             yield "model.labels must be two names or more, each once", "leave it out: the data has them"

@@ -57,14 +57,19 @@ def imported_card(recipe: Recipe, left_over: Sequence[str], text: str, mask: str
         facts["left over"] = ", ".join(left_over)
     if origin.ignored:
         facts["read without"] = ", ".join(origin.ignored)
-    fills = model.architecture == "encoder" and mask is not None and model.head != "none"
-    shown = shlex.quote(f"{text} {mask}" if fills else text)
-    use = [f"tfcli generate . {shown}"] if fills or model.architecture != "encoder" else []
+    is_encoder = model.architecture == "encoder"
+    has_head = model.head != "none"
+    fills_masks = is_encoder and mask is not None and has_head
+    shown = shlex.quote(f"{text} {mask}" if fills_masks else text)
+    use = []
+    if fills_masks or (has_head and not is_encoder):
+        use.append(f"tfcli generate . {shown}")
     use.append(f"tfcli inspect attention . {shown}" + " --kind cross" * (model.architecture == "encoder-decoder"))
-    if model.architecture != "encoder" or mask is not None:
+    if not is_encoder or mask is not None:
         source = "builtin:pt-en" if model.architecture == "encoder-decoder" else "builtin:stories"
-        head = " --set model.head=transform" if model.head == "none" else ""
-        use.append(f"tfcli train --init . --data {source}{head} --out ../trained-on")
+        new_head = "transform" if is_encoder else "linear"
+        setting = "" if has_head else f" --set model.head={new_head}"
+        use.append(f"tfcli train --init . --data {source}{setting} --out ../trained-on")
     after = "`recipe.toml` holds the model; its training happened elsewhere."
     about = f"{_ARTICLE[model.architecture]} {model.architecture} imported with tfcli."
     return _page(recipe.name, about, {**_shape(model), **facts}, after, use)

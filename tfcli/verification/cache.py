@@ -14,7 +14,17 @@ from tfcli.generation.kv_cache import DecodingCache
 from tfcli.models.device import prepare_for_inference
 from tfcli.models.transformer import AttentionWeights, Decoder, EncoderDecoder, Transformer
 from tfcli.recipe.recipe import GenerateSection
-from tfcli.verification.check import ROWS, Finding, ModelInputs, Skipped, VerifiedRun, predict, proof, ragged
+from tfcli.verification.check import (
+    ROWS,
+    Finding,
+    ModelInputs,
+    Skipped,
+    VerifiedRun,
+    logits_of,
+    predict,
+    proof,
+    ragged,
+)
 
 CHUNKED = "in chunks"  # read a few tokens at a time, behind those before
 _STEPS = 6  # tokens that grow side by side
@@ -59,7 +69,9 @@ def cross_attention_kept(subject: VerifiedRun) -> Iterator[Finding]:
 
 
 def require_generation(subject: VerifiedRun) -> Decoder | EncoderDecoder:
-    """The model, where it generates."""
+    """The model, if it generates; raises Skipped if it does not."""
+    if subject.model.section.head == "none":
+        raise Skipped("the run has no head that predicts tokens")
     if not isinstance(subject.model, Decoder | EncoderDecoder):
         raise Skipped("an encoder fills masks: it generates nothing token by token")
     return subject.model
@@ -81,7 +93,7 @@ def in_pieces(
         weights: AttentionWeights = {}
         tokens, how = read.tokens[:, start:end], {"cache": cache, "weights": weights if explicit else None}
         hidden = model.hidden(tokens, **how) if memory is None else model.decode(tokens, memory, read.mask, **how)
-        yield model.head(hidden), weights
+        yield logits_of(model, hidden), weights
 
 
 def chunks(length: int) -> list[int]:

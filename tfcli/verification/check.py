@@ -329,6 +329,11 @@ def predict(
     explicit attention; of a decoder, the first `prefix` tokens, (B,), see each other both ways."""
     inputs = (read.tokens,) if read.source is None else (read.source, read.tokens)
     hidden = model.hidden(*inputs, read.mask, weights=weights, **({} if prefix is None else {"prefix": prefix}))
+    return logits_of(model, hidden)
+
+
+def logits_of(model: Transformer, hidden: Tensor) -> Tensor:
+    """The logits of the last vectors, or these vectors themselves if the model has no head."""
     return hidden if model.section.head == "none" else model.head(hidden)
 
 

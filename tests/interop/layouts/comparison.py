@@ -118,8 +118,8 @@ def assert_round_trip(
     roles = reference.ROLES
     if section.architecture == "encoder" and section.position_offset:  # RoBERTa's positions begin behind its padding
         roles = replace(roles, pad=section.position_offset - 1)
-    again = settled_section(layout, reference.read_config(layout, layout.write(section, roles)), named)
-    taken, left_over = parameters_of_checkpoint(layout, again, named, reference.WEIGHTS)
+    again = settled_section(layout, reference.read_config(layout, layout.write(section, roles)), named, exported)
+    taken, left_over = parameters_of_checkpoint(layout, again, named, reference.WEIGHTS, exported)
     assert left_over == []
     twice = checkpoint_of_parameters(layout, again, taken)
     assert twice.keys() == exported.keys()

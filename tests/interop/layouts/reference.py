@@ -62,9 +62,11 @@ def ours_of(
         tensors: the checkpoint, where it is not the model's own state.
     """
     section = section_of(layout, theirs)
-    named = canonical_names(layout, theirs.state_dict() if tensors is None else tensors)
-    section = settled_section(layout, section, named)
-    return filled(section, parameters_of_checkpoint(layout, section, named, WEIGHTS)[0], dtype or theirs.dtype)
+    in_file = theirs.state_dict() if tensors is None else tensors
+    named = canonical_names(layout, in_file)
+    section = settled_section(layout, section, named, in_file)
+    parameters, _ = parameters_of_checkpoint(layout, section, named, WEIGHTS, in_file)
+    return filled(section, parameters, dtype or theirs.dtype)
 
 
 def filled(section: ModelSection, parameters: Mapping[str, Tensor], dtype: torch.dtype) -> Transformer:

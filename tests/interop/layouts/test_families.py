@@ -13,7 +13,7 @@ from tfcli.errors import BrokenInputError, UsageError
 from tfcli.interop.checkpoint import read_checkpoint
 from tfcli.interop.exporting import AUTO_CLASSES
 from tfcli.interop.families import KNOWN_FAMILIES, layout_of
-from tfcli.interop.families.layout import UnsupportedVariantError
+from tfcli.interop.families.layout import UnsupportedVariantError, base_class
 from tfcli.interop.tensors import canonical_names, parameters_of_checkpoint, settled_section
 from tfcli.models.build import build_model
 
@@ -135,6 +135,41 @@ def test_heads_of_other_tasks_are_left_over(
     tensors = canonical_names(family.layout, theirs.state_dict())
     section = settled_section(family.layout, reference.section_of(family.layout, theirs), tensors)
     assert parameters_of_checkpoint(family.layout, section, tensors, reference.WEIGHTS)[1] == names
+
+
+@every_family
+def test_heads_of_any_name_are_left_over(family: Family) -> None:
+    """Also beside the head of the language model: AntiBERTy has "cls.species" beside "cls.predictions"."""
+    theirs = family.model()
+    module = family.layout.headless or f"{family.layout.head[0].partition('.')[0]}."
+    beside = f"{module.rpartition('.')[0].rpartition('.')[0]}.species".strip(".")
+    heads = {f"{name}.weight": torch.zeros(3, 12) for name in ("graft", beside)}
+    tensors = canonical_names(family.layout, theirs.state_dict() | heads)
+    section = settled_section(family.layout, reference.section_of(family.layout, theirs), tensors)
+    left_over = parameters_of_checkpoint(family.layout, section, tensors, reference.WEIGHTS)[1]
+    assert left_over == sorted(heads)
+
+
+WITH_A_BASE_CLASS = [
+    family for family in FAMILIES if not family.layout.tied_by_tensors and family.layout.name not in ("bart", "marian")
+]
+every_base = pytest.mark.parametrize("family", WITH_A_BASE_CLASS, ids=lambda family: family.layout.name)
+
+
+@every_base
+def test_a_base_model_has_no_head(family: Family, tmp_path: Path) -> None:
+    """It is not damaged: it gives the vectors of the library, and is exported as its base class."""
+    kind = getattr(transformers, base_class(family.model_class))
+    config = family.config(tie_word_embeddings=False, pad_token_id=reference.ROLES.pad)
+    theirs = reference.lively(kind(config))
+    ours = reference.ours_of(family.layout, theirs)
+    assert ours.section.head == "none"
+    comparison.assert_same(comparison.outputs(ours), comparison.their_outputs(ours.section, theirs))
+    comparison.assert_round_trip(family.layout, ours.section, reference.parameters_of(ours))
+    folder = reference.export(tmp_path, family.layout, ours.section, reference.parameters_of(ours))
+    again = transformers.AutoModel.from_pretrained(folder).eval()
+    assert isinstance(again, kind)
+    comparison.assert_same(comparison.outputs(ours), comparison.their_outputs(ours.section, again))
 
 
 @every_row("values, count", lambda family: family.published)

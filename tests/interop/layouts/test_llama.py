@@ -75,7 +75,13 @@ def test_old_files_say_how_positions_rotate_in_another_way() -> None:
         assert reference.read_config(LLAMA, old) == new
 
 
-@pytest.mark.parametrize("scaling", SCALINGS, ids=str)
+# The first context has no effect on either of these two.
+WITHOUT_EFFECT = [
+    {"rope_type": kind, "factor": 4.0, "original_max_position_embeddings": 5} for kind in ("linear", "dynamic")
+]
+
+
+@pytest.mark.parametrize("scaling", [*SCALINGS, *WITHOUT_EFFECT], ids=str)
 def test_positions_are_stretched_beyond_the_context(scaling: dict[str, Any]) -> None:
     """Of a context of 9: 20 tokens at once, and the last 3 of them one by one behind a cache. The angles of dynamic
     positions then change with every token, and keys stay as they were turned."""
@@ -92,6 +98,18 @@ def test_positions_are_stretched_beyond_the_context(scaling: dict[str, Any]) -> 
         for at in range(17, 20):
             wanted = theirs(ids[:, at : at + 1], past_key_values=wanted.past_key_values, use_cache=True)
             comparison.assert_same(ours(ids[:, at : at + 1], cache=cache), wanted.logits)
+
+
+def test_the_first_context_stands_beside_the_rotation_too() -> None:
+    """As transformers 5 reads it for llama3 and yarn. Other kinds of stretching do not use it."""
+    yarn = {"rope_theta": 100.0, "rope_type": "yarn", "factor": 2.0}
+    beside = FAMILY.file(rope_parameters=yarn, original_max_position_embeddings=5)
+    inside = FAMILY.file(rope_parameters={**yarn, "original_max_position_embeddings": 5})
+    section = reference.read_config(LLAMA, beside)
+    assert section == reference.read_config(LLAMA, inside)
+    assert section.position_trained_len == 5
+    plain = FAMILY.file(original_max_position_embeddings=5)
+    assert reference.read_config(LLAMA, plain) == reference.read_config(LLAMA, FAMILY.file())
 
 
 def test_settings_of_a_published_file_that_change_nothing() -> None:

@@ -24,9 +24,10 @@ _TABLES = {f"model.{side}.embed_positions.weight": f"{ours}.positions" for side,
 _GIVEN = layout.BIASED | {"head_bias": True}
 _ROUNDING = 2.0**-8  # how far a table of positions in sixteen bits, as most of Marian's files have, is off the formula
 _CONSTANTS = (r"model\.(encoder|decoder)\.version",)  # tensors of old files that number the format
-_HEADS = (r"classification_head\..*", r"qa_outputs\..*", r"classifier\..*")
 
 _WITHOUT_EFFECT = (
+    # Rates at which training leaves out whole layers.
+    "encoder_layerdrop", "decoder_layerdrop",
     # The head's bias is read whatever this says.
     "add_bias_logits",
     # Of generation, and of a head for another task.
@@ -66,7 +67,7 @@ _SETTINGS = (
     ),
     *Setting.numbers(0.1, dropout="dropout embedding_dropout"),
     *Setting.numbers(0.0, attention_dropout="attention_dropout", activation_dropout="activation_dropout"),
-    *(Setting.fixed(f"{side}_layerdrop", 0.0, reason=layout.ALL_LAYERS, written=True) for side in _SIDES),
+    Setting.constants(encoder_layerdrop=0.0, decoder_layerdrop=0.0),
     *Setting.numbers(0.02, init_std="init_std"),
     Setting.constants(use_cache=True, forced_eos_token_id=None),  # generation ends where the model says so
     layout.TARGET_TOKENS,
@@ -109,7 +110,7 @@ _AS = "tfcli reads BART with"
 BART = CheckpointFamily(
     name="bart",
     settings=(
-        Setting.family("bart", "BartForConditionalGeneration"),
+        *Setting.family("bart", "BartForConditionalGeneration"),
         Setting.fixed("tie_word_embeddings", True, reason=f"{_AS} one matrix for embeddings and head", written=True),
         Setting.constants(normalize_before=False),  # CTranslate2 asks for it
         Setting.fixed("normalize_embedding", True, reason=f"{_AS} normalised embeddings"),
@@ -129,7 +130,6 @@ BART = CheckpointFamily(
     repeated=lambda _: dict.fromkeys((_SOURCE, _TARGET), _SHARED),
     prefix="model.",
     constants=_CONSTANTS,
-    heads=_HEADS,
 )
 
 
@@ -158,10 +158,10 @@ def _marian_body(section: ModelSection) -> list[TensorMap]:
 MARIAN = CheckpointFamily(
     name="marian",
     settings=(
-        Setting.family("marian", "MarianMTModel"),
+        *Setting.family("marian", "MarianMTModel"),
         Setting(_read_sharing, lambda section, _: {"decoder_vocab_size": section.vocab_size}),
         Setting.flag("share_encoder_decoder_embeddings", "share_embeddings", default=True),
-        Setting.flag("tie_word_embeddings", "tie_embeddings", default=True),
+        Setting.tying(default=True),
         Setting.fixed("normalize_embedding", False, reason="tfcli reads Marian with embeddings as they are"),
         Setting.fixed("static_position_embeddings", True, reason="tfcli reads Marian with sinusoidal positions"),
         *_SETTINGS,
@@ -184,5 +184,4 @@ MARIAN = CheckpointFamily(
     prefix="model.",
     settle=_settle,
     constants=(*_CONSTANTS, *map(re.escape, _TABLES)),
-    heads=_HEADS,
 )

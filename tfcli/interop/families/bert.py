@@ -44,7 +44,7 @@ _REST = (
     *Setting.numbers(0.02, initializer_range="init_std"),
     Setting.fixed("is_decoder", False, reason=_AS_ENCODER, written=True),
     Setting.fixed("add_cross_attention", False, reason=_OWN_TEXT_ALONE, written=True),
-    Setting.flag("tie_word_embeddings", "tie_embeddings", default=True),
+    Setting.tying(default=True),
     Setting.constants(use_cache=True),
     layout.TOKENS,
 )
@@ -98,14 +98,14 @@ def _family(name: str, *settings: Setting, head: str, transform: Names, form: Fi
         headless=f"{head}.",
         filled=lambda section: {"token_types": section.token_types or _EXPORTED_TYPES},
         constants=(rf"{name}\.embeddings\.(position_ids|token_type_ids)",),
-        heads=(rf"{name}\.pooler\..*", r"cls\.seq_relationship\..*", r"classifier\..*", r"qa_outputs\..*"),
+        heads=(rf"{name}\.pooler\..*",),
         **rest,
     )
 
 
 BERT = _family(
     "bert",
-    Setting.family("bert", "BertForMaskedLM", "BertModel"),
+    *Setting.family("bert", "BertForMaskedLM"),
     *Setting.integers(vocab_size="vocab_size", max_position_embeddings="max_seq_len"),
     *_SIZES,
     Setting.activation("hidden_act", "gelu"),
@@ -132,7 +132,7 @@ def _write_numbered(section: ModelSection, roles: TokenRoles) -> Fields:
 
 ROBERTA = _family(
     "roberta",
-    Setting.family("roberta", "RobertaForMaskedLM", "RobertaModel"),
+    *Setting.family("roberta", "RobertaForMaskedLM"),
     *Setting.integers(vocab_size="vocab_size"),
     Setting(_numbered, _write_numbered),
     *_SIZES,
@@ -154,14 +154,14 @@ _DISTILBERT_LAYER = {
 DISTILBERT = CheckpointFamily(
     name="distilbert",
     settings=(
-        Setting.family("distilbert", "DistilBertForMaskedLM", "DistilBertModel"),
+        *Setting.family("distilbert", "DistilBertForMaskedLM"),
         *Setting.aliases(hidden_size="dim", num_attention_heads="n_heads", num_hidden_layers="n_layers"),
         *Setting.integers(vocab_size="vocab_size", max_position_embeddings="max_seq_len", dim="d_model"),
         *Setting.integers(n_layers="num_layers", n_heads="num_heads", hidden_dim="d_ff"),
         Setting.activation("activation", "gelu"),
         *Setting.numbers(0.1, dropout="dropout embedding_dropout", attention_dropout="attention_dropout"),
         *Setting.numbers(0.02, initializer_range="init_std"),
-        Setting.flag("tie_word_embeddings", "tie_embeddings", default=True),
+        Setting.tying(default=True),
         layout.TOKENS,
     ),
     form=layout.full_form(_ENCODER, *_FREE, last={"token_types": 0, "norm_eps": 1e-12}),
@@ -182,5 +182,4 @@ DISTILBERT = CheckpointFamily(
     prefix="distilbert.",
     headless="vocab_",
     constants=(r"distilbert\.embeddings\.position_ids",),
-    heads=(r"pre_classifier\..*", r"classifier\..*", r"qa_outputs\..*"),
 )  # fmt: skip

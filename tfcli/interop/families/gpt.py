@@ -24,7 +24,7 @@ _RATES = (
     *Setting.numbers(0.02, initializer_range="init_std"),
 )
 _TIED = (
-    Setting.flag("tie_word_embeddings", "tie_embeddings", default=True),
+    Setting.tying(default=True),
     Setting.constants(use_cache=True),
     layout.TOKENS,
 )
@@ -47,7 +47,7 @@ def _body(section: ModelSection, words: str = "wte", positions: str = "wpe") -> 
 GPT2 = CheckpointFamily(
     name="gpt2",
     settings=(
-        Setting.family("gpt2", "GPT2LMHeadModel"),
+        *Setting.family("gpt2", "GPT2LMHeadModel"),
         *Setting.integers(vocab_size="vocab_size", n_positions="max_seq_len"),
         *Setting.aliases(n_ctx="n_positions"),
         *Setting.integers(n_embd="d_model", n_layer="num_layers", n_head="num_heads"),
@@ -68,7 +68,6 @@ GPT2 = CheckpointFamily(
     head=("lm_head.weight", "transformer.wte.weight"),
     prefix="transformer.",
     constants=(r"transformer\.h\.\d+\.attn\.(bias|masked_bias)",),
-    heads=(r"score\..*", r"classifier\..*", r"qa_outputs\..*", r"multiple_choice_head\..*"),
 )
 
 _ACTIVATIONS: dict[str, Activation] = {"gelu": "gelu_tanh", "relu": "relu", "silu": "silu", "swish": "silu"}
@@ -81,7 +80,7 @@ _OWN_FEED_FORWARD: Fields = {
 OPENAI_GPT = CheckpointFamily(
     name="openai-gpt",
     settings=(
-        Setting.family("openai-gpt", "OpenAIGPTLMHeadModel"),
+        *Setting.family("openai-gpt", "OpenAIGPTLMHeadModel"),
         *Setting.integers(vocab_size="vocab_size"),
         *Setting.integers(512, n_positions="max_seq_len"),
         *Setting.aliases(512, n_ctx="n_positions"),
@@ -90,7 +89,7 @@ OPENAI_GPT = CheckpointFamily(
         *Setting.integers(12, n_layer="num_layers", n_head="num_heads"),
         Setting.activation("afn", "gelu", _ACTIVATIONS, _WRITTEN),
         *_RATES,
-        Setting.flag("tie_word_embeddings", "tie_embeddings", default=True),
+        Setting.tying(default=True),
         layout.TOKENS,
     ),
     form=layout.full_form({**_DECODER, "norm_placement": "post", **_OWN_FEED_FORWARD}),
@@ -125,7 +124,7 @@ _FORM: Fields = {"architecture": "decoder", **llama.ROTARY, "norm": "layernorm",
 GPT_NEOX = CheckpointFamily(
     name="gpt_neox",
     settings=(
-        Setting.family("gpt_neox", "GPTNeoXForCausalLM"),
+        *Setting.family("gpt_neox", "GPTNeoXForCausalLM"),
         *Setting.integers(vocab_size="vocab_size", max_position_embeddings="max_seq_len", hidden_size="d_model"),
         *Setting.integers(num_hidden_layers="num_layers", num_attention_heads="num_heads", intermediate_size="d_ff"),
         Setting.activation("hidden_act", "gelu"),
@@ -135,7 +134,7 @@ GPT_NEOX = CheckpointFamily(
         Setting.flag("attention_bias", "attention_bias", "attention_output_bias", default=True),
         *Setting.numbers(0.0, attention_dropout="attention_dropout", hidden_dropout="dropout embedding_dropout"),
         *Setting.numbers(0.02, initializer_range="init_std"),
-        Setting.flag("tie_word_embeddings", "tie_embeddings", default=False),
+        Setting.tying(default=False),
         Setting.constants(use_cache=True),
         layout.TOKENS,
     ),
@@ -151,7 +150,6 @@ GPT_NEOX = CheckpointFamily(
     prefix="gpt_neox.",
     constants=(r"gpt_neox\.(layers\.\d+\.attention\.)?(bias|masked_bias|rotary_emb\.inv_freq)",),
     renames={"lm_head.weight": "embed_out.weight"},
-    heads=(r"score\.weight", r"classifier\..*", r"qa_outputs\..*"),
 )
 
 
@@ -171,12 +169,11 @@ _LAST_NORM = "tfcli's layers with a norm before have one after the last"
 OPT = CheckpointFamily(
     name="opt",
     settings=(
-        Setting.family("opt", "OPTForCausalLM"),
+        *Setting.family("opt", "OPTForCausalLM"),
         *Setting.integers(vocab_size="vocab_size", max_position_embeddings="max_seq_len", hidden_size="d_model"),
         *Setting.aliases(reason=_ONE_SIZE, word_embed_proj_dim="hidden_size"),
         Setting(write=lambda section, _: {"word_embed_proj_dim": section.d_model}),
         Setting.fixed("_remove_final_layer_norm", False, reason=_LAST_NORM),
-        Setting.fixed("layerdrop", 0, reason=layout.ALL_LAYERS),
         *Setting.integers(num_hidden_layers="num_layers", num_attention_heads="num_heads", ffn_dim="d_ff"),
         Setting.activation("activation_function", "relu"),
         Setting.either("do_layer_norm_before", "norm_placement", "pre", "post"),
@@ -191,6 +188,7 @@ OPT = CheckpointFamily(
         *_TIED,
     ),
     form=layout.full_form(_DECODER, last={"position_offset": 2, "norm_eps": 1e-5}),
+    without_effect=("layerdrop",),  # acts in training alone
     body=_opt_body,
     # One switch for the biases of all projections, and one for all norms.
     filled=lambda section: (
@@ -199,5 +197,4 @@ OPT = CheckpointFamily(
     ),
     head=("lm_head.weight", "model.decoder.embed_tokens.weight"),
     prefix="model.",
-    heads=(r"score\.weight", r"qa_outputs\..*"),
 )

@@ -1,5 +1,6 @@
 """Families of checkpoints: settings of config.json read and written, tensors by their names."""
 
+import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -114,13 +115,33 @@ class Setting:
         return Setting(write=lambda section, roles: values)
 
     @staticmethod
-    def family(model_type: str, model_class: str, headless: str = "") -> "Setting":
-        """The family, and the class of `transformers` that loads the model, with its head or without."""
+    def architecture(model_class: str) -> "Setting":
+        """The class of `transformers` that loads the model: with its head, or its base class."""
 
         def write(section: ModelSection, _: TokenRoles) -> Fields:
-            return {"model_type": model_type, "architectures": [headless if section.head == "none" else model_class]}
+            has_head = section.head != "none"
+            return {"architectures": [model_class if has_head else base_class(model_class)]}
 
         return Setting(write=write)
+
+    @staticmethod
+    def family(model_type: str, model_class: str) -> "tuple[Setting, ...]":
+        """The family, and the class of `transformers` that loads the model."""
+        return (Setting.constants(model_type=model_type), Setting.architecture(model_class))
+
+    @staticmethod
+    def tying(default: bool) -> "Setting":
+        """Whether head and embeddings share a matrix. A base model, which has no head, says false:
+        a reader could not tell it from a model whose head is the embedding matrix."""
+        return Setting(
+            lambda config: {"tie_embeddings": config.flag("tie_word_embeddings", default)},
+            lambda section, _: {"tie_word_embeddings": section.tie_embeddings and section.head != "none"},
+        )
+
+
+def base_class(model_class: str) -> str:
+    """The class of `transformers` without a head: "LlamaModel" for "LlamaForCausalLM"."""
+    return re.sub(r"(LMHeadModel|For(CausalLM|MaskedLM))$", "Model", model_class)
 
 
 def written_tokens(roles: TokenRoles) -> dict[str, Any]:
@@ -144,7 +165,6 @@ BOTH_SIDES = (  # half an encoder-decoder is refused
     Setting.fixed("is_encoder_decoder", True, reason=_BOTH, written=True),
     Setting.fixed("is_decoder", False, reason=_BOTH),
 )
-ALL_LAYERS = "tfcli leaves out no layers in training"
 
 _PLAIN_FORM: dict[str, Any] = {  # what most families have alike, checked in this order
     "position_merge": "add",
@@ -159,7 +179,7 @@ _PLAIN_FORM: dict[str, Any] = {  # what most families have alike, checked in thi
     "query_key_norm": False,
     **dict.fromkeys(("sliding_window", "attention_softcap")),
     "activation": tuple(WRITTEN),
-    "head": "linear",
+    "head": ("linear", "none"),
     **dict.fromkeys(("head_bias", "scale_logits", "scale_embeddings"), False),
 }
 
@@ -171,6 +191,7 @@ def _one_form(form: Fields) -> dict[str, Any]:
 
 
 _UNSAID: dict[str, Any] = {"position_scaling": 1.0, "position_scaling_kind": "linear", "position_low_turns": 1.0}
+_UNSAID |= {"head": "linear"}
 _UNSAID |= {"norm": "layernorm", "norm_affine": True, "norm_bias": True, "initialization": "bert", "init_std": 0.02}
 _UNSAID |= dict.fromkeys(("dropout", "embedding_dropout", "attention_dropout", "activation_dropout"), 0.0)
 _UNSAID |= dict.fromkeys(("attention_bias", "feed_forward_bias"), False)

@@ -46,9 +46,9 @@ def read_rotation(config: CheckpointConfig, base: str = "rope_theta", share: tup
             said.fixed(name, reason=f"pairs of dimensions of a head of {size} are rotated")
     if kind != "default":
         found |= {"position_scaling_kind": kind, "position_scaling": rope.number("factor")}
+    trained_len = _read_trained_len(config, rope)
     if kind in ("llama3", "yarn"):
-        context = rope.integer("original_max_position_embeddings", config.integer("max_position_embeddings"))
-        found["position_trained_len"] = context
+        found["position_trained_len"] = trained_len
     if kind == "llama3":
         found |= {f"position_{end}_turns": rope.number(f"{end}_freq_factor") for end in ("low", "high")}
     if kind == "yarn":
@@ -58,6 +58,19 @@ def read_rotation(config: CheckpointConfig, base: str = "rope_theta", share: tup
         found["position_gain"] = _gain(rope, rope.number("factor"))
     rope.finish()
     return found
+
+
+def _read_trained_len(config: CheckpointConfig, rope: CheckpointConfig) -> int:
+    """The context that a stretched model was first trained with.
+
+    It counts for llama3 and yarn; beside other kinds of stretching it has no effect. Files have it
+    among the settings of the rotation, or beside them, which transformers 5 prefers.
+    """
+    name = "original_max_position_embeddings"
+    inner = rope.integer(name, config.integer("max_position_embeddings"))
+    if rope.has(name):
+        config.fixed(name, inner, reason=f"the settings of the rotation say {inner}")
+    return config.integer(name, inner)
 
 
 def _gain(rope: CheckpointConfig, factor: float) -> float:
@@ -172,11 +185,11 @@ def _family(
         "norm_placement": "pre",
         "activation": tuple(_WRITTEN),
     }
-    as_llama: dict[str, Any] = {"body": _body, "heads": (r"score\.(weight|bias)",)}
+    as_llama: dict[str, Any] = {"body": _body}
     return CheckpointFamily(
         name=name,
         settings=(
-            Setting.constants(architectures=[model_class]),
+            Setting.architecture(model_class),
             *Setting.numbers(0.0, attention_dropout="attention_dropout"),
             *Setting.integers(usual_head_dim, head_dim="head_dim"),
             gate,
@@ -189,7 +202,7 @@ def _family(
             *Setting.numbers(rms_norm_eps="norm_eps"),
             Setting.fixed("rope_interleaved", False, reason="the layout rotates dimensions that lie half a head apart"),
             Setting(read_rotation, lambda section, _: _write_rope(section)),
-            Setting.flag("tie_word_embeddings", "tie_embeddings", default=tied),
+            Setting.tying(default=tied),
             *Setting.integers(vocab_size="vocab_size"),
             layout.TOKENS,
             *own,
@@ -359,5 +372,4 @@ EUROBERT = _family(
     },
     # Spellings of tokens, and how a classifier reads the text.
     without_effect=("bos_token", "eos_token", "pad_token", "mask_token", "classifier_pooling", "clf_pooling"),
-    heads=(r"(dense|classifier)\.(weight|bias)",),
 )

@@ -81,7 +81,7 @@ def _family(
     return CheckpointFamily(
         name=name,
         settings=(
-            Setting.family(name, model_class),
+            *Setting.family(name, model_class),
             *Setting.aliases(hidden_size="d_model", num_attention_heads="num_heads", num_hidden_layers="num_layers"),
             *Setting.aliases(head_dim="d_kv"),
             *layout.BOTH_SIDES,
@@ -112,8 +112,6 @@ def _family(
         repeated=lambda _: dict.fromkeys(("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"), _EMBEDDING),
         prefix="",
         heads=(
-            r"classification_head\..*",
-            r"qa_outputs\..*",
             # In the files of version 1.0, though their own code adds nothing to the scores of cross-attention.
             r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",
         ),
@@ -127,5 +125,5 @@ MT5 = _family(
     "gated-gelu",
     _TYING_BY_TENSORS,
     form={"scale_logits": False},
-    without_effect=["tokenizer_class"],
+    without_effect=["tokenizer_class", "scale_decoder_outputs"],
 )

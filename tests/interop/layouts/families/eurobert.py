@@ -31,6 +31,7 @@ FAMILY = Family(
         {"attention_bias": True, "tie_embeddings": False, "activation": "geglu"},
         {"feed_forward_bias": True, "head_bias": True, "position_scaling": 2.0},
         {"num_kv_heads": 1, "head_dim": 6, "norm_affine": False, "activation": "geglu_tanh"},
+        {"head": "none", "tie_embeddings": False},
     ],
     own=("num_kv_heads", "head_dim"),
     inexpressible=[
@@ -42,7 +43,6 @@ FAMILY = Family(
         ("attention_score", {"attention_score": "dot"}),
         ("attention_output_bias", {"attention_output_bias": True}),
         ("activation", {"activation": "gelu"}),
-        ("head", {"head": "none"}),
         ("head_bias", {"feed_forward_bias": True}),
         ("num_heads", {"num_heads": 5, "head_dim": 2}),
     ],

@@ -86,6 +86,8 @@ INEXPRESSIBLE: list[tuple[str, dict[str, Any], Mapping[str, Any] | tuple[str, ..
 ]
 """The setting that is named, a change of the family's run, and the families that do not have it."""
 
+TRAINED_ON_7 = {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 7}
+
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("llama", {"hidden_act": "relu"}, "hidden_act"),
     ("llama", {"pretraining_tp": 2}, "pretraining_tp"),
@@ -94,7 +96,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("llama", {"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}}, "partial_rotary_factor"),
     ("llama", {"rope_parameters": {"rope_type": "llama3", "factor": 8.0}}, "low_freq_factor"),
     ("llama", {"rope_parameters": {"rope_type": "yarn", "factor": 8.0, "truncate": False}}, "truncate"),
-    ("llama", {"original_max_position_embeddings": 5}, "original_max_position_embeddings"),
+    ("llama", {"original_max_position_embeddings": 5, "rope_parameters": TRAINED_ON_7}, "original_max_position"),
     ("llama", {"rope_parameters": {"rope_type": "default", "factor": 8.0}}, "factor"),
     ("llama", {"rope_parameters": {"rope_type": "linear"}}, "factor"),
     ("llama", {"rope_parameters": {"full_attention": {"rope_type": "default"}}}, "full_attention"),

@@ -98,7 +98,6 @@ FAMILY = Family(
         ({"activation_function": "quick_gelu"}, "activation_function"),
         ({"word_embed_proj_dim": 8}, "word_embed_proj_dim"),
         ({"_remove_final_layer_norm": True}, "_remove_final_layer_norm"),
-        ({"layerdrop": 0.1}, "layerdrop"),
         ({"enable_bias": 1}, "enable_bias"),
         ({"n_inner": 4}, "n_inner"),
     ],

@@ -21,8 +21,6 @@ SMALL: dict[str, Any] = {
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"decoder_attention_heads": 2}, "decoder_attention_heads"),
     ({"decoder_ffn_dim": 20}, "decoder_ffn_dim"),
-    ({"encoder_layerdrop": 0.1}, "encoder_layerdrop"),
-    ({"decoder_layerdrop": 0.1}, "decoder_layerdrop"),
     ({"normalize_before": True}, "normalize_before"),
     ({"add_final_layer_norm": True}, "add_final_layer_norm"),
     ({"tie_word_embeddings": False}, "tie_word_embeddings"),
