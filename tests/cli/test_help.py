@@ -82,7 +82,7 @@ CONTRACT = {
     "run": "RECIPE --set --out --check --log --seed --device --threads --json",
     "runs list": "FOLDER --sort --json",
     "runs show": "RUN --csv --svg --json",
-    "runs compare": "RUN --by --json",
+    "runs compare": "RUN --by --csv --svg --html --json",
     "bench train": "--arch --preset --size --recipe --set --steps --against --seed --device --threads --json",
     "bench generate": "--arch --preset --size --recipe --set --batch --prompt-tokens --max-new-tokens --beam"
     " --rounds --precision --against --seed --device --threads --json",

@@ -14,7 +14,8 @@ from tfcli.pipeline.datasets import dataset_of_run
 from tfcli.records.runs import Evaluated
 from tfcli.runs.load import load_run
 from tfcli.runs.overview import compare, read_detail
-from tfcli.runs.view import ComparisonView
+from tfcli.runs.seeds import t_quantile
+from tfcli.runs.view import ComparisonView, comparison_table
 
 
 def test_only_settings_that_are_not_the_default_are_told(tmp_path: Path):
@@ -77,6 +78,48 @@ def test_runs_that_differ_in_their_seed_are_one_group(tmp_path: Path):
     assert compare(paths[1:]).spreads == ()
     text = printed(ComparisonView(compare(paths)), 80)
     assert "ab  2.0000 ± 1.4142  1.0000 … 3.0000  model.num_heads = 2" in text
+    assert "mean ± s.d." in text and "standard deviation of the runs (n − 1)" in text
+
+
+def test_groups_are_compared_seed_by_seed(tmp_path: Path):
+    """Two heads minus one head: −1, −2 and −3 for the seeds 0, 1 and 2, and seed 7 has no partner.
+
+    Mean −2, deviation 1; t with 2 degrees of freedom is 4.303 (Student's table), so ± 4.303 / √3 = 2.484.
+    """
+    losses = {(1, 0): 5.0, (1, 1): 7.0, (1, 2): 9.0, (1, 7): 1.0, (2, 0): 4.0, (2, 1): 5.0, (2, 2): 6.0}
+    paths = []
+    for (heads, seed), loss in losses.items():
+        settings = {"model": {"num_heads": heads}, "train": {"seed": seed}}
+        paths.append(write_run(tmp_path / f"{heads}-{seed}", [Evaluated(10, 100, loss, 0.5, True, 1.0)], settings))
+    comparison = compare(paths)
+    [difference] = comparison.differences
+    assert (difference.first, difference.second, difference.seeds) == (0, 1, (0, 1, 2))
+    assert difference.mean == pytest.approx(-2.0)
+    assert (difference.low, difference.high) == pytest.approx((-4.484, 0.484), abs=1e-3)
+    text = printed(ComparisonView(comparison), 80)
+    assert "efg − abcd  -2.0000  95 % interval -4.4841 … +0.4841  3 seeds" in text
+
+
+@pytest.mark.parametrize(
+    ("freedom", "published"),
+    [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (5, 2.571), (9, 2.262), (29, 2.045), (120, 1.980)],
+)
+def test_quantiles_of_student_s_t(freedom: int, published: float):
+    """As in the tables of textbooks, two-sided 95 %."""
+    assert t_quantile(freedom) == pytest.approx(published, abs=5e-4)
+
+
+def test_a_row_of_csv_has_the_group_and_the_settings(tmp_path: Path):
+    paths = []
+    for seed, loss in ((0, 1.5), (1, 2.5)):
+        events = [Evaluated(10, 100, loss, 0.5, True, 1.0)]
+        paths.append(write_run(tmp_path / f"run-{seed}", events, {"train": {"seed": seed}}))
+    table = comparison_table(compare(paths))
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    assert [(row["best_loss"], row["best_step"], row["group"], row["train.seed"]) for row in rows] == [
+        (1.5, 10, 0, "0"),
+        (2.5, 10, 0, "1"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,10 @@ from rich.console import Console
 from tests.support.consoles import printed
 from tests.support.run_folders import falling, write_run
 from tfcli.draw.curve import Plot, Series
+from tfcli.draw.numbers import duration
 from tfcli.draw.svg import picture_svg
-from tfcli.records.runs import RunSummary, SettingChanged, StepsDone
-from tfcli.runs.curves_view import curves_picture
+from tfcli.records.runs import RunSummary, SettingChanged, StepPoint, StepsDone
+from tfcli.runs.curves_view import _curve, _mean_series, curves_picture
 from tfcli.runs.overview import compare, read_detail
 from tfcli.runs.view import ComparisonView, RunList, RunView, history_csv
 
@@ -158,6 +159,36 @@ def test_a_comparison_marks_the_best_and_tells_lines_apart(tmp_path: Path):
     assert "model.d_model" not in text
     plot = text[text.index("Validation loss") :]
     assert all(plot.count(letter) >= 3 for letter in "abc")
+
+
+@pytest.mark.parametrize("width", [44, 60, 80, 140])
+def test_no_value_is_cut_and_no_two_runs_have_one_name(width: int, tmp_path: Path):
+    names = [f"runs-of-november-with-a-name-that-is-rather-long-{n}" for n in range(3)]
+    paths = [write_run(tmp_path / name, falling(400, 2.0 - n / 10)) for n, name in enumerate(names)]
+    comparison = compare(paths)
+    table = printed(ComparisonView(comparison), width).split("\nSettings that differ")[0]
+    assert max(map(cell_len, table.splitlines())) <= max(width, 44)
+    for number in range(3):
+        assert (
+            sum(line.rstrip().endswith(f"long-{number}") or f"long-{number} " in line for line in table.splitlines())
+            == 1
+        )
+    for run in comparison.runs:
+        assert f"{run.summary.best_loss:.4f}" in table
+        assert duration(run.summary.seconds) in table  # type: ignore[arg-type]
+
+
+def test_the_runs_of_one_group_are_one_curve_over_their_band():
+    """Losses 1 and 3 at every step: a line at 2, and dots from 1 to 3 under it."""
+    events = [[StepPoint(step, 0, 0.0, loss, 0.0, 0.0) for step in range(1, 40)] for loss in (1.0, 3.0)]
+    curves = [_curve(points, "step", 1.0) for points in events]
+    series = _mean_series(curves, 0, "mean of ab")
+    assert set(series.ys) == {2.0}
+    assert series.band is not None and (set(series.band[0]), set(series.band[1])) == ({1.0}, {3.0})
+    lines = printed(Plot((series,), "step", height=9), 60).splitlines()[:9]
+    drawn = [re.split("[┤│]", line)[1].strip() for line in lines]
+    assert all(drawn[1:-1])  # shaded from top to bottom
+    assert "a" in drawn[4] and not any("a" in line for line in drawn[:4] + drawn[5:])
 
 
 def test_eight_runs_at_eighty_columns(tmp_path: Path):

@@ -24,7 +24,8 @@ _Points = tuple[NDArray[np.float64], NDArray[np.float64]]
 @dataclass(frozen=True)
 class Series:
     """Points to be joined by a line, or, with `marker`, each shown as that character. A line with a `letter` carries it
-    every so often, so that it is known without colour, too."""
+    every so often, so that it is known without colour, too. A `band` is the lowest and the highest
+    value at each x, shaded under the lines of all series."""
 
     name: str
     xs: Sequence[float] | NDArray[Any]
@@ -32,6 +33,7 @@ class Series:
     style: str = ""
     marker: str = ""
     letter: str = ""
+    band: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,9 @@ class Plot:
         points = [line for _, line in lines]
         if not points:
             return
-        xs, ys = np.concatenate([p[0] for p in points]), np.concatenate([p[1] for p in points])
+        xs = np.concatenate([p[0] for p in points])
+        bands = [np.concatenate(series.band) for series in self.series if series.band is not None]
+        ys = np.concatenate([*(p[1] for p in points), *(band[np.isfinite(band)] for band in bands)])
         if not len(xs):
             return
         low, high = _padded(*(self.y_range or (float(ys.min()), float(ys.max()))))
@@ -64,6 +68,8 @@ class Plot:
         first, last = self.x_range or (float(xs.min()), float(xs.max()))
         width = max(4, options.max_width - gutter - 3)
         canvas = _Canvas(width, self.height, (first, last), (low, high), options.ascii_only)
+        for series in self.series:
+            canvas.shade(series)
         for series, places in lines:
             canvas.draw(series, *places)
         for number in range(self.height):
@@ -100,7 +106,29 @@ class _Canvas:
     y_range: tuple[float, float]
     ascii_only: bool
     dots: dict[tuple[int, int], dict[str, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
+    shades: dict[tuple[int, int], dict[str, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
     markers: dict[tuple[int, int], tuple[str, str]] = field(default_factory=dict)
+
+    def shade(self, series: Series) -> None:
+        """Fill the band of a series with every second dot of every second column."""
+        if series.band is None:
+            return
+        xs = np.array(series.xs, dtype=np.float64)
+        low, high = series.band
+        known = np.isfinite(xs) & np.isfinite(low) & np.isfinite(high)
+        if not known.any():
+            return
+        ends = _scaled(xs[known][[0, -1]], *self.x_range, self.width * 2).tolist()
+        columns = np.arange(ends[0], ends[1] + 1, 2)
+        first, last = self.x_range
+        places = first + columns / (self.width * 2 - 1) * (last - first)
+        bottom = self.height * 4 - 1
+        lowest = bottom - _scaled(np.interp(places, xs[known], low[known]), *self.y_range, self.height * 4)
+        highest = bottom - _scaled(np.interp(places, xs[known], high[known]), *self.y_range, self.height * 4)
+        for x, top, end in zip(columns.tolist(), highest.tolist(), lowest.tolist(), strict=True):
+            offset = (top + x // 2) % 2
+            for y in range(top + offset, end + 1, 2):
+                self.shades[y // 4, x // 2][series.style] |= _DOTS[y % 4][x % 2]
 
     def draw(self, series: Series, xs: NDArray[np.float64], ys: NDArray[np.float64]) -> None:
         dots_x = _scaled(xs, *self.x_range, self.width * 2)
@@ -124,7 +152,7 @@ class _Canvas:
 
     def cell(self, row: int, column: int) -> Segment:
         """Of curves that share cells, each has one in turn: a cell has one colour."""
-        curves = [*self.dots[row, column].items()] or [("", 0)]
+        curves = [*self.dots[row, column].items()] or [*self.shades[row, column].items()] or [("", 0)]
         style, bits = curves[column % len(curves)]
         sign = chr(0x2800 + bits) if bits else " "
         if self.ascii_only:

@@ -282,6 +282,27 @@ class SeedSpread:
 
 
 @dataclass(frozen=True)
+class SeedDifference:
+    """The best losses of one group of seeds minus those of another, paired by seed.
+
+    Attributes:
+        first: Place of the group whose losses are subtracted, in `RunComparison.spreads`.
+        second: Place of the other group.
+        seeds: The seeds that both groups have.
+        mean: Mean of the differences, nats.
+        low: Lower end of the 95 % interval (Student's t).
+        high: Upper end.
+    """
+
+    first: int
+    second: int
+    seeds: tuple[int, ...]
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
 class RunComparison:
     """Runs side by side, with the settings on which they differ; `notes` say why losses cannot be compared."""
 
@@ -290,6 +311,7 @@ class RunComparison:
     comparable: bool
     spreads: tuple[SeedSpread, ...] = ()
     notes: tuple[str, ...] = ()
+    differences: tuple[SeedDifference, ...] = ()
 
 
 @dataclass(frozen=True)

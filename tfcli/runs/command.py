@@ -90,20 +90,24 @@ def show_run(terminal: Terminal, run: Run, csv: Csv = None, svg: Svg = None, jso
 
 @runs_app.command("compare")
 @command
-def compare_runs(terminal: Terminal, runs: Runs, by: By = "step", json: Json = False) -> None:
+def compare_runs(terminal: Terminal, outputs: Outputs, runs: Runs, by: By = "step") -> None:
     """Compare runs: what they reached, where they differ, and their curves.
 
-    Only the settings that differ are shown. The loss of a token can be compared
-    between runs of one tokenizer and one text; where it cannot, that is said.
+    Only the settings that differ are shown. Runs that differ only in their
+    seed are a group: mean, standard deviation, and the paired difference
+    from other groups. Losses per token are comparable between runs with the
+    same tokenizer and text; a note says if they are not.
 
     Examples:
 
       tfcli runs compare runs/decoder-1 runs/decoder-2
-      tfcli runs compare runs/decoder-1 runs/decoder-2 --by time
+      tfcli runs compare runs/decoder-1 runs/decoder-2 --by time --svg curves.svg
     """
     from tfcli.runs import overview, view
 
-    terminal.result(overview.compare(runs), lambda comparison: view.ComparisonView(comparison, by), json=json)
+    comparison = overview.compare(runs)
+    shown = view.ComparisonView(comparison, by)
+    present(terminal, outputs, shown, comparison, view.comparison_table)
 
 
 def _next(detail: "RunDetail") -> str:

@@ -1,5 +1,6 @@
 """Training curves: loss, evaluations, learning rate, and the norms of gradients and weights; over steps or time."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
@@ -82,25 +83,65 @@ def curves_picture(name: str, history: History) -> Group:
     return Group(Text(printable(name), "bold"), *(part for plot in run_plots(history) for part in ("", plot)))
 
 
-def compared_plots(runs: Sequence[RunDetail], by: By) -> Iterator[tuple[str, Plot]]:
-    """Titles and plots of several runs: the validation loss, where evaluations make a curve, and the training's."""
+def compared_plots(runs: Sequence[RunDetail], groups: Sequence[Sequence[int]], by: By) -> Iterator[tuple[str, Plot]]:
+    """Titles and plots of several runs: the validation loss, if evaluations make a curve, and the training loss.
+
+    Args:
+        runs: The compared runs.
+        groups: Places of runs that differ in their seed alone. Each group is one curve, the mean
+            of its runs, over a band from the lowest to the highest.
+        by: What the x axis shows.
+    """
     histories = [run.history for run in runs]
     curves: dict[str, list[Sequence[StepPoint] | Sequence[EvaluationPoint]]] = {
         "Validation loss": [history.validation for history in histories],
         "Training loss": [history.training for history in histories],
     }
+    grouped = {place for group in groups for place in group}
+    lines = [tuple(group) for group in groups]
+    lines += [(place,) for place in range(len(runs)) if place not in grouped]
     for title, points in curves.items():
         drawn = [one for one in points if len(one) > 1]
         if not drawn or (title == "Validation loss" and len(drawn) < len(points)):
             continue
         end = max(_x(one[-1], by) for one in drawn)
         label, unit = _axis(by, end)
-        series = tuple(
-            Series("", [_x(p, by) / unit for p in one], [p.loss for p in one], color(number), letter=letter(number))
-            for number, one in enumerate(points)
-        )
+        series = []
+        for places in sorted(lines):
+            curves_of_line = [_curve(points[place], by, unit) for place in places]
+            name = f"mean of {letters(places).plain}" if len(places) > 1 else ""
+            series.append(_mean_series(curves_of_line, places[0], name))
         scale = _scale(series, end / unit)
-        yield title, Plot(series, label, _COMPARED_LINES, x_range=(0.0, end / unit), y_range=scale, gutter=_GUTTER)
+        x_range = (0.0, end / unit)
+        yield title, Plot(tuple(series), label, _COMPARED_LINES, x_range, scale, gutter=_GUTTER)
+
+
+_Curve = tuple[NDArray[np.float64], NDArray[np.float64]]  # x and loss of every point
+
+
+def _curve(points: Sequence[StepPoint] | Sequence[EvaluationPoint], by: By, unit: float) -> _Curve:
+    xs = np.array([_x(point, by) / unit for point in points])
+    losses = [math.nan if point.loss is None else point.loss for point in points]
+    return xs, np.array(losses)
+
+
+def _mean_series(curves: Sequence[_Curve], place: int, name: str) -> Series:
+    """The curve of one run, or the mean of several with their band.
+
+    The curves of several are interpolated at the points of the first, as far as all of them reach.
+    """
+    xs, ys = curves[0]
+    if len(curves) == 1:
+        return Series(name, xs, ys, color(place), letter=letter(place))
+    finite = [(x[np.isfinite(y)], y[np.isfinite(y)]) for x, y in curves]
+    if any(len(x) == 0 for x, _ in finite):
+        return Series(name, xs, np.full(len(xs), math.nan), color(place), letter=letter(place))
+    first = max(x[0] for x, _ in finite)
+    last = min(x[-1] for x, _ in finite)
+    shared = xs[(xs >= first) & (xs <= last)]
+    heights = np.array([np.interp(shared, x, y) for x, y in finite])
+    band = (heights.min(axis=0), heights.max(axis=0))
+    return Series(name, shared, heights.mean(axis=0), color(place), letter=letter(place), band=band)
 
 
 def _x(point: StepPoint | EvaluationPoint, by: By) -> float:
@@ -116,8 +157,12 @@ def _axis(by: By, end: float) -> tuple[str, float]:
 
 
 def _scale(series: Sequence[Series], end: float) -> tuple[float, float] | None:
-    """The losses behind the first part of the axis; None where there are too few."""
-    late = [y for one in series for x, y in zip(one.xs, one.ys, strict=True) if y is not None and x >= _EARLY * end]
+    """The range of losses after the first part of the axis, bands included; None if there are too few."""
+    late: list[float] = []
+    for line in series:
+        is_late = np.asarray(line.xs) >= _EARLY * end
+        for heights in (np.asarray(line.ys), *(line.band or ())):
+            late += heights[is_late & np.isfinite(heights)].tolist()
     return (min(late), max(late)) if len(late) > 1 and max(late) > min(late) else None
 
 

@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import asdict
 from itertools import starmap
 from pathlib import Path
-from statistics import mean, stdev
 from typing import Any
 
 from tfcli.data.shards import read_manifest
@@ -23,6 +22,7 @@ from tfcli.runs.checkpoint import finished_reason, last_checkpoint
 from tfcli.runs.config import RunData, count_numbers, read_config, read_run_data
 from tfcli.runs.directory import RunDirectory, existing_run, is_held, name_of
 from tfcli.runs.metrics import read_evaluations, read_history
+from tfcli.runs.seeds import seed_differences, seed_spreads
 
 
 def summarize(run: RunDirectory) -> records.RunSummary:
@@ -124,7 +124,16 @@ def compare(paths: Sequence[Path]) -> records.RunComparison:
     recipes = [load_recorded(RunDirectory(path).recipe) for path in paths]
     differing = ((key, values) for key, values in _settings(recipes) if any(value != values[0] for value in values))
     settings = tuple(starmap(records.SettingRow, differing))
-    return records.RunComparison(runs, settings, not notes, tuple(_spreads(runs, settings)), notes)
+    spreads = seed_spreads(runs, settings)
+    seeds = [recipe.train.seed for recipe in recipes]
+    return records.RunComparison(
+        runs=runs,
+        settings=settings,
+        comparable=not notes,
+        spreads=tuple(spreads),
+        notes=notes,
+        differences=tuple(seed_differences(runs, spreads, seeds)) if not notes else (),
+    )
 
 
 def _unusual(recipe: Recipe) -> Iterator[records.Setting]:
@@ -144,19 +153,6 @@ def _settings(recipes: Sequence[Recipe], sections: Sequence[str] = DECISIVE) -> 
     for key in known_keys():
         if key.partition(".")[0] in sections:
             yield key, tuple(setting(recipe, key) for recipe in recipes)
-
-
-def _spreads(runs: Sequence[records.RunDetail], settings: Sequence[records.SettingRow]) -> Iterator[records.SeedSpread]:
-    """Of each group of runs that have the same settings but for the seed, in the order of their first runs."""
-    others = [row for row in settings if row.key != "train.seed"]
-    groups: dict[str, list[int]] = {}
-    for place in range(len(runs)):
-        groups.setdefault(repr([row.values[place] for row in others]), []).append(place)
-    for places in groups.values():
-        losses = [loss for place in places if (loss := runs[place].summary.best_loss) is not None]
-        if len(losses) > 1:
-            apart, (low, *_, high) = {row.key: row.values[places[0]] for row in others}, sorted(losses)
-            yield records.SeedSpread(apart, tuple(places), mean(losses), stdev(losses), low, high)
 
 
 def _incomparable(runs: Sequence[records.RunDetail]) -> Iterator[str]:

@@ -196,12 +196,19 @@ class ComparisonView:
         yield from _results(runs, self.comparison.comparable, options.max_width)
         yield from heading("\nSettings that differ")
         yield from _differing(self.comparison.settings, options.max_width) if self.comparison.settings else ["none"]
-        if self.comparison.spreads:
+        spreads = self.comparison.spreads
+        if spreads:
             yield from heading("\nBest loss over seeds")
-            yield from _spreads(self.comparison.spreads)
-        for title, plot in compared_plots(runs, self.by):
+            yield from _spreads(spreads)
+        if self.comparison.differences:
+            yield from heading("\nDifference of the best losses, paired by seed")
+            yield from _differences(self.comparison)
+        groups = [spread.runs for spread in spreads]
+        for title, plot in compared_plots(runs, groups, self.by):
             yield from heading(f"\n{title}")
             yield plot
+        if groups:
+            yield Text("A group of seeds is one curve: the mean of its runs over their range.", "dim")
         for note in self.comparison.notes:
             yield Text(f"\n{note}", style="yellow")
 
@@ -221,18 +228,54 @@ _COLUMNS: tuple[_Column, ...] = (
 
 
 def _results(runs: Sequence[records.RunDetail], comparable: bool, width: int) -> Iterator[Text]:
-    cells = [[column[0], *_marked(column, runs, comparable)] for column in _COLUMNS]
-    cells = [column for column in cells if any(text != "-" for text in column[1:])]
-    widths = [widest(tuple(column)) for column in cells]
+    """A line for each run, no value of which is ever cut.
+
+    If the names leave no room for the figures, they come first, a line each, and the table begins
+    with letters. Figures that still do not fit stand in a second table below.
+    """
+    figures = [[column[0], *_marked(column, runs, comparable)] for column in _COLUMNS]
+    figures = [column for column in figures if any(text != "-" for text in column[1:])]
     names = [printable(run.summary.name) for run in runs]
-    room = min(widest((*names, "run")), max(10, width - 2 - sum(widths) - 2 * len(widths)))
-    for row, name in enumerate(("run", *names)):
+    name_width = widest((*names, "run"))
+    if 2 + name_width + sum(2 + widest(tuple(column)) for column in figures) <= width:
+        yield from _block(figures, ["run", *names])
+        return
+    for place, name in enumerate(names):
+        line = letters([place]).append(" ").append(_end_of(name, width - 2), "bold")
+        line.no_wrap = True
+        yield line
+    while figures:
+        room = width - 2
+        block: list[list[str]] = []
+        while figures and (not block or 2 + widest(tuple(figures[0])) <= room):
+            room -= 2 + widest(tuple(figures[0]))
+            block.append(figures.pop(0))
+        yield Text("")
+        yield from _block(block, None)
+
+
+def _block(figures: Sequence[Sequence[str]], names: Sequence[str] | None) -> Iterator[Text]:
+    """Some columns under their headings, each line with the letter of its run, and its name if given."""
+    for row in range(len(figures[0])):
         text = letters([row - 1]) if row else Text(" ", "dim")
-        figures = ((column[row], taken, "" if row else "dim") for column, taken in zip(cells, widths, strict=True))
-        text.append(" ").append_text(aligned(((name, room, "bold" if row else "dim"), *figures)))
-        text.no_wrap, text.overflow = True, "crop"
-        text.truncate(width)
+        cells = []
+        if names is not None:
+            text.append(" ")
+            cells.append((names[row], widest(tuple(names)), "bold" if row else "dim"))
+        for column in figures:
+            cells.append((column[row], widest(tuple(column)), "" if row else "dim"))
+        text.append_text(aligned(cells, left=0 if names is None else 1))
+        text.no_wrap = True
         yield text
+
+
+def _end_of(name: str, width: int) -> str:
+    """A name, or its end if it is too long: names of runs differ there."""
+    if widest((name,)) <= width:
+        return name
+    while widest((name,)) > width - 1:
+        name = name[1:]
+    return f"…{name}"
 
 
 def _marked(column: _Column, runs: Sequence[records.RunDetail], comparable: bool) -> list[str]:
@@ -272,14 +315,61 @@ def _differing(rows: Sequence[records.SettingRow], width: int) -> Iterator[Text]
 
 
 def _spreads(spreads: Sequence[records.SeedSpread]) -> Iterator[Text]:
-    """A line a group: its runs, mean ± standard deviation, and from the best to the worst."""
+    """A line for each group: its runs, their mean and standard deviation, the best and the worst."""
     most = max(len(spread.runs) for spread in spreads)
+    yield Text(f"{'':{most}}  {'mean ± s.d.':<15}  {'best … worst':<15}", "dim")
     for spread in spreads:
         text = letters(spread.runs).append(" " * (most - len(spread.runs)))
         text.append(f"  {spread.mean:.4f} ± {spread.deviation:.4f}", "bold")
         text.append(f"  {spread.lowest:.4f} … {spread.highest:.4f}")
-        apart = ", ".join(f"{key} = {value_text(value)}" for key, value in spread.settings.items())
-        yield text.append(f"  {apart}" if apart else "", "dim")
+        values = ", ".join(f"{key} = {value_text(value)}" for key, value in spread.settings.items())
+        yield text.append(f"  {values}" if values else "", "dim")
+    yield Text("s.d.: standard deviation of the runs (n − 1)", "dim")
+
+
+def _differences(comparison: records.RunComparison) -> Iterator[Text]:
+    """A line for each two groups: how much the second one's loss is above the first one's."""
+    for difference in comparison.differences:
+        first = comparison.spreads[difference.first]
+        second = comparison.spreads[difference.second]
+        text = letters(second.runs).append(" − ").append_text(letters(first.runs))
+        text.append(f"  {difference.mean:+.4f}", "bold")
+        text.append(f"  95 % interval {difference.low:+.4f} … {difference.high:+.4f}")
+        text.append(f"  {plural(len(difference.seeds), 'seed')}")
+        yield text
+    yield Text(
+        "Each difference is taken between two runs with the same seed; the interval is Student's t.",
+        "dim",
+    )
+
+
+def comparison_table(comparison: records.RunComparison) -> CsvTable:
+    """A row for each run: what it reached, its group of seeds, and the settings that differ."""
+    group_of = {}
+    for number, spread in enumerate(comparison.spreads):
+        for place in spread.runs:
+            group_of[place] = number
+    names = ("run", "best_loss", "best_step", "bits_per_byte", "accuracy", "parameters", "tokens")
+    header = (*names, "seconds", "group", *(row.key for row in comparison.settings))
+    rows = []
+    for place, run in enumerate(comparison.runs):
+        summary = run.summary
+        row = [
+            summary.name,
+            summary.best_loss,
+            summary.best_step,
+            run.bits_per_byte,
+            None if run.history.best is None else run.history.best.accuracy,
+            summary.parameters,
+            summary.tokens,
+            summary.seconds,
+            group_of.get(place),
+        ]
+        for setting in comparison.settings:
+            value = setting.values[place]
+            row.append(None if value is None else value_text(value))
+        rows.append(row)
+    return CsvTable(header, rows)
 
 
 def history_csv(history: records.History) -> str:
