@@ -55,3 +55,13 @@ def test_every_cell_fits_and_a_click_finds_what_is_drawn(
     assert 0 <= cursor[1] - clicked[1] < found.factor
     assert found.place(found.gutter - 1, y) is None
     assert found.place(x, found.header - 1) is None
+
+
+@pytest.mark.parametrize("area", [(82, 32), (82, 28), (60, 24)])
+def test_cells_with_numbers_leave_room_for_whole_column_labels(area: tuple[int, int]) -> None:
+    """The longest label has 9 characters and needs 9 lines; the cursor's mark needs one more."""
+    names = ("<s>", "T", "om", "·swam", "·across", "·riversid", "·bank")
+    grid = lay_out(names, names, area, (0, 0), zoomed=False, in_color=True)
+    assert grid.cell_width >= 4
+    assert grid.header >= (2 if grid.cell_width > 9 else 10)
+    assert grid.header + grid.lines <= area[1]

@@ -76,13 +76,12 @@ def lay_out(rows: Labels, columns: Labels, area: Pair, cursor: Pair, *, zoomed: 
     header = min(widest(columns), heatmap.TALLEST, max(2, height // 4)) + 1
     room = max(1, width - gutter)
     whole = Grid(gutter, header, 1, cell_height=1, rows=len(rows), columns=len(columns))
-    for cell_width, cell_height in _SIZES:
-        # Labels that fit across their cells need one line; downwards they take what the cells leave.
+    size = _cell_size(rows, columns, (room, height), zoomed=zoomed)
+    if size is not None:
+        cell_width, cell_height = size
         left = height - len(rows) * cell_height
-        least = 2 if widest(columns) < cell_width else min(header, 3)
-        above = 2 if widest(columns) < cell_width else min(widest(columns) + 1, heatmap.TALLEST + 1, left)
-        if len(columns) * cell_width <= room and left >= least and (cell_width >= _ZOOMED[0] or not zoomed):
-            return replace(whole, header=above, cell_width=cell_width, cell_height=cell_height)
+        above = min(_lines_above(columns, cell_width), left)
+        return replace(whole, header=above, cell_width=cell_width, cell_height=cell_height)
     if zoomed:  # as many cells as fit, with the cursor in the middle where it can be
         cell_width, cell_height = _ZOOMED
         down, across = min(len(rows), max(1, height - header)), min(len(columns), max(1, room // cell_width))
@@ -95,6 +94,31 @@ def lay_out(rows: Labels, columns: Labels, area: Pair, cursor: Pair, *, zoomed: 
     lines = max(1, height - 2)  # a ruler of numbers and the cursor's mark stand above
     factor = max(-(-len(columns) // room), -(-len(rows) // (lines * (2 if in_color else 1))))
     return replace(whole, header=2, halves=in_color, factor=factor)
+
+
+def _cell_size(rows: Labels, columns: Labels, area: Pair, *, zoomed: bool) -> Pair | None:
+    """The width and the height of the largest cells that fit; None if none do.
+
+    Cells with numbers leave room for whole labels above them, if they can. All others may cut the
+    labels to a few characters.
+    """
+    room, height = area
+    widths_that_fit = [size for size in _SIZES if len(columns) * size[0] <= room]
+    with_numbers = [size for size in widths_that_fit if size[0] >= _ZOOMED[0]]
+    for cell_width, cell_height in with_numbers:
+        if height - len(rows) * cell_height >= _lines_above(columns, cell_width):
+            return cell_width, cell_height
+    for cell_width, cell_height in with_numbers if zoomed else widths_that_fit:
+        if height - len(rows) * cell_height >= min(_lines_above(columns, cell_width), 3):
+            return cell_width, cell_height
+    return None
+
+
+def _lines_above(columns: Labels, cell_width: int) -> int:
+    """Lines above the cells for whole labels and the cursor's mark: one line if they fit across their cells."""
+    if widest(columns) < cell_width:
+        return 2
+    return min(widest(columns), heatmap.TALLEST) + 1
 
 
 class AttentionMap(Drawn):
