@@ -1,5 +1,6 @@
 """How a map lies in an area."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
