@@ -35,8 +35,17 @@ class _Run:
     config: RunConfig
     tokenizer: Tokenizer
 
+    def __repr__(self) -> str:
+        """The run in one line: a notebook shows it after every cell that ends with one."""
+        model = self.config.model
+        return (
+            f"<{type(self).__name__} {self.directory.path}: {model.architecture}, "
+            f"{model.num_layers} × {model.d_model}, {model.num_heads} heads, "
+            f"{self.tokenizer.vocab_size:,} tokens, context {model.max_seq_len}>"
+        )
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class LoadedRun(_Run):
     """A trained model, ready to use: in evaluation mode, on `device`, its weights in `precision`."""
 
@@ -50,7 +59,7 @@ class LoadedRun(_Run):
         return self.config.model.architecture
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StoredRun(_Run):
     """A run whose model is still in its file: `tensors` are read from `weights` one by one."""
 
