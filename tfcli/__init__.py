@@ -50,9 +50,9 @@ def generate(run: "LoadedRun", prompt: str = "", **settings: "Any") -> "Made":
 
 def attention(run: "LoadedRun", text: str, target: "str | None" = None, **choice: "Any") -> "list[AttentionRecord]":
     """The attention weights of a text, a record for each kind of attention that the model has; of all heads, or of what
-    fields of `tfcli.inspection.attention.choice.AttentionChoice` choose: layer=1, head=0, rollout=True, words=True or
-    rows="0:8". A comparison is left to you: subtract. A `UsageError` where the text is longer than the context, there
-    is no such layer, head or part, or the model takes no target."""
+    fields of `tfcli.inspection.attention.choice.AttentionChoice` choose: head="1.0" (layer 1, head 0), layer=1,
+    rollout=True, words=True or rows="0:8". A comparison is left to you: subtract. A `UsageError` where the text is
+    longer than the context, there is no such layer, head or part, or the model takes no target."""
     import tfcli.inspection.attention.view  # noqa: F401 (notebooks draw by it)
     from tfcli.draw import Shown
     from tfcli.errors import UsageError
@@ -65,6 +65,16 @@ def attention(run: "LoadedRun", text: str, target: "str | None" = None, **choice
     if not isinstance(found, AttentionHeads):
         raise UsageError("attention gives weights, and this choice is a list or a comparison", "leave it out")
     return Shown(found.narrowed())
+
+
+def _head_or_neuron(name: str, place: "str | int | float") -> "tuple[int, int]":
+    """The layer and the number that "1.0" names; a UsageError where it is a number, which cannot tell 1.1 from 1.10."""
+    from tfcli.errors import UsageError
+    from tfcli.records.heads import parse_place
+
+    if not isinstance(place, str):
+        raise UsageError(f"{name} = {place} is a number", f'write a text of layer and number: {name} = "1.0"')
+    return parse_place(place, name, "neuron" if name == "neuron" else "head")
 
 
 def _require_run(run: "Any") -> None:
@@ -108,9 +118,11 @@ def inspect(run: "LoadedRun", picture: str, *texts: "str | None", evolution: boo
     if picture == "attribution" and (method := how.pop("method", "direct")) != "direct":
         compute = import_module("tfcli.inspection.attribution.inputs").input_attribution
         how |= {} if method == "all" else {"methods": (method,)}
-    for name in [name for name in ("path", "head", "neuron", "on") if isinstance(how.get(name), str)]:
-        place = import_module("tfcli.inspection.attention.choice").head_place
-        how[name] = (how[name],) if name == "on" else place(how[name], name)
+    for name in ("path", "head", "neuron"):
+        if isinstance(how.get(name), str | int | float):
+            how[name] = _head_or_neuron(name, how[name])
+    if isinstance(how.get("on"), str):
+        how["on"] = (how["on"],)
     others = picture == "ablate" and (not any(texts) or how.get("replaced", "zero") != "zero")
     if picture == "steer" or others or how.get("neuron"):
         from tfcli.console.terminal import Terminal

@@ -17,8 +17,10 @@ class View(Generic[R]):
     def __init_subclass__(cls) -> None:
         def html(record: Any) -> str:
             from tfcli.draw.svg import picture_svg
+            from tfcli.draw.themes import notebook_style
 
-            return f'<div style="overflow-x: auto">{picture_svg(cls(record), 100, dark=False)}</div>'
+            picture = picture_svg(cls(record), 100, "light")
+            return f'<div class="tfcli" style="overflow-x: auto"><style>{notebook_style()}</style>{picture}</div>'
 
         for kind in get_args(cls.__dict__.get("__orig_bases__", [None])[0]):
             for one in get_args(kind) if isinstance(kind, UnionType) else (kind,):

@@ -11,7 +11,7 @@ from rich.style import Style
 from textual import events
 
 from tfcli.draw import heatmap
-from tfcli.draw.colors import NO_VALUE, Brush, levels
+from tfcli.draw.colors import NO_VALUE, NO_VALUE_MARK, Brush, levels
 from tfcli.draw.heatmap import Line, changed, frame, labelled_row, max_pool
 from tfcli.draw.numbers import weight
 from tfcli.draw.safe import fit, in_room, widest
@@ -239,10 +239,11 @@ class MapPicture:
             texts = fills
             if width >= _ZOOMED[0]:
                 texts = [cell_number(value, signed=self.scene.values.signed) for value in values]
-            texts = ["·" if level == NO_VALUE else text for level, text in zip(row, texts, strict=True)]
+            texts = [NO_VALUE_MARK if level == NO_VALUE else text for level, text in zip(row, texts, strict=True)]
             for y in range(height):
                 shown = texts if y == middle else fills
-                lines.append(labelled_row("", shown, row, [width] * len(row), brush, align="center", faint=("·", " ")))
+                faint = (NO_VALUE_MARK, " ")
+                lines.append(labelled_row("", shown, row, [width] * len(row), brush, align="center", faint=faint))
         row, column = self._point
         level, at = int(grid[row, column]), (row * height, column * width)
         style = DIM if level == NO_VALUE else brush.readable(level) if brush.in_color else Style.null()
@@ -292,7 +293,7 @@ class Thumbnails(Drawn):
         chosen = scene.view.place.layer, scene.view.place.head
         grid = self._grid = thumbnail_grid(layers, heads, (width, height), chosen)
         brush = map_brush(scene.view, scene.color_system, small=True)
-        most = float(scene.record.weights.max()) if scene.view.one_scale else None
+        most = 1.0 if scene.view.one_scale else None
         shown = range(grid.first_column, grid.first_column + grid.columns)
         lines: list[Line] = [[Segment(" " * _GUTTER), Segment("".join(f"{h:<{grid.cell_width}}" for h in shown), DIM)]]
         for layer in range(grid.first_row, grid.first_row + grid.rows):

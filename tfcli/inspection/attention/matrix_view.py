@@ -14,7 +14,7 @@ from rich.style import Style
 from rich.text import Text
 
 from tfcli.draw import heatmap
-from tfcli.draw.colors import SIGNED, WEIGHTS, Brush, Colormap, brush_for, levels
+from tfcli.draw.colors import NO_VALUE_MARK, SIGNED, WEIGHTS, Brush, Colormap, brush_for, levels
 from tfcli.draw.numbers import plural, weight
 from tfcli.draw.safe import ARROW, fit, in_room, printable, token_label, widest
 from tfcli.draw.tables import dim, heading
@@ -31,7 +31,7 @@ _SUM = 5  # cells of a row's sum
 _GAP = "│ "  # behind the first keys
 _MOST_NAMES = 200  # keys that are listed where a ruler has no room for labels
 _SIDE, _GAP_OF_MAPS = 16, 2  # cells of a small map
-Scale = Literal["all", "each"]  # colours of small maps, from 0 to the largest weight of all maps, or of each
+Scale = Literal["all", "each"]  # colours of weights: from 0 to 1 in all maps, or to the largest weight of each
 
 
 def sides(one: AttentionTokens) -> str:
@@ -101,6 +101,7 @@ class Matrix:
     meaning: str
     empty: str
     signed: bool = False  # centred on 0
+    stretched: bool = False  # colours of weights end at the largest of them, and not at 1
     sums: tuple[float, ...] = ()  # one a row; () for none
     kept: int = 0  # so many first keys stand apart and are never made smaller
     one_text: bool = True  # whether queries and keys are tokens of the same text
@@ -125,9 +126,16 @@ class Matrix:
 
     @cached_property
     def scale(self) -> tuple[float, float]:
-        """The lowest and the highest value of the colours."""
+        """The lowest and the highest value of the colours: from 0 to 1 for weights, unless they are `stretched`."""
+        if not self.signed and not self.stretched:
+            return 0.0, 1.0
         furthest = float(np.nanmax(np.abs(self.values), initial=0.0))
         return -furthest if self.signed and not np.isnan(self.values).all() else 0.0, furthest
+
+    @property
+    def space(self) -> str:
+        """What the legend says of the sign for a space, where a label has one."""
+        return "  ·: a space" if any("·" in label for label in (*self.queries, *self.keys)) else ""
 
     @property
     def cropped(self) -> bool:
@@ -145,6 +153,11 @@ class Matrix:
     def lowest(self) -> str:
         """What stands before the colour scale."""
         return self.text(self.scale[0]) if self.signed else "0"
+
+    @property
+    def highest(self) -> str:
+        """What stands after the colour scale."""
+        return "1" if self.scale == (0.0, 1.0) else self.text(self.scale[1])
 
     def _header(self, width: int) -> tuple[tuple[str, ...], list[int], list[str]] | None:
         """Labels of rows, which have what the columns leave, or a fifth of the width; the width of each column, and the
@@ -191,19 +204,28 @@ class Matrix:
         gaps = {self.kept: _GAP} if self.kept else {}
         for row, label in enumerate(names):
             name = fit(label, gutter - 1, "right") + " "
-            texts = ["·" if np.isnan(value) else self.text(value) for value in self.values[row].tolist()]
-            yield from heatmap.labelled_row(name, texts, grid[row], widths, brush, align="center", faint="·", gaps=gaps)
+            texts = [NO_VALUE_MARK if np.isnan(value) else self.text(value) for value in self.values[row].tolist()]
+            yield from heatmap.labelled_row(
+                name, texts, grid[row], widths, brush, align="center", faint=NO_VALUE_MARK, gaps=gaps
+            )
             if self.sums:
                 yield Segment(f"{self.sums[row]:{_SUM}.2f}", Style(dim=True))
             yield Segment.line()
-        bar = heatmap.scale_bar(self.lowest, self.text(self.scale[1]), brush) if brush.in_color else []
-        empty = f"  ·: {self.empty}" if np.isnan(self.values).any() else ""
-        yield from heatmap.legend(bar, self.meaning + empty, gutter, width)
+        bar = heatmap.scale_bar(self.lowest, self.highest, brush) if brush.in_color else []
+        empty = f"  {NO_VALUE_MARK}: {self.empty}" if np.isnan(self.values).any() else ""
+        yield from heatmap.legend(bar, self.meaning + empty + self.space, gutter, width)
 
     def _map(self, names: tuple[str, ...], width: int) -> RenderResult:
         axes, kept = (names, self.keys, self.columns), min(self.kept, width // 3)
         heat_map = heatmap.HeatMap(
-            self.values, self.meaning, *axes, signed=self.signed, square=True, empty=self.empty, kept=kept
+            self.values,
+            self.meaning,
+            *axes,
+            signed=self.signed,
+            square=True,
+            empty=self.empty,
+            kept=kept,
+            scale=self.scale,
         )
         yield heat_map
         # Where both are of one text, keys stand at the rows already.
@@ -214,7 +236,7 @@ class Matrix:
             yield Text(many if len(self.keys) > _MOST_NAMES else f"keys: {every}", style="dim")
 
 
-def weights_matrix(record: AttentionRecord, kept: int = 0) -> Matrix:
+def weights_matrix(record: AttentionRecord, kept: int = 0, scale: Scale = "all") -> Matrix:
     """The weights of the head in focus."""
     rows, *more = sides(record).split("\n")
     more += [record.formula] * bool(record.names and record.formula)
@@ -226,6 +248,7 @@ def weights_matrix(record: AttentionRecord, kept: int = 0) -> Matrix:
         note="\n".join((f"{rows}; {head_sums(record, *record.focus)}", *more)),
         meaning="attention weight",
         empty="exactly 0, masked",
+        stretched=scale == "each",
         sums=tuple(record.weights[record.focus].sum(axis=1, dtype=np.float64).tolist()),
     )
 
@@ -295,7 +318,6 @@ class Thumbnails:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         brush, every = brush_for(console, WEIGHTS), [one for row in self.rows for one in row]
-        highest = float(np.nanmax([weights for _, weights in every], initial=0.0))
         longest, columns = max(every[0][1].shape), every[0][1].shape[1]
         # The same size on the screen with half blocks (16 × 16) and with shades two columns wide (8 × 8).
         side, cell_width = (_SIDE, 1) if brush.in_color else (_SIDE // 2, 2)
@@ -309,7 +331,7 @@ class Thumbnails:
                 drawn = []
                 for _, weights in shown:
                     small = heatmap.max_pool(weights, factor, factor).repeat(growth, axis=0).repeat(growth, axis=1)
-                    top = highest if self.scale == "all" else float(np.nanmax(small, initial=0.0))
+                    top = 1.0 if self.scale == "all" else float(np.nanmax(small, initial=0.0))
                     drawn.append(small_map(small, top, brush))
                 for *parts, last in zip(*drawn, strict=True):
                     for part in parts:
@@ -317,7 +339,7 @@ class Thumbnails:
                     yield from [*last, Segment.line()]
         is_shared = self.scale == "all"
         yield from dim(f"colours: {'one scale for all maps' if is_shared else 'each map on its own scale'}")
-        yield from heatmap.scale_bar("0", f"{highest:.2g}" if is_shared else "its largest", brush)
+        yield from heatmap.scale_bar("0", "1" if is_shared else "its largest", brush)
         yield from dim(f"  attention weight{f'; a cell shows the largest of {factor} × {factor}' * (factor > 1)}")
 
 

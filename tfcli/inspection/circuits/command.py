@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from tfcli.console.options import Kind, Outputs, Run, Weights, command, present
+from tfcli.console.options import HEAD_HELP, Kind, Outputs, Run, Weights, command, present
 from tfcli.console.settings import usual
 from tfcli.console.terminal import Terminal
 from tfcli.errors import UsageError
@@ -21,7 +21,7 @@ def circuits(
     *,
     run: Run,
     tokens: Annotated[list[str] | None, _TOKENS] = None,
-    head: Annotated[str | None, usual("all", "One head: layer and head, from 0.", metavar="L.H")] = None,
+    head: Annotated[str | None, usual("all", HEAD_HELP.partition("; or")[0] + ".", metavar="L.H")] = None,
     kind: Annotated[Kind | None, usual("all", "encoder_self, decoder_self or cross.", metavar="KIND")] = None,
     neuron: Annotated[str | None, usual("none", "One neuron: layer and number, from 0.", metavar="L.N")] = None,
     on: Annotated[list[str] | None, _ON] = None,
@@ -41,13 +41,19 @@ def circuits(
       tfcli inspect circuits runs/pt-en-1 --kind cross
       tfcli inspect circuits runs/decoder-1 --neuron 1.7
     """
-    from tfcli.inspection.attention.choice import head_place
     from tfcli.inspection.circuits import compute, view
+    from tfcli.inspection.passes import chosen_kinds, place_in_run
+    from tfcli.records.heads import parse_place, read_head
 
     if (neuron and (head or tokens)) or (on and not neuron):
         raise UsageError("--neuron reads texts, --on names them, and --head reads tokens", "leave one of these out")
-    places = [head_place(*one) if one[0] else None for one in ((head, "--head"), (neuron, "--neuron", "neuron"))]
+    typed_place = read_head(None, head)
+    neuron_place = None if neuron is None else parse_place(neuron, "--neuron", "neuron")
     loaded = weights.load(run)
+    place = place_in_run(loaded, chosen_kinds(loaded, kind)[-1], typed_place)
+    head_place = None if place is None or place[1] is None else (place[0], place[1])
     material = sample(terminal, loaded, tuple(on or ())) if neuron else None
-    record = compute.circuits(loaded, *(tokens or ()), head=places[0], neuron=places[1], kind=kind, material=material)
+    record = compute.circuits(
+        loaded, *(tokens or ()), head=head_place, neuron=neuron_place, kind=kind, material=material
+    )
     present(terminal, outputs, view.CircuitsView(record), record, view.circuits_table)
