@@ -51,7 +51,7 @@ def test_more_numbers_than_json_should_hold_are_refused_and_nothing_written(
     command = ("inspect", "attention", trained("decoder"), "Tom", "--json", "--svg", tmp_path / "x.svg")
     refused = tfcli(*command)
     assert refused.exit_code == 2
-    assert "64 weights are too many for JSON (at most 63); choose --layer and --head" in refused.stderr
+    assert "64 weights are too many for JSON (at most 63); choose --head, or --rows" in refused.stderr
     assert list(tmp_path.iterdir()) == []
     assert tfcli(*command, "--layer", "0").exit_code == 0
 

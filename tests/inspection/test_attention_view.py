@@ -35,10 +35,10 @@ def test_numbers_under_whole_labels(width: int) -> None:
         "Attention weights · decoder self-attention · layer 0, head 1",
         "rows: queries, columns: keys, the text so far; each row sums to 1",
         "        Lucas ·will ·travel   sum",
-        "  Lucas  1.0    ·      ·     1.00",
-        "  ·will  .25   .75     ·     1.00",
+        "  Lucas  1.0    –      –     1.00",
+        "  ·will  .25   .75     –     1.00",
         "·travel  .12   .50    .38    1.00",
-        "        attention weight  ·: exactly 0, masked",
+        "        attention weight  –: exactly 0, masked  ·: a space",
     ]
 
 
@@ -47,7 +47,7 @@ def test_a_number_is_black_or_white_on_its_colour() -> None:
     line = printed(attention_view(record()), color="truecolor").splitlines()[3]
     yellow = "{};{};{}".format(*WEIGHTS.table[-1])
     assert f"\x1b[38;5;16;48;2;{yellow}m 1.0  \x1b[0m" in line
-    assert "\x1b[2m  ·   \x1b[0m" in line
+    assert "\x1b[2m  –   \x1b[0m" in line
 
 
 def test_rows_that_do_not_sum_to_one_are_reported_as_they_are() -> None:
@@ -72,7 +72,7 @@ def test_a_wide_map_labels_every_token(width: int, count: int) -> None:
     assert sum(line.startswith("·w") for line in lines) == count
     assert max(map(cell_len, lines)) <= width
     first = next(line for line in lines if line.startswith("·w0"))
-    assert first.split()[-1] == "██" + "··" * (count - 1)
+    assert first.split()[-1] == "██" + "––" * (count - 1)
 
 
 def test_a_long_text_is_a_half_block_map_with_every_other_token() -> None:
@@ -107,7 +107,7 @@ def test_overview_labels_every_head_and_wraps() -> None:
     lines = printed(attention_overview(AttentionRecord("encoder_self", TOKENS, TOKENS, weights)), 60).splitlines()
     assert lines[1] == "2 layers (L) × 5 heads (H); 3 queries down, 3 keys across"
     assert lines[2].split() == ["L0", "H0", "L0", "H1", "L0", "H2", "L0", "H3"]
-    assert lines[3] == "  ".join(["████········"] * 4)
+    assert lines[3] == "  ".join(["████––––––––"] * 4)
     assert lines[9] == "L0 H4"
     assert lines[-1] == "0 [  ░░▒▒▓▓██] 1  attention weight"
 
@@ -133,8 +133,8 @@ def test_overview_pools_by_the_largest() -> None:
 
 
 def test_overview_shows_a_weight_of_0_as_0_where_the_mask_lets_it_be_seen() -> None:
-    """Row 2 gives key 0 nothing, and is hidden from nothing: blank, the lowest shade, where "·" would be masked."""
+    """Row 2 gives key 0 nothing, and is hidden from nothing: blank, the lowest shade, where "–" would be masked."""
     weights = frozen([[[[1, 0, 0], [0, 1, 0], [0, 0, 1]]]])
     record = AttentionRecord("decoder_self", TOKENS, TOKENS, weights, mask=frozen(np.tri(3), np.bool_))
     lines = printed(attention_overview(record), 60).splitlines()
-    assert [lines[3], lines[5], lines[7]] == ["████········", "    ████····", "        ████"]
+    assert [lines[3], lines[5], lines[7]] == ["████––––––––", "    ████––––", "        ████"]

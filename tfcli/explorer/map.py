@@ -113,7 +113,11 @@ class AttentionMap(Drawn):
         zoomed = scene.view.zoomed
         self._grid = lay_out(scene.queries, scene.keys, area, scene.cursor, zoomed=zoomed, in_color=brush.in_color)
         lines = MapPicture(scene, self._grid, brush).lines()[: area[1]]
-        scale, words = heatmap.scale_bar(*scene.values.ends, brush), Segment(self._legend(scene, self._grid), DIM)
+        scale = heatmap.scale_bar(*scene.values.ends, brush)
+        for sign in self._signs(scene):
+            if sum(segment.cell_length for segment in scale) + len(sign) + 2 <= width:
+                scale.append(Segment(f"  {sign}", DIM))
+        words = Segment(self._legend(scene, self._grid), DIM)
         together = [*scale, Segment("  "), words]
         legend = [together] if sum(segment.cell_length for segment in together) <= width else [scale, [words]]
         return [*lines, [], self._readout(scene), *legend]
@@ -146,6 +150,15 @@ class AttentionMap(Drawn):
         elif scores is not None and view.against is None and view.combined == "head":
             line.append(Segment(f"  score {scores[view.place.layer, view.place.head, row, column]:+.3g}", DIM))
         return line
+
+    def _signs(self, scene: Scene) -> list[str]:
+        """What the signs mean that are there: of a masked cell, and of a space in a token."""
+        signs = []
+        if np.isnan(scene.values.numbers).any():
+            signs.append(f"{NO_VALUE_MARK}: masked")
+        if any("·" in label for label in (*scene.queries, *scene.keys)):
+            signs.append("·: a space")
+        return signs
 
     def _legend(self, scene: Scene, grid: Grid) -> str:
         words = [_SCALES[scene.view.scale], scene.values.meaning]

@@ -99,7 +99,7 @@ class InspectSection(Section):
     layer: Annotated[int, Ge(0)] | None = None
     """Layer of the table, from 0. None: that of the head that attends farthest, first token and neighbours aside."""
 
-    head: str | Annotated[int, Ge(0)] | None = None
+    head: Annotated[int, Ge(0)] | str | None = None
     """Head of the table as LAYER.HEAD, both from 0, such as "1.0"; a whole number is a head of `layer`, or of the layer
     that is chosen. None: chosen as the layer is."""
 

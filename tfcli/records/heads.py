@@ -56,7 +56,7 @@ def read_head(
         return HeadPlace(layer, int(head))
     place = HeadPlace(*parse_place(head, head_option))
     if layer not in (None, place.layer):
-        problem = f"{_written(layer_option, str(layer))} and {_written(head_option, head)} name two layers"
+        problem = f"{_written(layer_option, layer)} and {_written(head_option, head)} name two layers"
         raise UsageError(problem, f"leave {layer_option} out")
     return place
 
@@ -80,7 +80,7 @@ def require_head(place: HeadPlace, num_layers: int, num_heads: int, option: str 
         return place
     if layer is None and num_layers > 1:
         example = _written(option, f"0.{min(head, num_heads - 1)}")
-        problem = f"{_written(option, str(head))} names no layer, and the model has {num_layers} layers"
+        problem = f"{_written(option, head)} names no layer, and the model has {num_layers} layers"
         raise UsageError(problem, f"write LAYER.HEAD, such as {example}")
     layer = layer or 0
     if head >= num_heads:
@@ -90,6 +90,8 @@ def require_head(place: HeadPlace, num_layers: int, num_heads: int, option: str 
     return HeadPlace(layer, head)
 
 
-def _written(option: str, value: str) -> str:
+def _written(option: str, value: str | int | None) -> str:
     """An option with its value as it is typed, or a key as a recipe or Python has it."""
-    return f"{option} {value}" if option.startswith("-") else f'{option} = "{value}"'
+    if option.startswith("-"):
+        return f"{option} {value}"
+    return f'{option} = "{value}"' if isinstance(value, str) else f"{option} = {value}"

@@ -133,9 +133,14 @@ class Matrix:
         return -furthest if self.signed and not np.isnan(self.values).all() else 0.0, furthest
 
     @property
-    def space(self) -> str:
-        """What the legend says of the sign for a space, where a label has one."""
-        return "  ·: a space" if any("·" in label for label in (*self.queries, *self.keys)) else ""
+    def signs(self) -> list[str]:
+        """What the legend says of the signs: of a cell without a value, and of a space, where there are any."""
+        found = []
+        if np.isnan(self.values).any():
+            found.append(f"{NO_VALUE_MARK}: {self.empty}")
+        if any("·" in label for label in (*self.queries, *self.keys)):
+            found.append("·: a space")
+        return found
 
     @property
     def cropped(self) -> bool:
@@ -212,8 +217,7 @@ class Matrix:
                 yield Segment(f"{self.sums[row]:{_SUM}.2f}", Style(dim=True))
             yield Segment.line()
         bar = heatmap.scale_bar(self.lowest, self.highest, brush) if brush.in_color else []
-        empty = f"  {NO_VALUE_MARK}: {self.empty}" if np.isnan(self.values).any() else ""
-        yield from heatmap.legend(bar, self.meaning + empty + self.space, gutter, width)
+        yield from heatmap.legend(bar, "  ".join((self.meaning, *self.signs)), gutter, width)
 
     def _map(self, names: tuple[str, ...], width: int) -> RenderResult:
         axes, kept = (names, self.keys, self.columns), min(self.kept, width // 3)

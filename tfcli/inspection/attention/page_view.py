@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rich.console import Group
 from rich.text import Text
 
-from tfcli.draw.colors import NO_VALUE, NO_VALUE_MARK, VIRIDIS, WEIGHTS, hexadecimal, levels, readable_on
+from tfcli.draw.colors import NO_VALUE, VIRIDIS, WEIGHTS, hexadecimal, levels, readable_on
 from tfcli.draw.safe import in_room, widest
 from tfcli.draw.svg import filled_page, picture_svg, rectangle, svg_document
 from tfcli.draw.themes import COLOR_SCHEMES, DIM, WHEN_DARK, Theme
@@ -79,11 +79,8 @@ def _panel(matrix: Matrix, y: int) -> tuple[list[str], int, int]:
     parts.append(f"<text x='{left}' y='{bottom + 26}'>{matrix.lowest}</text>")
     for n, level in enumerate(np.linspace(0, len(table) - 1, _SCALE_STEPS).round().astype(int).tolist()):
         parts.append(rectangle(scale + 10 * n, bottom + 14, 10, 14, table[level]))
-    legend = matrix.meaning
-    if np.isnan(matrix.values).any():
-        legend += f"  {NO_VALUE_MARK}: {matrix.empty}"
-    legend += matrix.space
-    told = escape(f"{matrix.highest}  {legend}")
+    legend = "; ".join((matrix.meaning, *matrix.signs))
+    told = escape(f"{matrix.highest}, {legend}")
     parts.append(f"<text x='{scale + 8 + 10 * _SCALE_STEPS}' y='{bottom + 26}'>{told}</text>")
     slant = round(_LETTER * 0.6 * widest(keys[-1:]))
     of_scale = left + 10 * _SCALE_STEPS + _LETTER * (len(legend) + 16)
