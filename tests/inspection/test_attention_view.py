@@ -1,5 +1,6 @@
 """One head and all heads, as numbers, maps and shades, on 60, 80 and 140 columns."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -138,3 +139,39 @@ def test_overview_shows_a_weight_of_0_as_0_where_the_mask_lets_it_be_seen() -> N
     record = AttentionRecord("decoder_self", TOKENS, TOKENS, weights, mask=frozen(np.tri(3), np.bool_))
     lines = printed(attention_overview(record), 60).splitlines()
     assert [lines[3], lines[5], lines[7]] == ["████––––––––", "    ████––––", "        ████"]
+
+
+def legend(text: str) -> list[str]:
+    """What stands at both ends of a colour scale."""
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
+    return next(line.split()[:2] for line in plain if line.strip().startswith("0 "))
+
+
+def test_weights_are_coloured_from_0_to_1_however_small_they_are() -> None:
+    """Four keys with a quarter each: a quarter up the scale; at its end where each head has its own."""
+    weights = np.full((4, 4), 0.25)
+    one = record(weights, ("a", "b", "c", "d"), "encoder_self")
+    quarter, end = ("48;2;{};{};{}m".format(*WEIGHTS.table[level]) for level in (8, 32))
+    fixed, stretched = (printed(attention_view(one, scale=scale), color="truecolor") for scale in ("all", "each"))
+    rows = [line for line in fixed.splitlines() if ".25" in line]
+    assert all(quarter in row and end not in row for row in rows[:4])
+    assert legend(fixed) == ["0", "1"]
+    assert all(end in line for line in stretched.splitlines() if line.count(".25") == 4)
+    assert legend(stretched) == ["0", ".25"]
+
+
+def test_a_long_map_of_weights_ends_at_1_too() -> None:
+    lines = printed(attention_view(causal(60)), 80).splitlines()
+    assert any(line.strip().startswith("0 [  ░░▒▒▓▓██] 1  attention weight") for line in lines)
+    cross = AttentionRecord("cross", ("a", "b"), ("k",) * 70, frozen(np.full((1, 1, 2, 70), 0.1)))
+    assert "0 [  ░░▒▒▓▓██] 1  attention weight" in printed(attention_view(cross), 80)
+
+
+def test_a_space_and_a_masked_cell_have_two_signs() -> None:
+    """No number's cell has the sign of a space, and the legend names both; without a space, one."""
+    lines = printed(attention_view(record()), 80).splitlines()
+    assert "–: exactly 0, masked  ·: a space" in lines[-1]
+    for line in lines[3:6]:
+        assert " · " not in line
+    plain = record(tokens=("Lucas", "will", "travel"))
+    assert "·" not in printed(attention_view(plain), 80).splitlines()[-1]
