@@ -300,16 +300,28 @@ def paired(tokens: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(ARROW.join(a if a == b else f"{a}|{b}" for a, b in pairs) for pairs in sides)
 
 
-def attention_overview(record: AttentionRecord, scale: Scale = "all") -> Group:
-    """Every head small: layers down, heads across, each at most 16 columns wide."""
+def attention_overview(record: AttentionRecord, scale: Scale = "all", layer: int | None = None) -> Group:
+    """Every head small, of one `layer` or of all: layers down, heads across, each at most 16 columns wide."""
     num_layers, num_heads, rows, columns = record.weights.shape
-    what, heads = ("every layer", "") if record.names else ("every head", f" × {plural(num_heads, 'head')} (H)")
-    every = [[(layer, head) for head in range(num_heads)] for layer in range(num_layers)]
-    name = "L{}" if record.names else "L{} H{}"
-    maps = [[(name.format(*at), record.visible_weights(*at)) for at in row] for row in every]
-    maps = [[one for row in maps for one in row]] if record.names else maps  # which are one head a layer
-    size = f"{plural(num_layers, 'layer')} (L){heads}; {rows} queries down, {columns} keys across"
-    return Group(*heading(f"Attention weights · {KIND_NAMES[record.kind]} · {what}", size), Thumbnails(maps, scale))
+    maps: list[list[tuple[str, NDArray[np.float32]]]] = []
+    for shown in range(num_layers) if layer is None else [layer]:
+        row = []
+        for head in range(num_heads):
+            name = f"L{shown}" if record.names else f"L{shown} H{head}"
+            row.append((name, record.visible_weights(shown, head)))
+        if record.names and maps:  # one head a layer: all of them in one row
+            maps[0] += row
+        else:
+            maps.append(row)
+    layers, heads = plural(num_layers, "layer"), plural(num_heads, "head")
+    if record.names:
+        what, size = "every layer", f"{layers} (L)"
+    elif layer is not None:
+        what, size = f"layer {layer}, every head", f"{heads} (H)"
+    else:
+        what, size = "every head", f"{layers} (L) × {heads} (H)"
+    about = f"{size}; {rows} queries down, {columns} keys across"
+    return Group(*heading(f"Attention weights · {KIND_NAMES[record.kind]} · {what}", about), Thumbnails(maps, scale))
 
 
 @dataclass(frozen=True)

@@ -34,14 +34,28 @@ from tfcli.records.generation import Candidate
 
 
 def attention_view(
-    record: AttentionRecord, kept: int = 0, scale: Scale = "all", *, with_overview: bool = False
+    record: AttentionRecord,
+    kept: int = 0,
+    scale: Scale = "all",
+    *,
+    with_overview: bool = False,
+    layer: int | None = None,
 ) -> Group:
-    """The weights of the head in focus as numbers while they fit, else as a map; under it what to see, and above it,
-    `with_overview`, all heads small where there are several."""
+    """The weights of the head in focus as numbers while they fit, else as a map, and under it what to see.
+
+    Args:
+        record: The weights of all heads.
+        kept: So many first keys stand apart.
+        scale: Where the colours end.
+        with_overview: Show all heads small above it, where there are several.
+        layer: The one layer of the overview; None means all.
+    """
     seen = matrix_view.look_at(record)
     parts: list[RenderableType] = [matrix_view.weights_matrix(record, kept, scale), *([Text(seen)] if seen else [])]
-    if with_overview and record.weights[..., 0, 0].size > 1:
-        parts = [matrix_view.attention_overview(record, scale), Text(""), *parts]
+    num_layers, num_heads = record.weights.shape[:2]
+    num_shown = num_heads if layer is not None else num_layers * num_heads
+    if with_overview and num_shown > 1:
+        parts = [matrix_view.attention_overview(record, scale, layer), Text(""), *parts]
     return Group(*parts)
 
 
@@ -312,8 +326,7 @@ class AttentionForms:
             return AttentionRow(drawn, found.predicted)
         if found.scores:
             return AttentionScores(drawn, kept, self.scale)
-        is_one_head = found.layer is not None or found.head is not None
-        return attention_view(drawn, kept, self.scale, with_overview=not is_one_head)
+        return attention_view(drawn, kept, self.scale, with_overview=found.head is None, layer=found.layer)
 
     def json(self) -> Any:
         """As JSON values."""

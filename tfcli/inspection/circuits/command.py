@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from tfcli.console.options import HEAD_HELP, Kind, Outputs, Run, Weights, command, present
+from tfcli.console.options import Kind, Outputs, Run, Weights, command, present
 from tfcli.console.settings import usual
 from tfcli.console.terminal import Terminal
 from tfcli.errors import UsageError
@@ -21,7 +21,7 @@ def circuits(
     *,
     run: Run,
     tokens: Annotated[list[str] | None, _TOKENS] = None,
-    head: Annotated[str | None, usual("all", HEAD_HELP.partition("; or")[0] + ".", metavar="L.H")] = None,
+    head: Annotated[str | None, usual("all", "One head as LAYER.HEAD, both from 0, such as 1.0.", metavar="L.H")] = None,
     kind: Annotated[Kind | None, usual("all", "encoder_self, decoder_self or cross.", metavar="KIND")] = None,
     neuron: Annotated[str | None, usual("none", "One neuron: layer and number, from 0.", metavar="L.N")] = None,
     on: Annotated[list[str] | None, _ON] = None,
