@@ -11,6 +11,7 @@ from tfcli.errors import UsageError
 from tfcli.inspection.heads.command import sample
 
 _TOKENS = typer.Argument(metavar="[TOKEN]", help="Tokens, with --head.", show_default="of the longest embeddings")
+_HEAD = "One head as LAYER.HEAD, both from 0, such as 1.0."
 _ON = usual("the run's own validation text", "Texts for --neuron from another source.", metavar="SOURCE")
 
 
@@ -21,7 +22,7 @@ def circuits(
     *,
     run: Run,
     tokens: Annotated[list[str] | None, _TOKENS] = None,
-    head: Annotated[str | None, usual("all", "One head as LAYER.HEAD, both from 0, such as 1.0.", metavar="L.H")] = None,
+    head: Annotated[str | None, usual("all", _HEAD, metavar="L.H")] = None,
     kind: Annotated[Kind | None, usual("all", "encoder_self, decoder_self or cross.", metavar="KIND")] = None,
     neuron: Annotated[str | None, usual("none", "One neuron: layer and number, from 0.", metavar="L.N")] = None,
     on: Annotated[list[str] | None, _ON] = None,
