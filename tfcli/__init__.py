@@ -39,7 +39,7 @@ def _run_page(run: "LoadedRun") -> str:
     """A run as a notebook shows it: its page with its curves, as `tfcli runs show` has it."""
     from html import escape
 
-    from tfcli.draw.svg import picture_svg
+    from tfcli.draw import notebook_html
     from tfcli.errors import TfcliError
     from tfcli.runs.overview import read_detail
     from tfcli.runs.view import RunView
@@ -48,7 +48,7 @@ def _run_page(run: "LoadedRun") -> str:
         detail = read_detail(run.directory.path)
     except TfcliError:  # the folder has been changed or moved since
         return f"<pre>{escape(repr(run))}</pre>"
-    return f'<div style="overflow-x: auto">{picture_svg(RunView(detail), 100, dark=False)}</div>'
+    return notebook_html(RunView(detail))
 
 
 def generate(run: "LoadedRun", prompt: str = "", **settings: "Any") -> "Made":
@@ -68,9 +68,9 @@ def generate(run: "LoadedRun", prompt: str = "", **settings: "Any") -> "Made":
 
 def attention(run: "LoadedRun", text: str, target: "str | None" = None, **choice: "Any") -> "list[AttentionRecord]":
     """The attention weights of a text, a record for each kind of attention that the model has; of all heads, or of what
-    fields of `tfcli.inspection.attention.choice.AttentionChoice` choose: layer=1, head=0, rollout=True, words=True or
-    rows="0:8". A comparison is left to you: subtract. A `UsageError` where the text is longer than the context, there
-    is no such layer, head or part, or the model takes no target."""
+    fields of `tfcli.inspection.attention.choice.AttentionChoice` choose: head="1.0" (layer 1, head 0), layer=1,
+    rollout=True, words=True or rows="0:8". A comparison is left to you: subtract. A `UsageError` where the text is
+    longer than the context, there is no such layer, head or part, or the model takes no target."""
     import tfcli.inspection.attention.view  # noqa: F401 (notebooks draw by it)
     from tfcli.draw import Shown
     from tfcli.errors import UsageError

@@ -208,7 +208,7 @@ def test_a_value_of_thousands_of_letters_is_quoted_in_part(command: list[str]):
     "options",
     [
         ["inspect", "attention", "RUN", "Tom", "--rows", f"{DIGITS}:"],
-        ["inspect", "attention", "RUN", "Tom", "--head", "0", "--against-head", f"{DIGITS}.1"],
+        ["inspect", "attention", "RUN", "Tom", "--head", "0.0", "--against-head", f"{DIGITS}.1"],
         ["inspect", "cost", "RUN", "--heads", DIGITS],
         ["inspect", "neighbours", "RUN", DIGITS],
         ["generate", "RUN", "Tom", "--checkpoint", DIGITS],

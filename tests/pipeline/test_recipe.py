@@ -81,7 +81,7 @@ def test_the_layer_and_the_head_that_are_asked_for_are_looked_at_first(tmp_path:
     ("wanted", "words"),
     [
         ({"layer": 1}, "There is no layer 1: the model has 1; choose 0 to 0"),
-        ({"head": 2}, "There is no head 2: the model has 2; choose 0 to 1"),
+        ({"head": 2}, 'There is no head 0.2: layer 0 has heads 0 to 1; write for example inspect.head = "0.1"'),
         ({"positions": 33}, "inspect.positions = 33, and the model learns 32"),
     ],
     ids=str,

@@ -22,6 +22,7 @@ from tfcli.inspection.model import ModelRecord
 from tfcli.inspection.positions import PositionsRecord
 from tfcli.inspection.recurrent import RecurrentRecord
 from tfcli.inspection.scaling import ScalingRecord
+from tfcli.records.heads import parse_place
 from tfcli.records.runs import TrainingCurves
 from tfcli.runs.load import LoadedRun
 
@@ -132,21 +133,25 @@ def heads(
     *,
     on: Sequence[str] = (),
     kind: Literal["encoder_self", "decoder_self", "cross"] | None = None,
-    head: tuple[int, int] | None = None,
+    layer: int | None = None,
+    head: str | int | None = None,
     find: Literal["bank", "alignment"] | None = None,
 ) -> HeadsRecord | AlignmentFound | BankFound:
     """What every head does, on a text or on the run's own; with `find`, the head that does one job best."""
     from tfcli.inspection.heads.find import find_alignment, find_bank, given
     from tfcli.inspection.heads.roles import heads as compute
+    from tfcli.inspection.passes import place_in_run
+    from tfcli.records.heads import read_head
 
+    place = place_in_run(run, None if find else kind, read_head(layer, head))
     if find == "bank":
-        return find_bank(run, place=head)
+        return find_bank(run, place=place)
     if find == "alignment":
-        return find_alignment(run, place=head)
+        return find_alignment(run, place=place)
     if text is not None and on:
         raise UsageError("A text and on are two things to measure on", "leave one of them out")
     material = _material(run, on) if text is None else given(run, text, target)
-    return compute(run, material, kind, head)
+    return compute(run, material, kind, place)
 
 
 def equivariance(
@@ -226,7 +231,7 @@ def inspect(run: LoadedRun | None, name: str, *texts: str | None, evolution: boo
         problem = f"The picture {name!r} cannot be drawn over several checkpoints"
         raise UsageError(problem, f"choose one of {', '.join(evolving)}")
     function = _function(name, picture, settings)
-    settings = _in_the_functions_forms(settings)
+    settings = _in_the_functions_forms(name, settings)
     if run is not None and _needs_material(name, texts, settings):
         sources = settings.pop("on", ())
         settings["material"] = settings.get("material") or _material(run, sources)
@@ -258,17 +263,23 @@ def _function(name: str, picture: Picture, settings: dict[str, Any]) -> Callable
     return found
 
 
-def _in_the_functions_forms(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _in_the_functions_forms(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings with places and sources as the functions take them: (1, 0) for "1.0", and a tuple of sources."""
-    from tfcli.inspection.attention.choice import head_place
-
     changed = dict(settings)
-    for name in ("path", "head", "neuron"):
-        if isinstance(changed.get(name), str):
-            changed[name] = head_place(changed[name], name)
+    for option in ("path", "head", "neuron"):
+        is_read_later = name in ("attention", "heads")
+        if not is_read_later and isinstance(changed.get(option), str | int | float):
+            changed[option] = _place(option, changed[option])
     if isinstance(changed.get("on"), str):
         changed["on"] = (changed["on"],)
     return changed
+
+
+def _place(option: str, place: str | int | float) -> tuple[int, int]:
+    """The layer and the number that "1.0" names; refuses a number, which cannot tell 1.1 from 1.10."""
+    if not isinstance(place, str):
+        raise UsageError(f"{option} = {place} is a number", f'write a text of layer and number: {option} = "1.0"')
+    return parse_place(place, option, "neuron" if option == "neuron" else "head")
 
 
 def _needs_material(name: str, texts: Sequence[str | None], settings: Mapping[str, Any]) -> bool:

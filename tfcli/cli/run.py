@@ -118,8 +118,8 @@ def _following(settings: "Recipe", shown: dict[type, Any]) -> list[list[str]]:
     text = settings.inspect.attention or " ".join(words[:12])
     looking = ["--target", settings.inspect.target] if settings.inspect.target else []
     if record is not None:
-        layer, head = map(str, record.focus)
-        looking += ["--layer", layer, "--head", head]
+        layer, head = record.focus
+        looking += ["--head", f"{layer}.{head}"]
     return [
         ["tfcli", "generate", run, prompt] if prompt else ["tfcli", "evaluate", run],
         ["tfcli", "inspect", *(["attention", run, text, "--words", *looking] if text else ["model", run])],

@@ -16,6 +16,7 @@ import typer
 
 from tfcli.console import settings, signals, usage
 from tfcli.console.terminal import Color, Terminal
+from tfcli.draw.themes import Theme
 from tfcli.errors import Misnamed, Remark, UsageError, shortened
 from tfcli.outputs import about, describe, require_output, write_output, written
 
@@ -31,6 +32,8 @@ Json = Annotated[bool, _output("--json", help="Print JSON with stable keys inste
 Csv = Annotated[bool, _output("--csv", help="Print the numbers as CSV instead.")]
 Svg = Annotated[Path | None, _output("--svg", metavar="F", help="Also write the picture as SVG.")]
 Html = Annotated[Path | None, _output("--html", metavar="F", help="Also write the picture as a web page.")]
+_THEME = "Colours of files: light, dark, or as their reader has it (auto)."
+ThemeOption = Annotated[Theme, _output("--theme", help=_THEME)]
 StepByStep = Annotated[bool, _output("--step", help="Show one step at a time: Enter goes on, Backspace back, q ends.")]
 Seed = Annotated[int | None, typer.Option("--seed", min=0, help=settings.SEED_HELP, show_default=settings.SEED_USUAL)]
 TextSeed = Annotated[int | None, typer.Option(min=0, help="Seed of the built-in generators of text.", show_default="0")]
@@ -41,6 +44,8 @@ Text = Annotated[str, argument(metavar="TEXT", help="The text to read; - for std
 _TARGET = "The target text of an encoder-decoder."
 Target = Annotated[str | None, typer.Option(metavar="TEXT", help=_TARGET, show_default="its translation")]
 Kind = Literal["encoder_self", "decoder_self", "cross"]  # of attention
+LAYER_HELP = "One layer, from 0: all of its heads."
+HEAD_HELP = "One head as LAYER.HEAD, both from 0, such as 1.0; or its number beside --layer."
 Run = Annotated[Path, argument(metavar="RUN", help="A run: its name in `tfcli runs list`, last, or a folder.")]
 
 
@@ -66,13 +71,21 @@ class Outputs:
     svg: Svg = None
     html: Html = None
     json: Json = False
+    theme: ThemeOption = "auto"
 
     def __post_init__(self) -> None:
+        require_picture(self.theme, self.svg, self.html, getattr(self, "answers", None))
         if self.csv and self.json:
             raise UsageError("--csv and --json are two forms of one result", "give one of the two")
         for name, path in vars(self).items():
             if isinstance(path, Path):
                 require_output(path, f"--{name}")
+
+
+def require_picture(theme: Theme, *files: Path | None) -> None:
+    """Refuse a theme where no picture goes to a file: a terminal has its own colours."""
+    if theme != "auto" and not any(files):
+        raise UsageError(f"--theme {theme} is for a picture in a file, and none is written", "add --svg FILE")
 
 
 @dataclass(frozen=True)
@@ -328,21 +341,21 @@ def present(
     table: "Callable[[Any], CsvTable]",
     *,
     json: Callable[[Any], Any] | None = None,
-    svg: Callable[[], str] | None = None,
-    html: Callable[[], str] | None = None,
+    svg: Callable[[Theme], str] | None = None,
+    html: Callable[[Theme], str] | None = None,
 ) -> None:
-    """Write the files that were asked for, then print the view, or JSON or CSV (of the `table`) instead. Files show the
-    view 120 columns wide, unless `svg` or `html` draw their own; `json` makes values of a form of their own; the
+    """Write the files that the options name, then print the view, or JSON or CSV (of the `table`) instead. Files show
+    the view 120 columns wide, unless `svg` or `html` draw their own; `json` makes values of a form of their own; the
     steps of a stepwise one are `Showing`'s."""
     from tfcli.draw.svg import captioned, picture_html, picture_svg
     from tfcli.draw.tables import to_csv, to_json
 
     for option, path, draw in (
-        ("--svg", outputs.svg, svg or (lambda: picture_svg(view))),
-        ("--html", outputs.html, html or (lambda: picture_html(view))),
+        ("--svg", outputs.svg, svg or (lambda theme: picture_svg(view, theme=theme))),
+        ("--html", outputs.html, html or (lambda theme: picture_html(view, theme=theme))),
     ):
         if path is not None:
-            write_output(path, option, captioned(draw(), **about))
+            write_output(path, option, captioned(draw(outputs.theme), **about))
     if outputs.json:
         terminal.json((json or to_json)(record))
     elif outputs.csv:

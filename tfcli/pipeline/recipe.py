@@ -11,7 +11,7 @@ from tfcli.errors import TfcliError, UsageError, shortened
 from tfcli.evaluation.evaluate import evaluate
 from tfcli.files import digest, file_digest, read_versioned, validated, write_json
 from tfcli.generation.generate import generate
-from tfcli.inspection.attention.choice import focused, require_place
+from tfcli.inspection.attention.choice import focused
 from tfcli.inspection.attention.compute import attention
 from tfcli.inspection.positions.compute import run_positions
 from tfcli.models.device import choose_device
@@ -20,6 +20,7 @@ from tfcli.pipeline.training import ShouldStop, train_recipe
 from tfcli.recipe.loading import to_toml
 from tfcli.recipe.recipe import CheckSection, Recipe
 from tfcli.records.evaluation import Scores
+from tfcli.records.heads import HeadPlace, require_head
 from tfcli.records.roles import MASK
 from tfcli.records.runs import CheckResult, StageStarted
 from tfcli.runs.load import LoadedRun, load_run
@@ -50,8 +51,10 @@ def run_recipe(recipe: Recipe, out: Path | None, report: Report, should_stop: Sh
 def _require_showable(recipe: Recipe) -> None:
     """What the recipe shows at its end; a mask that its tokenizer may spell otherwise is looked for later."""
     wanted, model = recipe.inspect, recipe.model
-    require_place("layer", wanted.layer, model.num_layers)
-    require_place("head", wanted.head, model.num_heads)
+    has_cross = model.architecture == "encoder-decoder"  # whose cross-attention is shown, which the decoder has
+    num_layers = model.decoder_layers if has_cross else model.num_layers
+    layer, head = wanted.place
+    require_head(HeadPlace(layer or 0, head), num_layers, model.num_heads, "inspect.head")
     if model.positions == "none" and wanted.positions:
         problem = f"inspect.positions = {wanted.positions}, and model.positions = 'none' leaves none to show"
         raise UsageError(problem, "leave inspect.positions out")
@@ -108,4 +111,4 @@ def _looked_at(run: LoadedRun, recipe: Recipe) -> Iterator[Any]:
     if wanted.attention is not None:
         yield StageStarted("inspection", "attention")
         record = attention(run, wanted.attention, wanted.target)[-1]  # of an encoder-decoder, the cross-attention
-        yield focused(record, wanted.layer, wanted.head)
+        yield focused(record, *wanted.place)

@@ -36,6 +36,22 @@ _WORDS = re.compile(
 )
 
 
+class WrittenNumber(float):
+    """A number with a fraction that remembers how a TOML text writes it: 1.10 is the float 1.1, and not the head 1.1.
+
+    Attributes:
+        text: The number as it is written.
+    """
+
+    text: str
+
+    def __new__(cls, text: str) -> "WrittenNumber":
+        """Read a number of TOML, in which digits may be parted by underscores."""
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+
 def build_recipe(*layers: Settings) -> Recipe:
     """Merge layers of settings, later ones winning, and check the whole. None stands for the default. A UsageError
     tells of an unknown key, with the one that is meant, of a wrong type, or of a value out of range."""
@@ -54,6 +70,9 @@ def build_recipe(*layers: Settings) -> Recipe:
         if (value := merged.get("generate", {}).pop(name, usual)) != usual:
             raise UsageError(f"generate.{name} = {shortened(repr(value))}: diverse beam search is gone", _TAKE_OUT)
     _refuse_unknown_keys(merged)
+    inspected = merged.get("inspect", {})
+    if isinstance(inspected.get("head"), WrittenNumber):
+        inspected["head"] = inspected["head"].text
     for key, value in merged.items():
         _require_plain(key, value)
     try:  # JSON mode lets arrays become tuples and yet never turns "3" into 3
@@ -111,7 +130,7 @@ def parse_toml(text: str) -> dict[str, Any]:
         if parts > _MOST_PARTS:
             raise ValueError(f"a key has more than {_MOST_PARTS} parts")
     try:
-        return tomllib.loads(text)
+        return tomllib.loads(text, parse_float=WrittenNumber)
     except tomllib.TOMLDecodeError:
         raise
     except ValueError as error:  # of Python, which reads no longer ones

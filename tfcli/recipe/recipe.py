@@ -6,10 +6,12 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen, Unit
 
+from tfcli.errors import UsageError
 from tfcli.recipe import Refusal, Section
 from tfcli.recipe.data import DataSection, TokenizerSection
 from tfcli.recipe.model import ModelSection
 from tfcli.recipe.train import TrainSection
+from tfcli.records.heads import HeadPlace, read_head
 
 BeyondContext = Literal["stop", "slide", "extrapolate"]
 
@@ -97,11 +99,24 @@ class InspectSection(Section):
     layer: Annotated[int, Ge(0)] | None = None
     """Layer of the table, from 0. None: that of the head that attends farthest, first token and neighbours aside."""
 
-    head: Annotated[int, Ge(0)] | None = None
-    """Head of the table, from 0. None: chosen as the layer is."""
+    head: Annotated[int, Ge(0)] | str | None = None
+    """Head of the table as LAYER.HEAD, both from 0, such as "1.0"; a whole number is a head of `layer`, or of the layer
+    that is chosen. None: chosen as the layer is."""
 
     positions: Annotated[int, Ge(0), Unit("positions")] = 0
     """How many positions of the positional encoding to show; 0: none. A terminal is told the command that does."""
+
+    @property
+    def place(self) -> HeadPlace:
+        """The layer and the head of the table."""
+        return read_head(self.layer, self.head, "inspect.layer", "inspect.head")
+
+    def refusals(self) -> Iterator[Refusal]:
+        """A head that is written differently, or is in another layer than the one that is named."""
+        try:
+            _ = self.place
+        except UsageError as error:
+            yield error.problem, error.remedy
 
 
 @dataclass(frozen=True)

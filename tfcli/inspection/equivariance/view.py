@@ -11,7 +11,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from tfcli.draw import View
-from tfcli.draw.colors import NO_VALUE, WEIGHTS, Brush, brush_for, levels
+from tfcli.draw.colors import NO_VALUE, NO_VALUE_MARK, WEIGHTS, Brush, brush_for, levels
 from tfcli.draw.heatmap import HeatMap, labelled_row
 from tfcli.draw.safe import fit, printable, token_label
 from tfcli.draw.tables import CsvTable, dim, heading
@@ -127,7 +127,7 @@ class PerturbationView(View[PerturbationRecord]):
 def _moved_rows(
     moved: NDArray[np.float32], labels: Sequence[str], stages: Sequence[tuple[str, str]], brush: Brush
 ) -> RenderResult:
-    """A number a cell, on its colour; "·" where a row has not moved at all."""
+    """A number a cell, on its colour; "–" where a row has not moved at all."""
     for header in zip(*stages, strict=True):
         yield from dim(" " * _GUTTER + "".join(fit(word, _CELL, "right") for word in header))
     grid = np.where(moved > 0, levels(moved, 0.0, 1.0), NO_VALUE)
@@ -135,12 +135,12 @@ def _moved_rows(
         texts = [*map(_share, numbers)]
         yield from labelled_row(fit(label, _GUTTER), texts, row_levels, [_CELL] * len(texts), brush)
         yield Segment.line()
-    yield from dim("· has not moved at all")
+    yield from dim(f"{NO_VALUE_MARK} has not moved at all")
 
 
 def _share(number: float) -> str:
     short = f"{number:.0e}" if number < 0.0005 else f"{number:.3f}".removeprefix("0")
-    return short if number else "·"
+    return short if number else NO_VALUE_MARK
 
 
 def perturbation_table(record: PerturbationRecord) -> CsvTable:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 HOLE = "____"  # stands for a number that is left out
 NotationName = Literal["bishop", "udl", "cs224n", "inf721", "encoder"]
-MatrixKind = Literal["signed", "weights", "mask"]  # around 0; shares of 1; what may be attended to (0), or not (−∞)
+# Around 0; scores, which keep their colours from step to step; shares of 1; what may be attended to (0), or not (−∞).
+MatrixKind = Literal["signed", "scores", "weights", "mask"]
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def cosines(subject: Subject, n: Notation, head: int) -> Step:
     passed, found = subject.attention_pass, []
     raw = dot_scores(passed.query, passed.key, 1.0)
     cosine = F.normalize(passed.query, dim=-1) @ F.normalize(passed.key, dim=-1).transpose(-2, -1)
-    matrices = of_heads(subject, n, "cosine", cosine, [head]) + of_heads(subject, n, "raw", raw, [head])
+    matrices = of_heads(subject, n, "cosine", cosine, [head]) + of_heads(subject, n, "raw", raw, [head], kind="scores")
     between = cosine[head].clamp(-1, 1)
     degrees = between.acos().rad2deg()
     if n.name == "udl":
@@ -189,7 +189,8 @@ def explain_attention(
 
 
 def _subtitle(subject: Subject) -> str:
-    several = "heads count from 1 (head 1 is --head 0), dimensions from 0"
+    first = "0" if subject.layer_number is None else f"{subject.layer_number}.0"
+    several = f"heads count from 1 (head 1 is --head {first}), dimensions from 0"
     return f"{subject.label}; {several if subject.attention.num_heads > 1 else 'dimensions count from 0'}"
 
 
@@ -244,10 +245,11 @@ def explain_scores(
         note += f"\n{shares[0].name} is what these scores come to, printed is what the lecture has."
         whose, slips = "INF721's scores", tuple(n.slips["masking"])
     hidden = scaled.masked_fill(~mask, -torch.inf)
+    scaled_note = f"{divided(n, d_k)} {notes['divided_mask']}"
     steps = (
-        Step("Scores", n.score("dot"), (matrix("raw", scores),)),
+        Step("Scores", n.score("dot"), (matrix("raw", scores, kind="scores"),)),
         masking(n, scores, mask, tokens, raw, quantity="masked_raw"),
-        Step("Scaled", scaled_formula, (matrix("masked", hidden),), note=f"{divided(n, d_k)} {notes['divided_mask']}"),
+        Step("Scaled", scaled_formula, (matrix("masked", hidden, kind="scores"),), note=scaled_note),
         Step("Weights", n.formulas["weights"].format(scores=logits), tuple(shares), tuple(measures), note),
     )
     return Explanation("Causal masking, step by step", f"{whose}, {n.axes['head']} = {d_k}", name, steps, slips)

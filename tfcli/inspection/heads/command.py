@@ -5,7 +5,19 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tfcli.console.options import Evolution, Kind, Outputs, Run, Target, Weights, command, first_given, present
+from tfcli.console.options import (
+    HEAD_HELP,
+    LAYER_HELP,
+    Evolution,
+    Kind,
+    Outputs,
+    Run,
+    Target,
+    Weights,
+    command,
+    first_given,
+    present,
+)
 from tfcli.console.settings import usual
 from tfcli.console.stdin import read_text
 from tfcli.console.terminal import Terminal
@@ -32,8 +44,8 @@ def heads(
     target: Target = None,
     on: Annotated[list[str] | None, typer.Option(metavar="SOURCE", help=_ON)] = None,
     kind: Annotated[Kind | None, usual("all", "encoder_self, decoder_self or cross.", metavar="KIND")] = None,
-    layer: Annotated[int | None, usual("all", "The heads of one layer, from 0.", min=0)] = None,
-    head: Annotated[str | None, usual("all", "One head: layer and head, from 0.", metavar="L.H")] = None,
+    layer: Annotated[int | None, usual("all", LAYER_HELP, min=0)] = None,
+    head: Annotated[str | None, usual("all", HEAD_HELP, metavar="L.H")] = None,
     evolution: Evolution = False,
     sort: Annotated[str, typer.Option(metavar="KEY", help=_SORT)] = "role",
     find: Annotated[Literal["bank", "alignment"] | None, typer.Option(metavar="bank|alignment", help=_FIND)] = None,
@@ -61,16 +73,19 @@ def heads(
     from tfcli.inspection.heads import AlignmentFound, view
     from tfcli.inspection.heads.find import find_alignment, find_bank, given
     from tfcli.inspection.heads.roles import heads as compute
-    from tfcli.inspection.passes import chosen_kinds
+    from tfcli.inspection.passes import place_in_run
+    from tfcli.records.heads import read_head
 
     if sort not in view.SORT_KEYS:
         raise UsageError(f"--sort {sort!r} is not one of {', '.join(view.SORT_KEYS)}", "choose one of them")
-    place = _place(layer, head)
+    typed_place = read_head(layer, head)
     if find is not None:
         beside = {"TEXT": text, "--target": target, "--on": on, "--kind": kind, "--evolution": evolution or None}
         if other := first_given({**beside, "--sort": None if sort == "role" else sort}):
             raise UsageError("--find chooses its texts itself", f"leave {other} or --find out")
-        found = (find_bank if find == "bank" else find_alignment)(weights.load(run), place=place)
+        loaded = weights.load(run)
+        search = find_bank if find == "bank" else find_alignment
+        found = search(loaded, place=place_in_run(loaded, None, typed_place))
         drawing = view.AlignmentView(found) if isinstance(found, AlignmentFound) else view.BankView(found)
         present(terminal, outputs, drawing, found, view.found_table)
         return
@@ -80,7 +95,7 @@ def heads(
         raise UsageError("--target belongs to a TEXT", "give both, or leave both out")
     text = None if text is None else read_text(text)
     loaded = weights.load(run)
-    chosen_kinds(loaded, kind, place)  # refused before any text is read
+    place = place_in_run(loaded, kind, typed_place)  # refused before any text is read
     material = sample(terminal, loaded, tuple(on or ())) if text is None else given(loaded, text, target)
     if evolution:
         from tfcli.inspection.evolution.compute import at_checkpoints, heads_evolution
@@ -99,20 +114,6 @@ def heads(
         chosen = [] if weights.checkpoint == "best" else ["--checkpoint", weights.checkpoint]
         for line in ("", *view.commands(record, chosen)):
             terminal.text(line)
-
-
-def _place(layer: int | None, head: str | None) -> tuple[int, int | None] | None:
-    """The layer and the head that are asked for, or the layer alone; `--layer 1 --head 0` is `--head 1.0`."""
-    from tfcli.inspection.attention.choice import head_place
-
-    if head is None:
-        return None if layer is None else (layer, None)
-    if layer is not None and head.isdecimal():
-        head = f"{layer}.{head}"
-    place = head_place(head, "--head")
-    if layer not in (None, place[0]):
-        raise UsageError(f"--layer {layer} and --head {head} are of two layers", "leave --layer out")
-    return place
 
 
 def sample(terminal: Terminal, run: "LoadedRun", names: tuple[str, ...]) -> "Material":

@@ -29,7 +29,8 @@ from tfcli.inspection.attention import AttentionKind
 from tfcli.inspection.heads import Head, ReadSentence, Share, WordFound
 from tfcli.inspection.heads import statistics as measure
 from tfcli.inspection.heads.statistics import Place, WordWeights, best_head
-from tfcli.inspection.passes import Inputs, chosen_kinds, framed, query_ids, read_text, record_model
+from tfcli.inspection.passes import Inputs, framed, place_in_run, query_ids, read_text, record_model
+from tfcli.records.heads import HeadPlace
 from tfcli.runs.config import read_run_data
 from tfcli.runs.load import LoadedRun
 from tfcli.tokenization.tokenizer import Tokenizer
@@ -194,7 +195,8 @@ def find_bank(run: LoadedRun, training: int = 100, held_out: int = 120, place: P
     among those of this layer alone, or take this layer and head. A UsageError where the run is no reader of
     builtin:stories, has too short a context, or no such layer or head."""
     _require_reader(run)
-    chosen_kinds(run, None, place)
+    if place is not None:
+        place_in_run(run, None, HeadPlace(*place))
     known = [one for story in _training_stories(run) for one in bank_sentences(story)]
     seen = {one.sentence for one in known}
     others = islice(stories(run.recipe.data.seed + HELD_OUT_SEED), _MOST_STORIES)
@@ -357,7 +359,8 @@ def find_alignment(
     """Choose the head that finds most words of training pairs, and measure it on held-out pairs; `place` as in
     `find_bank`. A UsageError where the run is no translator of builtin:pt-en, or has no such layer or head."""
     require_translator(run)
-    chosen_kinds(run, "cross", place)
+    if place is not None:
+        place_in_run(run, "cross", HeadPlace(*place))
     training = [word for pair in islice(own_pairs(run, "train"), training_pairs) for word in _words(run, pair)]
     layer, head = best_head(np.mean([word.hits() for word in training], axis=0), place)
     # Validation pairs have a combination that no training pair has, so the run has read none of them.

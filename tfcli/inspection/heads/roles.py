@@ -22,7 +22,17 @@ from tfcli.inspection.heads import NO_ROLE, Head, HeadExample, HeadsRecord, Head
 from tfcli.inspection.heads import statistics as measure
 from tfcli.inspection.heads.find import Material, Surface, require_bank_sentences, require_translator, surface
 from tfcli.inspection.heads.statistics import Copies, PerHead, Place, copies, covered, cross_places, spelled
-from tfcli.inspection.passes import AttentionPass, Inputs, ModelPass, chosen_kinds, key_ids, query_ids, record_model
+from tfcli.inspection.passes import (
+    AttentionPass,
+    Inputs,
+    ModelPass,
+    chosen_kinds,
+    key_ids,
+    place_in_run,
+    query_ids,
+    record_model,
+)
+from tfcli.records.heads import HeadPlace
 from tfcli.runs.load import LoadedRun
 
 _FARTHEST = 8  # of the single offsets that are looked at
@@ -115,7 +125,10 @@ def _aligned(run: LoadedRun, shape: tuple[int, int], pair: PtEnPair | None) -> K
 def heads(run: LoadedRun, material: Material, kind: AttentionKind | None = None, place: Place = None) -> HeadsRecord:
     """What every head does, of one kind or of all that the model has; or those of one layer, or at a layer and head. A
     UsageError where the model has no such kind or head."""
-    kinds, copied = chosen_kinds(run, kind, place), copies(run)
+    kinds = chosen_kinds(run, kind)
+    if place is not None:
+        place_in_run(run, kind, HeadPlace(*place))
+    copied = copies(run)
 
     @torch.inference_mode()
     def read(number: int) -> ModelPass:

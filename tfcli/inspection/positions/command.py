@@ -99,8 +99,16 @@ def positions(
         parts += [Text(), view.BeyondContextView(beyond)]
     shown, picture = (record, found, carried, beyond), Group(table_view, *parts)
     filed, width = Group(replace(table_view, in_file=True), *parts), max(WIDTH, table_view.width or 0)
-    files = {"svg": lambda: picture_svg(filed, width), "html": lambda: picture_html(filed, width)}
-    present(terminal, outputs, picture, shown, lambda _: table, json=lambda every: view.positions_json(*every), **files)
+    present(
+        terminal,
+        outputs,
+        picture,
+        shown,
+        lambda _: table,
+        json=lambda every: view.positions_json(*every),
+        svg=lambda theme: picture_svg(filed, width, theme),
+        html=lambda theme: picture_html(filed, width, theme),
+    )
 
 
 def _of_run(
