@@ -111,6 +111,10 @@ def inspect(run: "LoadedRun", picture: str, *texts: "str | None", evolution: boo
     for name in [name for name in ("path", "head", "neuron", "on") if isinstance(how.get(name), str)]:
         place = import_module("tfcli.inspection.attention.choice").head_place
         how[name] = (how[name],) if name == "on" else place(how[name], name)
+    if how.get("on"):
+        addresses = import_module("tfcli.addresses")
+        addresses.forget()
+        how["on"] = tuple(addresses.typed(source) for source in how["on"])
     others = picture == "ablate" and (not any(texts) or how.get("replaced", "zero") != "zero")
     if picture == "steer" or others or how.get("neuron"):
         from tfcli.console.terminal import Terminal

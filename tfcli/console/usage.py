@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from tfcli.addresses import AddressNeeded, masked
 from tfcli.console.terminal import Terminal
 from tfcli.errors import Misnamed, UsageError, near, shortened
 from tfcli.outputs import begin_command, command_line
@@ -156,6 +157,16 @@ def with_command(error: Misnamed, *, takes_checkpoint: bool) -> UsageError:
             words = [*command_line[:place], f"{option}{equals}{error.instead}", *command_line[place + 1 :]]
             return UsageError(error.problem, _write([*words, *(("--checkpoint", step[1]) if step and named else ())]))
     return UsageError(error.problem, error.remedy)
+
+
+def with_address(error: AddressNeeded) -> AddressNeeded:
+    """The same refusal, with the command line that was typed, in which the address is to be given."""
+    if error.command:
+        return error
+    words = list(map(masked, command_line))
+    if not any(error.address in word for word in words):
+        words += error.settings
+    return error.with_details(command=["tfcli", *words])
 
 
 def behind(first: Path, run: str) -> UsageError:
