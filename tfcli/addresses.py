@@ -26,14 +26,15 @@ _SCHEME = r"[A-Za-z][A-Za-z0-9+.-]*://"
 # Two addresses in one name are joined by a comma (parallel files) or by :: (an archive of fsspec).
 _NEXT = rf"(?!(?:,|::){_SCHEME})"
 _IN_NAME = re.compile(rf"{_SCHEME}(?:{_NEXT}.)+", re.DOTALL)
-_IN_TEXT = re.compile(rf"{_SCHEME}(?:{_NEXT}[^\s\"'<>`])+")
+# A path has made one slash of two.
+_IN_TEXT = re.compile(rf"{_SCHEME[:-1]}?(?:{_NEXT}[^\s\"'<>`])+")
 _LOCAL = ("local://", "memory://")
 # `\\?\C:\text.txt` and `\\.\device` are on this machine.
 _WINDOWS_SHARE = re.compile(r"\\\\(?![?.]\\(?!UNC\\))")
 
-_USER = re.compile(r"://(?P<user>[^/?#@:]*)(?P<password>:[^/?#]*)?@")
+_USER = re.compile(r"://?(?P<user>[^/?#@:]*)(?P<password>:[^/?#]*)?@")
 # A password with an unescaped / ? or # makes no valid address, and is still a secret.
-_LOOSE_USER = re.compile(r"://(?P<user>[^/?#@:]*)(?P<password>:(?!\d*(?:[/?#]|$)).*)@", re.DOTALL)
+_LOOSE_USER = re.compile(r"://?(?P<user>[^/?#@:]*)(?P<password>:(?!\d*(?:[/?#]|$)).*)@", re.DOTALL)
 _PARAMETER = re.compile(r"[?&;#](?P<key>[^=&;#]*)(?:=(?P<value>[^&;#]*))?")
 _INNER_KEY = re.compile(r"\?([^=?]*)=")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
@@ -87,10 +88,10 @@ class AddressNeeded(UsageError):  # noqa: N818 (a UsageError)
             problem = f"The address {address} lacks its secret, which tfcli does not keep"
             advice = f"give it with the secret in the place of {MASK}"
         else:
-            problem = f"You have never typed the address {address}, and tfcli contacts no other"
+            problem = f"You have not typed the address {address} on this machine, and tfcli contacts no other"
             if recipe:
-                problem = f"{recipe} names the address {address}, which you have never typed"
-            advice = "type it to read it, if you trust it"
+                problem = f"{recipe} names the address {address}, which you have not typed on this machine"
+            advice = "type it if you trust it"
         super().__init__(problem, f"{advice}: `{shlex.join(command)}`" if command else advice)
 
     def with_details(self, **details: Any) -> "AddressNeeded":
@@ -157,8 +158,10 @@ def hidden(name: str) -> str:
 def masked(text: str) -> str:
     """A text to be shown, with the mark in the place of every secret of an address in it."""
     shown = text
-    if "://" in text:
-        shown = _IN_TEXT.sub(lambda found: _without_secrets(found[0]), text)
+    if ":/" in text:
+        for hidden_name, name in _whole.items():
+            shown = shown.replace(name, hidden_name)
+        shown = _IN_TEXT.sub(lambda found: _without_secrets(found[0]), shown)
     for secret in sorted(_secrets, key=len, reverse=True):
         shown = shown.replace(secret, MASK)
     return shown
@@ -234,8 +237,9 @@ def _without_secrets(address: str) -> str:
 def _secret_places(address: str) -> list[tuple[int, int]]:
     """Where in an address a secret begins and ends: by what a value is called, and by what it looks like."""
     places = []
-    user = _USER.search(address) or _LOOSE_USER.match(address[address.index("://") :])
-    offset = 0 if user is None or user.re is _USER else address.index("://")
+    colon = address.index(":/")
+    user = _USER.search(address) or _LOOSE_USER.match(address[colon:])
+    offset = 0 if user is None or user.re is _USER else colon
     if user is not None:
         start, end = user.span("password")
         if start >= 0:

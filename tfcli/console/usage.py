@@ -161,12 +161,25 @@ def with_command(error: Misnamed, *, takes_checkpoint: bool) -> UsageError:
 
 def with_address(error: AddressNeeded) -> AddressNeeded:
     """The same refusal, with the command line that was typed, in which the address is to be given."""
-    if error.command:
-        return error
     words = list(map(masked, command_line))
-    if not any(error.address in word for word in words):
-        words += error.settings
-    return error.with_details(command=["tfcli", *words])
+    if any(error.address in word for word in words):
+        return error.with_details(command=["tfcli", *words])
+    if words[:1] == ["train"]:
+        return error.with_details(command=["tfcli", *words, *_as_option(error.settings)])
+    if words[:1] == ["run"] or not error.command:
+        return error.with_details(command=["tfcli", *words, *error.settings])
+    return error
+
+
+def _as_option(settings: Sequence[str]) -> list[str]:
+    """A source alone as --data, which `tfcli train` has."""
+    words = []
+    for word in settings:
+        if word.startswith("data.source=") and not word.startswith("data.source=["):
+            words[-1] = "--data"
+            word = word.removeprefix("data.source=")
+        words.append(word)
+    return words
 
 
 def behind(first: Path, run: str) -> UsageError:

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from tfcli.addresses import require_known
+from tfcli.addresses import reachable, require_known
 from tfcli.corpora import Kind, Pair, Source
 from tfcli.corpora.open import expanded, is_there, open_source
 from tfcli.corpora.split import TrainValidationSplit, evaluation_only, open_split
@@ -150,6 +150,15 @@ def dataset_of_run(run: RunDirectory, recipe: Recipe, report: Report) -> Prepare
         problem = f"The text of {run.path} came from standard input and is no longer in the cache"
         raise UsageError(problem, "train again from a file")
     return found if isinstance(found, PreparedDataset) else cached_dataset(*found, report)
+
+
+def require_addresses(run: RunDirectory, recipe: Recipe) -> None:
+    """Refuse, without contacting any, the addresses that `dataset_of_run` would refuse."""
+    if (cache_folder() / "datasets" / read_run_data(run.data).fingerprint).is_dir():
+        return
+    with naming_run(run, recipe), naming_text(recipe.data):
+        for name in filter(None, (*recipe.data.names, recipe.data.validation)):
+            reachable(name)
 
 
 def require_same_text(

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tfcli.addresses import AddressNeeded, hidden
+from tfcli.addresses import AddressNeeded, hidden, is_network
 from tfcli.errors import BrokenInputError, UsageError, shortened
 from tfcli.files import type_adapter
 from tfcli.outputs import reading_from
@@ -91,13 +91,15 @@ def with_sources(settings: Settings, change: Callable[[str], str]) -> dict[str, 
 
 
 def words_naming(data: DataSection) -> list[str]:
-    """The words of a command line that set the text of a recipe."""
+    """The words of a command line that set those sources of a recipe which are on other machines."""
     words = []
-    for key in ("source", "sources", "validation"):
+    if any(is_network(name) for name in data.names):
+        key = "source" if data.sources is None else "sources"
         value = getattr(data, key)
-        if value is not None:
-            text = value if isinstance(value, str) else _value(value)
-            words += ["--set", f"data.{key}={text}"]
+        text = value if isinstance(value, str) else _value(value)
+        words += ["--set", f"data.{key}={text}"]
+    if data.validation is not None and is_network(data.validation):
+        words += ["--set", f"data.validation={data.validation}"]
     return words
 
 
