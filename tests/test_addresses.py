@@ -116,7 +116,7 @@ def test_a_memory_that_cannot_be_written_is_a_remark(tmp_path, monkeypatch):
 
 def test_an_address_that_was_read_as_a_path_is_masked():
     assert addresses.masked("no run 'http:/u:pw@h/x?token=a'") == "no run 'http:/u:***@h/x?token=***'"
-    assert addresses.masked("C:/x?a=b and 3:/4") == "C:/x?a=b and 3:/4"
+    assert addresses.masked("C:/x?a=b and 3:/4, x:y@z") == "C:/x?a=b and 3:/4, x:y@z"
 
 
 def test_sources_in_an_assignment():

@@ -27,7 +27,7 @@ _SCHEME = r"[A-Za-z][A-Za-z0-9+.-]*://"
 _NEXT = rf"(?!(?:,|::){_SCHEME})"
 _IN_NAME = re.compile(rf"{_SCHEME}(?:{_NEXT}.)+", re.DOTALL)
 # A path has made one slash of two.
-_IN_TEXT = re.compile(rf"{_SCHEME[:-1]}?(?:{_NEXT}[^\s\"'<>`])+")
+_IN_TEXT = re.compile(rf"{_SCHEME}?(?:{_NEXT}[^\s\"'<>`])+")
 _LOCAL = ("local://", "memory://")
 # `\\?\C:\text.txt` and `\\.\device` are on this machine.
 _WINDOWS_SHARE = re.compile(r"\\\\(?![?.]\\(?!UNC\\))")

@@ -100,6 +100,7 @@ def remedy_of(stderr: str) -> list[str]:
 
 
 COMMANDS = (
+    ["train", "--resume", "own", "--checkpoint", "3", "--out", "other", "--steps", "4"],
     ["train", "--resume", "own", "--steps", "4"],
     ["evaluate", "own"],
     ["inspect", "heads", "own"],
@@ -107,7 +108,6 @@ COMMANDS = (
     ["inspect", "steer", "own", "--from", "Tom", "--to", "Mia"],
     ["inspect", "positions", "own", "--loss"],
     ["evaluate", "own", "--compare", "own"],
-    ["train", "--resume", "own", "--checkpoint", "2", "--out", "other", "--steps", "4"],
 )
 
 
@@ -120,14 +120,19 @@ def test_an_address_in_a_run_is_read_once_it_has_been_typed(server: Server, home
     assert server.contacts() > 0
     for command in COMMANDS:
         be_somebody_else(home)
+        server.contacts()
         refused = tfcli(*command)
         assert refused.exit_code == 2, (command, refused.stderr)
         assert f"own/recipe.toml names the address {server.url}/a.txt?download=true, which you" in refused.stderr
         assert server.contacts() == 0, command
         assert not Path("other").exists()
         remedy = remedy_of(refused.stderr)
-        assert tfcli(*remedy).exit_code == 0, remedy
-    assert server.contacts() > 0
+        given = tfcli(*remedy)
+        assert given.exit_code == 0, (remedy, given.stderr)
+        assert server.contacts() > 0 or "--loss" in command, "a finished run reads nothing, and knows the address now"
+        if "--loss" in command:
+            assert tfcli(*command).exit_code == 0
+        shutil.rmtree("other", ignore_errors=True)
     be_somebody_else(home)
     assert tfcli("verify", "own").exit_code == 0  # on a text that is made up
     assert server.contacts() == 0

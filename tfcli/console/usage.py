@@ -173,7 +173,7 @@ def with_address(error: AddressNeeded) -> AddressNeeded:
 
 def _as_option(settings: Sequence[str]) -> list[str]:
     """A source alone as --data, which `tfcli train` has."""
-    words = []
+    words: list[str] = []
     for word in settings:
         if word.startswith("data.source=") and not word.startswith("data.source=["):
             words[-1] = "--data"
