@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from tfcli.addresses import forget, masked
 from tfcli.errors import UsageError, shortened
 from tfcli.files import cache_folder, names_path, replacing, require_writable
 
@@ -30,7 +31,8 @@ def begin_command(words: Iterable[str] = ()) -> None:
     command_line[:] = words
     for known in (_asked, _read, _named, written, about):
         known.clear()
-    about["command"] = with_tilde(shlex.join(["tfcli", *command_line]))
+    forget()
+    about["command"] = masked(with_tilde(shlex.join(["tfcli", *command_line])))
 
 
 def describe(run: str, text: str) -> None:

@@ -10,6 +10,7 @@ from importlib import import_module
 from inspect import signature
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from tfcli import addresses
 from tfcli.draw import Shown
 from tfcli.errors import UsageError
 from tfcli.inspection.attention import AttentionHeads, AttentionRecord
@@ -272,6 +273,9 @@ def _in_the_functions_forms(name: str, settings: Mapping[str, Any]) -> dict[str,
             changed[option] = _place(option, changed[option])
     if isinstance(changed.get("on"), str):
         changed["on"] = (changed["on"],)
+    if changed.get("on"):
+        addresses.forget()
+        changed["on"] = tuple(addresses.typed(source) for source in changed["on"])
     return changed
 
 

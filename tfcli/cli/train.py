@@ -104,6 +104,8 @@ def train(
 def _require_no_other_run(run: Path, asked: Asked, other: str | None) -> None:
     """Refuse beside --resume what says how a run begins."""
     names = [name for name in ("sources", "data", "preset", "size", "recipe") if name in asked.given]
+    if names and names[0] in ("sources", "data") and _names_own_text(run, asked):
+        names.pop(0)
     if not names and other is None:
         return
     typed = shlex.join(asked.words(names[0])) if names else other
@@ -112,6 +114,19 @@ def _require_no_other_run(run: Path, asked: Asked, other: str | None) -> None:
         remedy = f"begin a new run with its weights: tfcli train {typed} --init {shlex.quote(str(run))}"
     problem = "--resume goes on with exactly the interrupted run, so it takes no other settings"
     raise UsageError(f"{problem} such as {typed}", remedy)
+
+
+def _names_own_text(run: Path, asked: Asked) -> bool:
+    """Whether the text that was typed is the run's own: its addresses are then read again."""
+    from tfcli.recipe.loading import load_recorded
+    from tfcli.runs.directory import existing_run
+
+    source = asked.settings.get("data", {}).get("source")
+    return source is not None and source == _as_typed(load_recorded(existing_run(run).recipe).data.source)
+
+
+def _as_typed(source: str | tuple[str, ...] | None) -> str | list[str] | None:
+    return list(source) if isinstance(source, tuple) else source
 
 
 def _changed(run: Path, asked: Asked) -> "Recipe":

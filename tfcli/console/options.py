@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
+from tfcli.addresses import AddressNeeded, typed, typed_in
 from tfcli.console import settings, signals, usage
 from tfcli.console.terminal import Color, Terminal
 from tfcli.draw.themes import Theme
@@ -158,12 +159,15 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
                     problem = f"{settings.flag_of(name)} {shortened(str(value))} is out of range"
                     raise UsageError(problem, "give a number below 2^63")
             try:
+                values |= _sources_typed(infos, values)
                 values |= _runs_meant(terminal, infos, values)
                 describe(_given(values, "run"), _given(values, "text"))
                 usage.refuse_unknown_keys(values.get("assignments") or (), options)
                 for name, (made_of, names) in groups.items():
                     values[name] = made_of(**{one: values.pop(one) for one in names})
                 function(terminal=terminal, **values)
+            except AddressNeeded as error:
+                raise usage.with_address(error) from error
             except Misnamed as error:
                 raise usage.with_command(error, takes_checkpoint="checkpoint" in infos) from None
             finally:
@@ -177,6 +181,20 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     wrapper.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     wrapper.__annotations__ = {p.name: p.annotation for p in shown}
     return wrapper
+
+
+def _sources_typed(infos: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The sources on the command line, from now on known as typed by this user, and without their secrets."""
+    found: dict[str, Any] = {}
+    for name, info in infos.items():
+        value = values[name]
+        if "SOURCE" in (info.metavar or "").split("|"):
+            found[name] = [typed(one) for one in value] if isinstance(value, list) else value and typed(value)
+    assignments = values.get("assignments")
+    if assignments:
+        is_data = [one.strip().startswith("data") for one in assignments]
+        found["assignments"] = [typed_in(one) if of else one for one, of in zip(assignments, is_data, strict=True)]
+    return found
 
 
 def _each(value: Any) -> Sequence[Any]:

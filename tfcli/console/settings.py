@@ -156,6 +156,7 @@ def flag_of(name: str) -> str:
 def layers_of(asked: Asked, recipe: str | None = None, init: Path | None = None) -> "list[Settings]":
     """What was typed, and what that names, as layers of settings, of which the last one wins. The run of `init` says
     what nothing else does, and so does a source of pairs for the architecture."""
+    from tfcli.addresses import typed
     from tfcli.models import presets
     from tfcli.recipe import loading, train
     from tfcli.runs.config import read_config
@@ -168,7 +169,7 @@ def layers_of(asked: Asked, recipe: str | None = None, init: Path | None = None)
         {} if init is None else {"model": asdict(read_config(existing_run(init).config).model) | {"labels": None}},
         presets.preset(preset) if preset else {},
         presets.size(size) if size else {},
-        {} if recipe is None else loading.read_recipe(recipe),
+        {} if recipe is None else loading.with_sources(loading.read_recipe(recipe), typed),
         {"model": {"num_decoder_layers": None}} if "layers" in asked.given else {},  # both stacks
         asked.settings,
     ]

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
+from tfcli.addresses import masked
 from tfcli.console.terminal import Terminal
 from tfcli.errors import Interrupted, TfcliError
 
@@ -167,7 +168,7 @@ def exit_codes(terminal: Terminal, *, debug: bool = False) -> Iterator[None]:
         raise SystemExit(0) from None
     except (Exception, KeyboardInterrupt) as error:
         if debug:
-            traceback.print_exc()
+            print(masked(traceback.format_exc()), end="", file=sys.stderr)
         discard_unwritten()
         sentence, exit_code = explained(error if isinstance(error, Interrupted) else stopped() or error)
         terminal.error(sentence)

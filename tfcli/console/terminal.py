@@ -140,9 +140,10 @@ class Terminal:
             self.show(view(record))
 
     def _say(self, text: str, style: str | None = None, *, keep_newlines: bool = True) -> None:
+        from tfcli.addresses import masked
         from tfcli.draw.safe import printable
 
-        text = printable(text, keep_newlines=keep_newlines)
+        text = printable(masked(text), keep_newlines=keep_newlines)
         self.err.print(text, markup=False, highlight=False, soft_wrap=True, style=style)
 
     def _console(self, *, stderr: bool) -> "Console":

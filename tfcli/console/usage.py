@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from tfcli.addresses import AddressNeeded, masked
 from tfcli.console.terminal import Terminal
 from tfcli.errors import Misnamed, UsageError, near, shortened
 from tfcli.outputs import begin_command, command_line
@@ -156,6 +157,29 @@ def with_command(error: Misnamed, *, takes_checkpoint: bool) -> UsageError:
             words = [*command_line[:place], f"{option}{equals}{error.instead}", *command_line[place + 1 :]]
             return UsageError(error.problem, _write([*words, *(("--checkpoint", step[1]) if step and named else ())]))
     return UsageError(error.problem, error.remedy)
+
+
+def with_address(error: AddressNeeded) -> AddressNeeded:
+    """The same refusal, with the command line that was typed, in which the address is to be given."""
+    words = list(map(masked, command_line))
+    if any(error.address in word for word in words):
+        return error.with_details(command=["tfcli", *words])
+    if words[:1] == ["train"]:
+        return error.with_details(command=["tfcli", *words, *_as_option(error.settings)])
+    if words[:1] == ["run"] or not error.command:
+        return error.with_details(command=["tfcli", *words, *error.settings])
+    return error
+
+
+def _as_option(settings: Sequence[str]) -> list[str]:
+    """A source alone as --data, which `tfcli train` has."""
+    words: list[str] = []
+    for word in settings:
+        if word.startswith("data.source=") and not word.startswith("data.source=["):
+            words[-1] = "--data"
+            word = word.removeprefix("data.source=")
+        words.append(word)
+    return words
 
 
 def behind(first: Path, run: str) -> UsageError:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from tfcli.addresses import require_known
 from tfcli.corpora import PARTS, Document, Source, reading, tables
 from tfcli.errors import TfcliError, UsageError, first_lines, shortened
 from tfcli.files import digest
@@ -20,6 +21,7 @@ def open_hub(name: str, how: reading.How) -> Source:
     if not match:
         remedy = "write hf:owner/name, hf:owner/name:config or hf:owner/name@split"
         raise UsageError(f"'{shortened(name)}' is no dataset name", remedy)
+    require_known(name)
     with _explained(name):
         import datasets
 

@@ -10,6 +10,7 @@ from itertools import chain, islice, product, zip_longest
 from pathlib import Path
 from random import Random
 
+from tfcli.addresses import hidden, require_known
 from tfcli.corpora import TASKS, Document, Documents, Kind, Pair, Part, Source, is_blank, reading, tables, texts
 from tfcli.corpora.hub import HUB_PREFIX, open_hub
 from tfcli.corpora.remote import is_remote, remote_files
@@ -141,6 +142,7 @@ def _table(file: reading.StoredFile, columns: Sequence[str] | None, bad: reading
 
 def _stored_files(name: str) -> list[reading.StoredFile]:
     name = name.removeprefix("file://")
+    require_known(name)  # on Windows a path, too, may be that of another machine
     if is_remote(name):
         return [reading.remote_file(url) for url in remote_files(name)]
     return [reading.stored_file(path) for path in _paths(name)]
@@ -260,8 +262,9 @@ def open_source(
     file; None: a whole file is one. A record that cannot be read is refused, or left out and counted
     (`Source.skipped`). A UsageError where a source does not exist, is empty or of the wrong kind, or holds nothing but
     white space; a BrokenInputError where the first document is binary, not UTF-8, or truncated; a TfcliError where the
-    hub or a remote file cannot be reached, or a file has changed while it was read."""
-    names = (names,) if isinstance(names, str) else tuple(names)
+    hub or a remote file cannot be reached, or a file has changed while it was read; an AddressNeeded where a name is a
+    network address that this user has never typed."""
+    names = tuple(hidden(name) for name in ([names] if isinstance(names, str) else names))
     if kind not in TASKS:
         tables.require_column_count(kind, columns)
     how = reading.How(kind, columns, separator, on_bad_record == "skip")

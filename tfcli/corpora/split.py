@@ -13,6 +13,7 @@ from tfcli.corpora.open import DEFAULT, joined, open_source
 from tfcli.errors import UsageError
 from tfcli.files import digest
 from tfcli.recipe.data import CLEANING_KEYS, DataSection, WeightedSource
+from tfcli.recipe.loading import naming_text
 from tfcli.records.dataset import SkippedRecords
 
 if TYPE_CHECKING:
@@ -143,7 +144,8 @@ def evaluation_only(source: Source) -> TrainValidationSplit:
 
 def open_split(section: DataSection, kind: Kind) -> TrainValidationSplit:
     """The source of a recipe's data section, or the built-in of that kind, cleaned and divided; of mixtures, each."""
-    opened = _open(section, kind) if section.sources is None else _open_mixture(section, section.sources, kind)
+    with naming_text(section):
+        opened = _open(section, kind) if section.sources is None else _open_mixture(section, section.sources, kind)
     return without_copies(opened, section)
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tfcli import addresses
 from tfcli.corpora import Kind
 from tfcli.data.chunks import Encoded, Progress, Share, counted, encode_share, encoded_chunks
 from tfcli.errors import BrokenInputError, TfcliError, UsageError, first_lines
@@ -41,7 +42,8 @@ class Origin:
     def asked(self, kind: Kind) -> dict[str, Any]:
         """The same as JSON."""
         section = {name: value for name, value in asdict(self.section).items() if value is not None}
-        return {"data": section, "kind": kind, "tokenizer": str(self.tokenizer.absolute())}
+        tokenizer = str(self.tokenizer.absolute())
+        return {"data": section, "kind": kind, "tokenizer": tokenizer, "addresses": addresses.shared()}
 
 
 class WorkerError(TfcliError):
@@ -52,6 +54,7 @@ def _open(asked: Mapping[str, Any]) -> tuple[TrainValidationSplit, Tokenizer]:
     from tfcli.corpora.split import open_split
     from tfcli.recipe.loading import build_recipe
 
+    addresses.share(asked["addresses"])
     section = build_recipe({"data": asked["data"]}).data
     return open_split(section, asked["kind"]), load_tokenizer(Path(asked["tokenizer"]))
 

@@ -68,6 +68,7 @@ def evaluate(
     _require_places(outputs, references, names)
     from dataclasses import replace
 
+    from tfcli.addresses import AddressNeeded
     from tfcli.console.reporting import reporting
     from tfcli.evaluation.evaluate import compared, require_comparable, scores_of
     from tfcli.evaluation.measure import measure, read_as_asked
@@ -92,7 +93,10 @@ def evaluate(
         if names:
             data = datasets.dataset_for_evaluation(loaded, names, reporter)
         else:
-            data = datasets.dataset_of_run(loaded.directory, loaded.recipe, reporter)
+            try:
+                data = datasets.dataset_of_run(loaded.directory, loaded.recipe, reporter)
+            except AddressNeeded as error:
+                raise error.with_details(command=["tfcli", "evaluate", str(run), *error.names]) from error
         if loaded.recipe.objective == "seq2seq":
             terminal.note(f"Translating {len(data.pairs('validation')):,} pairs …")
         measured = measure(loaded, data, settings, reporter, targets=lambda: datasets.original_targets(loaded, names))
@@ -102,7 +106,11 @@ def evaluate(
         if other is None:
             scores = scores_of(measured)
         else:
-            same = datasets.data_to_compare(loaded, other, data, names, reporter)
+            try:
+                same = datasets.data_to_compare(loaded, other, data, names, reporter)
+            except AddressNeeded as error:
+                command = ["tfcli", "evaluate", str(run), *error.names, "--compare", str(compare)]
+                raise error.with_details(command=command) from error
             again = measure(other, same, settings, reporter, like=measured)
             scores = compared(measured, again, datasets.notes_on_text(loaded, other, names))
         if names:

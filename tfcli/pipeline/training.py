@@ -252,6 +252,7 @@ def branch_run(path: Path, step: int, out: Path | None, settings: Settings) -> P
         own = {**loading.recorded_settings(source.recipe), "train": checkpoint.origin.recipe["train"]}
         recorded, recipe = loading.build_recipe(own), loading.build_recipe(own, settings)
     _require_effect(checkpoint.progress, recipe)
+    datasets.require_addresses(source, recorded)
     with claimed_run(out, recorded.name) as run:
         branch(source, recorded, checkpoint, run, asked=settings)
     return run.path

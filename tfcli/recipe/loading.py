@@ -4,15 +4,18 @@ import json
 import re
 import shlex
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tfcli.addresses import AddressNeeded, hidden, is_network
 from tfcli.errors import BrokenInputError, UsageError, shortened
 from tfcli.files import type_adapter
 from tfcli.outputs import reading_from
 from tfcli.recipe import Section
+from tfcli.recipe.data import DataSection
 from tfcli.recipe.keys import key_meant
 from tfcli.recipe.recipe import DECIDED_BY_THE_RUN, DECISIVE, SECTIONS, GenerateSection, Recipe, known_keys
 from tfcli.recipe.shipped import find_recipe
@@ -54,7 +57,8 @@ class WrittenNumber(float):
 
 def build_recipe(*layers: Settings) -> Recipe:
     """Merge layers of settings, later ones winning, and check the whole. None stands for the default. A UsageError
-    tells of an unknown key, with the one that is meant, of a wrong type, or of a value out of range."""
+    tells of an unknown key, with the one that is meant, of a wrong type, or of a value out of range. No recipe holds
+    the secret of an address (`addresses.hidden`)."""
     from pydantic import ValidationError
 
     merged: dict[str, Any] = {}
@@ -66,6 +70,7 @@ def build_recipe(*layers: Settings) -> Recipe:
                 elif name == "steps" and None not in (value.get(name), value.get(other)):
                     raise _twice(f"train.{one} = {shortened(repr(value[one]))}" for one in (name, other))
             _put(merged, key, value)
+    merged = with_sources(merged, hidden)
     for name, usual in _GONE.items():
         if (value := merged.get("generate", {}).pop(name, usual)) != usual:
             raise UsageError(f"generate.{name} = {shortened(repr(value))}: diverse beam search is gone", _TAKE_OUT)
@@ -83,6 +88,48 @@ def build_recipe(*layers: Settings) -> Recipe:
         remedy = f"use letters, digits, '.', '_' and '-', {LONGEST_NAME} at most, and do not begin with a dot"
         raise UsageError(f"name = {shortened(recipe.name)!r} cannot be the name of a run", remedy)
     return recipe
+
+
+def with_sources(settings: Settings, change: Callable[[str], str]) -> dict[str, Any]:
+    """The settings with every name of a source changed. They need not be checked yet."""
+    data = settings.get("data")
+    if not isinstance(data, Mapping):
+        return dict(settings)
+
+    def changed(value: Any) -> Any:
+        if isinstance(value, str):
+            return change(value)
+        if isinstance(value, list | tuple):
+            return [changed(one) for one in value]
+        if isinstance(value, Mapping) and "source" in value:
+            return {**value, "source": changed(value["source"])}
+        return value
+
+    named = {key: changed(data[key]) for key in ("source", "sources", "validation") if key in data}
+    return {**settings, "data": {**data, **named}}
+
+
+def words_naming(data: DataSection) -> list[str]:
+    """The words of a command line that set those sources of a recipe which are on other machines."""
+    words = []
+    if any(is_network(name) for name in data.names):
+        key = "source" if data.sources is None else "sources"
+        value = getattr(data, key)
+        text = value if isinstance(value, str) else _value(value)
+        words += ["--set", f"data.{key}={text}"]
+    if data.validation is not None and is_network(data.validation):
+        words += ["--set", f"data.validation={data.validation}"]
+    return words
+
+
+@contextmanager
+def naming_text(data: DataSection) -> Iterator[None]:
+    """Refuse the addresses of a recipe's text with the sources and the settings that give it."""
+    try:
+        yield
+    except AddressNeeded as error:
+        names = data.names if data.validation is None else (data.validation,)
+        raise error.with_details(names=names, settings=words_naming(data)) from error
 
 
 def _twice(lengths: Iterable[str]) -> UsageError:

@@ -1,5 +1,6 @@
 """``tfcli inspect heads``: what every attention head does, such as an induction head; and the head that does a job."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -22,6 +23,7 @@ from tfcli.console.settings import usual
 from tfcli.console.stdin import read_text
 from tfcli.console.terminal import Terminal
 from tfcli.errors import UsageError
+from tfcli.outputs import command_line
 
 if TYPE_CHECKING:
     from tfcli.inspection.heads.find import Material
@@ -118,6 +120,7 @@ def heads(
 
 def sample(terminal: Terminal, run: "LoadedRun", names: tuple[str, ...]) -> "Material":
     """Of the sources that are named, else of the run's own validation text, else of the built-in one."""
+    from tfcli.addresses import AddressNeeded
     from tfcli.corpora.open import DEFAULT
     from tfcli.inspection.heads.find import sampled
     from tfcli.pipeline.datasets import dataset_for_evaluation, dataset_of_run, kind_of
@@ -129,7 +132,15 @@ def sample(terminal: Terminal, run: "LoadedRun", names: tuple[str, ...]) -> "Mat
         try:
             data = dataset_of_run(run.directory, run.recipe, lambda event: None)
             return sampled(run, data, f"the validation part of {', '.join(data.manifest.sources)}")
+        except AddressNeeded as error:
+            raise error.with_details(command=_with_sources(error.names)) from error
         except UsageError as error:
             name = DEFAULT[kind_of(run.recipe)]
             terminal.note(f"{error.problem}: measured on {name}; --on SOURCE measures on your own")
         return sampled(run, dataset_for_evaluation(run, (name,), lambda event: None, _BUILTIN), name)
+
+
+def _with_sources(names: Sequence[str]) -> list[str]:
+    """The command that was typed, with other text to measure on; in a notebook, its option alone."""
+    options = [word for name in names for word in ("--on", name)]
+    return ["tfcli", *command_line, *options] if command_line else options

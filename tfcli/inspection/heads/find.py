@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from tfcli.corpora.open import DEFAULT
 from tfcli.corpora.pt_en import DEFAULT_DOCUMENTS, PtEnPair, pairs
-from tfcli.corpora.split import open_split
 from tfcli.corpora.stories import BankSentence, Sense, bank_sentences, stories
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.prepare import dataset_fingerprint
@@ -33,6 +32,7 @@ from tfcli.inspection.passes import Inputs, framed, place_in_run, query_ids, rea
 from tfcli.records.heads import HeadPlace
 from tfcli.runs.config import read_run_data
 from tfcli.runs.load import LoadedRun
+from tfcli.runs.text import open_text_of_run
 from tfcli.tokenization.tokenizer import Tokenizer
 
 _TEXTS, _TOKENS, _LONGEST = 96, 8192, 256
@@ -161,7 +161,7 @@ def require_trained_on(run: LoadedRun, kind: Literal["text", "pairs"], knows: st
     corpus = DEFAULT[kind]
     if run.recipe.origin.source or (run.recipe.data.source or corpus) != corpus:
         raise UsageError(f"{run.directory.path} was not trained on {corpus}, whose grammar knows {knows}", remedy)
-    today = dataset_fingerprint(open_split(run.recipe.data, kind), run.tokenizer)
+    today = dataset_fingerprint(open_text_of_run(run.directory, run.recipe, kind), run.tokenizer)
     if today != read_run_data(run.directory.data).fingerprint:
         raise UsageError(f"{corpus} has changed since {run.directory.path} was trained on it", remedy)
 
@@ -327,7 +327,7 @@ def _require_reader(run: LoadedRun) -> None:
 
 
 def _training_stories(run: LoadedRun) -> Iterator[str]:
-    return map(str, open_split(run.recipe.data, "text").only("train"))
+    return map(str, open_text_of_run(run.directory, run.recipe, "text").only("train"))
 
 
 def _bank_example(run: LoadedRun, reading: BankText, place: tuple[int, ...]) -> ReadSentence:

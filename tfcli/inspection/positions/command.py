@@ -115,6 +115,7 @@ def _of_run(
     terminal: Terminal, path: Path, length: int | None, side: Side | None, k: int, *, loss: bool
 ) -> "tuple[Described, BeyondContext | None]":
     """A run's positions, and with `loss` its loss on its own validation text, within its context and beyond."""
+    from tfcli.addresses import AddressNeeded
     from tfcli.inspection.positions.comparison import of_run
     from tfcli.inspection.positions.compute import beyond_context, require_decoder
     from tfcli.pipeline.datasets import dataset_of_run
@@ -127,6 +128,8 @@ def _of_run(
             say("looking for its text")
             try:
                 data = dataset_of_run(run.directory, run.recipe, lambda event: None)
+            except AddressNeeded:
+                raise
             except TfcliError as error:
                 raise UsageError(error.problem, "leave --loss out, or name a run whose text is here") from error
             say("reading it")
