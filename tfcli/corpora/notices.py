@@ -7,6 +7,7 @@ from typing import TypeVar
 from tfcli.corpora import Kind
 from tfcli.corpora.delimited import shown_row
 from tfcli.corpora.reading import FileReading
+from tfcli.files import names_path
 from tfcli.records.dataset import TableReading
 
 Key = TypeVar("Key", bound=Hashable)
@@ -38,7 +39,7 @@ def table_notices(name: str, kind: Kind, readings: Sequence[FileReading]) -> Ite
         read = f"only the column{'s' if len(columns) > 1 else ''} {shown_row(columns)}"
         verb = "are" if len(columns) > 1 else "is"
         yield f"{_called(name, alike)}: {read} {verb} read, not {shown_row(unread)}."
-        if kind == "text" and alike[0].labels is not None:
+        if kind == "text" and alike[0].labels is not None and names_path(name):
             command = shlex.join(["tfcli", "train", name, "--task", "classify"])
             yield f"To learn the column {alike[0].labels} as labels: {command}"
 

@@ -31,8 +31,10 @@ def _open_files(name: str, how: reading.How) -> Source:
     files = _stored_files(name)
     for file in files:
         _require_known(file)
+    begin = len(how.tables)
     readers = [_reader(file, how) for file in files]
-    return _file_source(name, how, files, lambda: chain.from_iterable(read() for read in readers))
+    readings = how.tables[begin:]
+    return _file_source(name, how, files, lambda: chain.from_iterable(read() for read in readers), readings)
 
 
 def require_there(name: str) -> None:
@@ -99,21 +101,28 @@ def _open_standard_input(how: reading.How) -> Source:
     spool = reading.standard_input(how.kind)
     file = reading.StoredFile(spool.path, "Standard input", ".txt" if how.kind == "text" else ".tsv", spool=spool)
     reading.require_content(file)
-    return _file_source("-", how, [file], _reader(file, how))
+    begin = len(how.tables)
+    documents = _reader(file, how)
+    return _file_source("-", how, [file], documents, how.tables[begin:])
 
 
-def _file_source(name: str, how: reading.How, files: Sequence[reading.StoredFile], documents: Documents) -> Source:
-    own = {file.label for file in files}
-    readings = [one for one in how.tables if one.label in own]
+def _file_source(
+    name: str,
+    how: reading.How,
+    files: Sequence[reading.StoredFile],
+    documents: Documents,
+    readings: Sequence[reading.FileReading] = (),
+) -> Source:
+    """The source of some files; `readings` says how those that are tables are read."""
+    numbers = {file.label: number for number, file in enumerate(files)}
+    new = [(numbers[one.label], one.is_header, one.places) for one in readings if one.is_new]
 
     def fingerprint() -> str:
         contents = [file.digest() for file in files]
         # What is left out here is read as it always was, so that earlier datasets keep their fingerprints.
         more: dict[str, object] = {"separator": how.separator, "skip": how.skips or None}
-        new = [(one.label, one.is_header, one.places) for one in readings if one.is_new]
-        numbers = {file.label: number for number, file in enumerate(files)}
         if new:
-            more["tables"] = [(numbers[label], is_header, places) for label, is_header, places in new]
+            more["tables"] = new
         return digest("files", how.kind, how.columns, contents, *([more] if any(more.values()) else []))
 
     return Source(
