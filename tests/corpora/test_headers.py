@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.commands import tfcli
 from tests.corpora.helpers import read, refusal, write
-from tfcli.corpora import Kind, Labelled, Pair
+from tfcli.corpora import Kind, Labelled, Pair, reading
 from tfcli.corpora.headers import judge_first_row, role_of
 from tfcli.corpora.open import looks_like_pairs, open_source
 from tfcli.errors import Remark, UsageError
@@ -231,6 +231,38 @@ def test_the_decision_is_in_the_manifest_and_said_once(tmp_path):
     assert named["fingerprint"] != found["fingerprint"] and "first row" not in named["stderr"]
     shown = tfcli("prepare", path, "--pairs", "--tokenizer", tmp_path / "tok.json", "--out", tmp_path / "j", "--json")
     assert json.loads(shown.stdout)["tables"][0]["header"] is False
+    drawn = tfcli("prepare", path, "--pairs", "--tokenizer", tmp_path / "tok.json", "--out", tmp_path / "p")
+    assert "first row is data; columns 1, 2" in " ".join(drawn.stdout.split())
+
+
+def test_shares_and_what_is_appended_have_their_decision(tmp_path):
+    path = write(tmp_path / "pairs.tsv", "hund\tdog\n" + "".join(f"wort {n}\tword {n}\n" for n in range(150)))
+    whole = prepared(tmp_path, "p")
+    for number in (1, 2):
+        share = ("--shard", f"{number}/2", "--out", tmp_path / f"share{number}")
+        result = tfcli("prepare", path, "--pairs", "--tokenizer", tmp_path / "tok.json", *share)
+        assert result.exit_code == 0, result.stderr
+    merged = tfcli("prepare", tmp_path / "share1", tmp_path / "share2", "--merge", "--out", tmp_path / "m")
+    assert merged.exit_code == 0, merged.stderr
+    manifest = tmp_path / "m" / "manifest.json"
+    assert json.loads(manifest.read_text())["tables"] == whole["tables"]
+    more = write(tmp_path / "more.csv", ",source,target\n0,kuh,cow\n1,maus,mouse\n")
+    added = tfcli("prepare", more, "--pairs", "--split", "hash", "--append", "--out", tmp_path / "m")
+    assert added.exit_code == 0, added.stderr
+    last = {"source": str(more), "files": 1, "header": True, "columns": ["source", "target"]}
+    assert json.loads(manifest.read_text())["tables"] == [*whole["tables"], last]
+
+
+def test_standard_input_is_read_by_the_same_rule(tmp_path):
+    prepared_from = ("prepare", "-", "--pairs", "--tokenizer", tmp_path / "tok.json", "--out", tmp_path / "p")
+    made = tfcli("tokenize", "train", "builtin:stories", "--out", tmp_path / "tok.json", "--vocab-size", "300")
+    assert made.exit_code == 0, made.stderr
+    reading.standard_input.cache_clear()
+    result = tfcli(*prepared_from, stdin="hund\tdog\nkatze\tcat\nmaus\tmouse\n")
+    reading.standard_input.cache_clear()
+    assert result.exit_code == 0, result.stderr
+    assert "Standard input: first row read as data: hund, dog" in result.stderr
+    assert json.loads((tmp_path / "p" / "manifest.json").read_text())["tables"][0]["source"] == "-"
 
 
 def test_a_manifest_without_the_decision_is_read(tmp_path):

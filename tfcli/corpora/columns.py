@@ -1,4 +1,4 @@
-"""Which columns of a table are read: those that are asked for, else those with usual names, else the only ones."""
+"""Which columns of a table are read: those that are asked for, those with usual names, the only ones."""
 
 import json
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ class Columns:
 
     @property
     def candidates(self) -> tuple[str, ...]:
-        """The columns that may be read unasked: all but a nameless one, such as the index that pandas writes."""
+        """The columns with a name or number; the index that pandas writes has none."""
         return tuple(filter(None, self.names))
 
     def place(self, column: str) -> int:
@@ -144,7 +144,7 @@ def _as_spelled(columns: Columns, name: str) -> str:
 
 
 def _columns_by_order(columns: Columns, kind: Kind) -> tuple[str, ...] | None:
-    """All columns of a table without names, if they are as many as the kind needs. A text follows its label, too."""
+    """All columns of a table without names, if their number fits. Labels may come before texts."""
     if len(columns.names) != len(USUAL_COLUMNS[kind][0]):
         return None
     if kind == "classify" and _is_label_first(columns.sample):
@@ -196,7 +196,7 @@ def _roles(columns: Columns) -> list[tuple[str, Role | None]]:
 
 
 def _is_label_first(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first of two columns has a few short values again and again, and the second is a text."""
+    """Whether the first of two columns has a few short values that recur, and the second is a text."""
     if len(rows) < _FEWEST_ROWS:
         return False
     first = [row[0].strip() for row in rows]

@@ -101,13 +101,15 @@ def open_as_before(
         raise UsageError(f"Earlier versions did not read {file.label}", "train a new run on it")
     delimited = DelimitedFile(file, sample, reading.is_header, is_certain=True)
     names = delimited.columns.names
-    chosen = tuple(names[place] if names.count(names[place]) == 1 else str(place + 1) for place in reading.places)
-    return delimited, chosen
+    chosen = []
+    for place in reading.places:
+        is_unique = names.count(names[place]) == 1
+        chosen.append(names[place] if is_unique else str(place + 1))
+    return delimited, tuple(chosen)
 
 
 def _sampled_rows(file: StoredFile, report: Report) -> tuple[tuple[str, ...], ...]:
-    """The first rows of a table. Only what cannot be read before the first one is reported: the others will be when
-    they are read as data."""
+    """The first rows of a table. Errors after the first row are reported when the file is read as data."""
     rows: list[tuple[str, ...]] = []
     characters = 0
 

@@ -1,4 +1,4 @@
-"""Whether the first row of a CSV or TSV file names its columns, and what usual names of columns mean."""
+"""Whether the first row of a CSV or TSV file names its columns, and what such names mean."""
 
 import re
 from collections.abc import Sequence
@@ -97,13 +97,14 @@ class FirstRow:
 def judge_first_row(rows: Sequence[Row], columns: Sequence[str] | None = None) -> FirstRow:
     """Decide whether the first row of a table is a header.
 
-    Names decide first: those that the caller asks for, and those that columns usually have. Where the names say
-    nothing, the other rows decide: numbers below a word, sentences below a single word, a few labels below a word
-    that is none of them. Without any such sign, the first row is data.
+    Names decide first: those that the caller asks for, and those that columns usually have. If the
+    names say nothing, the other rows decide: numbers below a word, sentences below a single word, a
+    few labels below a word that is none of them. Without any such sign, the first row is data.
 
     Args:
         rows: The first row and some of the others.
-        columns: The columns that are asked for. Names that are in the first row make it a header; numbers say nothing.
+        columns: The columns that are asked for. Names that are in the first row make it a header;
+            numbers say nothing.
     """
     if not rows:
         return FirstRow(is_header=False, is_certain=True)
@@ -127,7 +128,8 @@ def _judge_unknown_names(first: Row, names: Row, others: Sequence[Row]) -> First
     if not all(map(_may_be_name, names)):
         return FirstRow(is_header=False, is_certain=True)
     has_usual_name = any(map(is_usual, names))
-    if not _recurs(first, others) and any(_is_above(place, first, others) for place in range(len(first))):
+    is_above = any(_is_above(place, first, others) for place in range(len(first)))
+    if is_above and not _recurs(first, others):
         return FirstRow(is_header=True, is_certain=has_usual_name)
     has_core_name = any(name.casefold() in CORE_NAMES for name in names)
     if has_core_name or (has_usual_name and not _are_like_names(others)):
@@ -211,7 +213,7 @@ def _is_known(name: str) -> bool:
 
 
 def _are_certain(names: Row, others: Sequence[Row]) -> bool:
-    """Whether a row of known names needs no word: usual ones, and what stands below is nothing like them."""
+    """Whether a row of known names needs no word: usual names, above cells that are unlike names."""
     if not any(map(is_usual, names)):
         return False
     return any(name.casefold() in CORE_NAMES for name in names) or not _are_like_names(others)
@@ -223,7 +225,7 @@ def _is_repeated_cell(names: Row) -> bool:
 
 
 def _has_index(first: Row, others: Sequence[Row]) -> bool:
-    """Whether the first column is the nameless index that pandas writes: no name, and whole numbers below."""
+    """Whether the first column is the index that pandas writes: whole numbers without a name."""
     if len(first) < 2 or first[0] or not others:
         return False
     return all(row and row[0].isdecimal() for row in others)
@@ -258,11 +260,13 @@ def _is_above(place: int, first: Row, others: Sequence[Row]) -> bool:
         return False
     if all(map(_NUMBER.fullmatch, values)):
         return True
-    if len(values) > 1 and len(name.split()) < _FEWEST_WORDS_OF_SENTENCE and all(map(_is_sentence, values)):
+    is_short = len(name.split()) < _FEWEST_WORDS_OF_SENTENCE
+    if is_short and len(values) > 1 and all(map(_is_sentence, values)):
         return True
     has_few_labels = len(set(values)) * _ROWS_PER_LABEL <= len(values)
     return len(values) >= _FEWEST_LABELLED_ROWS and has_few_labels and name not in values
 
 
 def _is_sentence(value: str) -> bool:
-    return len(value.split()) >= _FEWEST_WORDS_OF_SENTENCE or len(value) >= _FEWEST_CHARACTERS_OF_SENTENCE
+    has_many_words = len(value.split()) >= _FEWEST_WORDS_OF_SENTENCE
+    return has_many_words or len(value) >= _FEWEST_CHARACTERS_OF_SENTENCE

@@ -14,8 +14,8 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def table_notices(name: str, kind: Kind, readings: Sequence[FileReading]) -> Iterator[str]:
-    """The sentences about a source: which first rows are headers where that is not plain, and which columns are not
-    read. Files that are read alike share a sentence.
+    """The sentences about how a source is read: what a first row was taken for, unless that is plain,
+    and which columns are left. Files that are read alike share a sentence.
 
     Args:
         name: The source, as the user named it.
@@ -23,10 +23,12 @@ def table_notices(name: str, kind: Kind, readings: Sequence[FileReading]) -> Ite
         readings: How each of its tables is read.
     """
     uncertain = [reading for reading in readings if not reading.is_certain]
-    for (is_header, first), alike in _groups(uncertain, lambda reading: (reading.is_header, reading.first)):
+    for first_row, alike in _groups(uncertain, lambda reading: (reading.is_header, reading.first)):
+        is_header, first = first_row
         called = _called(name, alike)
         if is_header:
-            yield f"{called}: first row read as header: {shown_row(first)}; use --set data.header=false if it is data."
+            remedy = "use --set data.header=false if it is data"
+            yield f"{called}: first row read as header: {shown_row(first)}; {remedy}."
         else:
             remedy = "use --set data.header=true if it names the columns"
             yield f"{called}: first row read as data: {shown_row(first)}; {remedy}."
@@ -45,7 +47,7 @@ def table_notices(name: str, kind: Kind, readings: Sequence[FileReading]) -> Ite
 
 
 def table_records(name: str, readings: Sequence[FileReading]) -> tuple[TableReading, ...]:
-    """How the CSV and TSV files of a source are read, for the manifest: a record for all files that are read alike."""
+    """How the CSV and TSV files of a source are read; files that are read alike share a record."""
     delimited = [reading for reading in readings if reading.first]
     groups = _groups(delimited, lambda reading: (reading.is_header, reading.columns))
     return tuple(

@@ -1,4 +1,4 @@
-"""How versions before `data.header` read a CSV or TSV file, so that their runs find the same text again."""
+"""How versions before `data.header` read CSV and TSV files: their runs must find the same text."""
 
 import re
 from collections.abc import Sequence

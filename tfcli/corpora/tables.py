@@ -113,7 +113,8 @@ def _record(
         unread = tuple(name for name in unread if name != START)
     labels = label_column(columns) if how.kind not in TASKS else None
     places = tuple(map(columns.place, chosen)) if delimited else ()
-    is_guessed = how.kind == "classify" and how.columns is None and all(role_of(name) is None for name in chosen)
+    has_known_name = any(role_of(name) is not None for name in chosen)
+    is_guessed = how.kind == "classify" and how.columns is None and not has_known_name
     how.tables.append(
         FileReading(
             label=columns.label,
@@ -142,8 +143,14 @@ def delimited_table(delimited: DelimitedFile, bad: BadRecords) -> Table:
 
 
 def record_table(label: str, records: Records, bad: BadRecords, *, null_is_blank: bool = False) -> Table:
-    """A table of mappings; its columns are those of the first record whose value is text or missing. A missing value is
-    no text, but a blank one in what was prepared by versions before `data.header` (`null_is_blank`)."""
+    """A table of mappings; its columns are those of the first record whose value is text or missing.
+
+    Args:
+        label: What messages call the table.
+        records: Gives the records.
+        bad: What becomes of records that cannot be read.
+        null_is_blank: Read a missing value as a blank text, as versions before `data.header` did.
+    """
     first = next((record for _, record in records((), bad.reading())), {})
     if not first and bad.found.count:
         problem = f"There is no record in {label} that can be read: {bad.found.first[0]}"
