@@ -84,7 +84,12 @@ REFUSED: list[tuple[Kind, str, str, str]] = [
     ("classify", "a.tsv", "x\ty\nonly a text\n", "Line 2 of .*a.tsv has 1 fields"),
     ("classify", "a.tsv", "x\ty\nz\t \n", "Line 2 of .*a.tsv has no label"),
     ("classify", "a.tsv", "x\ty\n \tz\n", "Line 2 of .*a.tsv has a blank as its text"),
-    ("classify", "a.tsv", "x\ty\tz\n", "has the columns 'x', 'y', 'z', and classify needs text, label"),
+    (
+        "classify",
+        "a.tsv",
+        "x\ty\tz\n",
+        r"has the columns '1', '2', '3' \(first row read as data: x, y, z\), and classify needs text, label",
+    ),
     ("classify", "a.md", "x", "no table of labelled texts"),
     ("classify", "a.jsonl", jsonl({"text": "x", "label": "y"}, {"text": "z"}), "Line 2 of .* has no 'label'"),
     ("classify", "a.jsonl", jsonl({"text": "x", "label": [1]}), "Line 1 of .* has the label .1."),

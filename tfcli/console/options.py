@@ -149,7 +149,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         terminal = Terminal(values.pop("color"), values.pop("quiet"), values.pop("verbose"))
         debug = values.pop("debug")
         with signals.stop_on_signals(), signals.exit_codes(terminal, debug=debug), warnings.catch_warnings():
-            warnings.showwarning = functools.partial(_remark, terminal, warnings.showwarning)
+            warnings.showwarning = functools.partial(_remark, terminal, warnings.showwarning, set())
             began = time.perf_counter()
             for name, value in values.items():
                 for text in map(str, _each(value)):  # bytes that are no text fit into no recipe, manifest or JSON
@@ -205,10 +205,14 @@ def _given(values: Mapping[str, Any], name: str) -> str:
     return " · ".join(map(str, _each(values.get(name) or values.get(f"{name}s") or ())))
 
 
-def _remark(terminal: Terminal, show: Callable[..., None], message: Warning, *where: Any, **more: Any) -> None:
-    """Say a `Remark` of tfcli's own as a note; show any other warning as Python does."""
+def _remark(
+    terminal: Terminal, show: Callable[..., None], noted: set[str], message: Warning, *where: Any, **more: Any
+) -> None:
+    """Print a `Remark` as a note, once for each text; show any other warning as Python does."""
     if isinstance(message, Remark):
-        terminal.note(str(message))
+        if str(message) not in noted:
+            noted.add(str(message))
+            terminal.note(str(message))
     else:
         show(message, *where, **more)
 

@@ -43,6 +43,12 @@ def decoded(data: bytes, where: str) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
+        from tfcli.corpora.reading import wide_encoding
+
+        encoding = wide_encoding(data)
+        if encoding is not None:
+            problem = f"{capitalized(where)} is {encoding}, and text is read in UTF-8"
+            raise BrokenInputError(problem, f"convert it with `iconv -f {encoding} -t UTF-8`") from error
         problem = f"{capitalized(where)} is not valid UTF-8 (byte {error.start} is 0x{data[error.start]:02x})"
         raise BrokenInputError(problem, "convert it to UTF-8") from error
 

@@ -57,8 +57,10 @@ def _hub_reader(name: str, split: str, stream: Any, how: reading.How) -> Callabl
             for number, record in enumerate(undecoded.select_columns(list(outer)) if outer else undecoded, 1):
                 yield f"Record {number}", record
 
-    table = tables.record_table(f"{name.split('@')[0]}@{split}", records, how.bad_records())
-    return tables.table_documents(table, how.kind, how.columns)
+    table = tables.record_table(
+        f"{name.split('@')[0]}@{split}", records, how.bad_records(), null_is_blank=how.as_before
+    )
+    return tables.documents_of(table, how.kind, tables.chosen_of_records(table.columns, how))
 
 
 @contextmanager

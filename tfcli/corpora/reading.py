@@ -11,6 +11,7 @@ import io
 import lzma
 import os
 import re
+import shlex
 import sys
 import tempfile
 import weakref
@@ -30,12 +31,20 @@ from tfcli.corpora.remote import State, identity, open_remote, remote_state
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import digest, file_digest
 from tfcli.outputs import reading
+from tfcli.recipe.data import Header
 from tfcli.records.dataset import NONE_SKIPPED, SkippedRecords
 
 COMPRESSIONS = (".gz", ".zst", ".bz2", ".xz")
 LONGEST = 64 << 20  # bytes of a line, or of a record of several lines
 CHUNK = 1 << 20  # bytes that are read at a time
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_WIDE_BYTE_ORDER_MARKS = (  # that of UTF-32 begins with that of UTF-16
+    (codecs.BOM_UTF32_LE, "UTF-32"),
+    (codecs.BOM_UTF32_BE, "UTF-32"),
+    (codecs.BOM_UTF16_LE, "UTF-16"),
+    (codecs.BOM_UTF16_BE, "UTF-16"),
+)
+_SAMPLED_BYTES = 256
 _MOST = 6  # of the machine's memory, the part that one text of a stream may have: a longer one may never end
 
 
@@ -191,14 +200,57 @@ class BadRecords:
 
 
 @dataclass(frozen=True)
+class FileReading:
+    """How a table is read.
+
+    Attributes:
+        label: What messages call the file.
+        first: The cells of the first row of a CSV or TSV file; none of another table.
+        is_header: Whether these name the columns.
+        is_certain: Whether nothing has to be said about this decision.
+        columns: The columns that are read, by name or number.
+        places: The places of these columns in a CSV or TSV file.
+        unread: The names of the other columns, if the choice was not the user's.
+        labels: The one of these that holds labels, if any.
+        is_label_first: Whether the values alone say that labels come before their texts.
+        is_new: Whether versions before `data.header` read a CSV or TSV file in another way.
+    """
+
+    label: str
+    first: tuple[str, ...]
+    is_header: bool
+    is_certain: bool
+    columns: tuple[str, ...]
+    places: tuple[int, ...]
+    unread: tuple[str, ...]
+    labels: str | None
+    is_label_first: bool
+    is_new: bool
+
+
+@dataclass(frozen=True)
 class How:
-    """How files are read: into what, from which columns, what stands between texts, whether bad ones are left out."""
+    """How files are read.
+
+    Attributes:
+        kind: What is read from them.
+        columns: The columns of tables that are asked for; None: the obvious ones.
+        separator: What is between two documents of a plain text file.
+        skips: Whether records that cannot be read are left out.
+        header: Whether the first row of a CSV or TSV file names the columns.
+        as_before: Read CSV and TSV files as versions before `data.header` did.
+        bad: The records of each file that cannot be read.
+        tables: How each table is read.
+    """
 
     kind: Kind
     columns: Sequence[str] | None
     separator: str | None
     skips: bool
-    bad: list[BadRecords] = field(default_factory=list)  # those of each file that is read so
+    header: Header = "auto"
+    as_before: bool = False
+    bad: list[BadRecords] = field(default_factory=list)
+    tables: list[FileReading] = field(default_factory=list)
 
     def bad_records(self, require_unchanged: Callable[[], None] = lambda: None) -> BadRecords:
         """Those of one more file."""
@@ -317,6 +369,9 @@ def _stretches(file: StoredFile) -> Iterator[str]:
 
 def _decode(data: bytes, file: StoredFile, offset: int, line: int, *, is_last: bool = True) -> tuple[str, int]:
     """The text, and how many bytes it is; `offset`, `line`: of the first. Unless `is_last`, a character may go on."""
+    encoding = wide_encoding(data) if offset == 0 else None
+    if encoding is not None:
+        raise BrokenInputError(f"{file.label} is {encoding}, and text is read in UTF-8", _conversion(file, encoding))
     if (position := data.find(b"\0")) >= 0:
         place = f"byte {offset + position} is 0, in line {line + data.count(10, 0, position)}"
         raise BrokenInputError(f"{file.label} is binary, not text: {place}", "give text in UTF-8")
@@ -328,3 +383,33 @@ def _decode(data: bytes, file: StoredFile, offset: int, line: int, *, is_last: b
         place = f"byte {offset + position} is 0x{data[position]:02x}, in line {line + data.count(10, 0, position)}"
         raise BrokenInputError(f"{file.label} is not valid UTF-8: {place}", "save it as UTF-8") from error
     return text, start + used
+
+
+def wide_encoding(data: bytes) -> str | None:
+    """The name of UTF-16 or UTF-32, if the beginning of a text is in one of them, as `iconv` takes it.
+
+    >>> wide_encoding("\ufeffhello".encode("utf-16-le")), wide_encoding("hello".encode("utf-16-be"))
+    ('UTF-16', 'UTF-16BE')
+    """
+    for mark, name in _WIDE_BYTE_ORDER_MARKS:
+        if data.startswith(mark):
+            return name
+    sample = data[: _SAMPLED_BYTES - _SAMPLED_BYTES % 2]
+    even, odd = sample[::2], sample[1::2]
+    # Of Latin letters, every other byte is zero; text in other scripts is only known by its mark.
+    if odd and 2 * odd.count(0) > len(odd) and 0 not in even:
+        return "UTF-16LE"
+    if odd and 2 * even.count(0) > len(even) and 0 not in odd:
+        return "UTF-16BE"
+    return None
+
+
+def _conversion(file: StoredFile, encoding: str) -> str:
+    """How to convert a file to UTF-8."""
+    command = f"iconv -f {encoding} -t UTF-8"
+    if file.compression:
+        return f"decompress it, and convert it with `{command}`"
+    if file.spool or file.url:
+        return f"convert it with `{command}`"
+    converted = file.path.with_name(f"{file.path.stem}.utf8{file.path.suffix}")
+    return f"convert it: `{command} {shlex.quote(str(file.path))} > {shlex.quote(str(converted))}`"

@@ -103,6 +103,7 @@ def _encoding(division: TrainValidationSplit, tokenizer: Tokenizer, encoded: Enc
         mixture=tuple(Weighted(*one) for one in mixture),
         skipped=encoded[1],
         removed=division.removed,
+        tables=division.tables(),
     )
 
 

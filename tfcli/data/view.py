@@ -10,7 +10,7 @@ from tfcli.draw import View
 from tfcli.draw.numbers import duration, exact, percent, plural, short
 from tfcli.draw.safe import printable
 from tfcli.draw.tables import columns, dim, grid, heading
-from tfcli.records.dataset import CacheEntry, DatasetRecord, PartCounts
+from tfcli.records.dataset import CacheEntry, DatasetRecord, PartCounts, TableReading
 
 _REMOVED = {
     "short": "too short",
@@ -63,9 +63,20 @@ class DatasetView(View[DatasetRecord]):
             stand = "stands" if record.copies == 1 else "stand"
             drop = "data.drop_duplicates = train or validation leaves out such copies there."
             yield Text(f"{many} {stand} in training, too; {drop}", "yellow")
+        for reading in record.tables:
+            yield Text(printable(_table_line(reading)), "dim", overflow="fold")
         split = "" if record.only else f"split by {record.split} · "
         about = f"{split}vocabulary {exact(record.vocab_size)} · {record.fingerprint[:12]}"
         yield from dim(about, printable(record.path))
+
+
+def _table_line(reading: TableReading) -> str:
+    """What the first row of a table was taken for, and the columns that were read."""
+    files = f" ({plural(reading.files, 'file')})" if reading.files > 1 else ""
+    first_row = "a header" if reading.header else "data"
+    columns = "column" if len(reading.columns) == 1 else "columns"
+    source = "standard input" if reading.source == "-" else reading.source
+    return f"{source}{files}: first row is {first_row}; {columns} {', '.join(reading.columns)}"
 
 
 def _unknown(part: PartCounts) -> str:

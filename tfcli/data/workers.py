@@ -9,6 +9,7 @@ import logging
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -20,7 +21,7 @@ import numpy as np
 from tfcli import addresses
 from tfcli.corpora import Kind
 from tfcli.data.chunks import Encoded, Progress, Share, counted, encode_share, encoded_chunks
-from tfcli.errors import BrokenInputError, TfcliError, UsageError, first_lines
+from tfcli.errors import BrokenInputError, Remark, TfcliError, UsageError, first_lines
 from tfcli.files import replacing
 from tfcli.machine import PIPE, child, cores
 from tfcli.records.dataset import SkippedRecords
@@ -55,6 +56,7 @@ def _open(asked: Mapping[str, Any]) -> tuple[TrainValidationSplit, Tokenizer]:
     from tfcli.recipe.loading import build_recipe
 
     addresses.share(asked["addresses"])
+    warnings.simplefilter("ignore", Remark)  # the process that asks has printed it
     section = build_recipe({"data": asked["data"]}).data
     return open_split(section, asked["kind"]), load_tokenizer(Path(asked["tokenizer"]))
 

@@ -20,7 +20,7 @@ from tfcli.data.chunks import COUNTED, SUMS, TOKENIZER_NAME, Share, chunk_name
 from tfcli.data.mixture import mixed_order
 from tfcli.errors import UsageError
 from tfcli.files import digest
-from tfcli.records.dataset import NONE_SKIPPED, MixedSource, PartCounts, SkippedRecords
+from tfcli.records.dataset import NONE_SKIPPED, MixedSource, PartCounts, SkippedRecords, TableReading
 
 if TYPE_CHECKING:
     from tfcli.tokenization.tokenizer import Tokenizer
@@ -49,6 +49,7 @@ class Encoding:
     mixture: tuple[Weighted, ...]
     skipped: SkippedRecords = NONE_SKIPPED
     removed: dict[str, int] = field(default_factory=dict)
+    tables: tuple[TableReading, ...] = field(default=(), compare=False)  # shares of older versions do not have it
 
     def paths(self, folders: Sequence[Path]) -> list[list[Path]]:
         """The files of each source's chunks, of which every folder has one in turn."""
@@ -172,6 +173,7 @@ class ChunkWriter:
             earlier=(*old.earlier, shards.Edition(old.fingerprint, old.sources, *states)),
             skipped=old.skipped.joined(about.skipped),
             removed=dict(Counter(old.removed) + Counter(about.removed)),
+            tables=old.tables + about.tables,
         )
 
     def _part(self, part: Part) -> shards.PartManifest:

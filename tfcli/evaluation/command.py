@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from tfcli.console.options import Checkpoint, Device, Json, Run, Threads, command, open_run, use_threads
-from tfcli.console.settings import usual
+from tfcli.console.settings import READING_HELP, reading_settings, usual
 from tfcli.console.terminal import Terminal
+from tfcli.errors import UsageError
 from tfcli.generation.command import Precision
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ Beam = Annotated[int | None, usual("the run's own", "Beams to translate with; 1:
 _WRITE = "Write the {}, one a line; what is there is replaced."
 Outputs = Annotated[Path | None, typer.Option(metavar="FILE", help=_WRITE.format("translations"))]
 References = Annotated[Path | None, typer.Option(metavar="FILE", help=_WRITE.format("references"))]
+_READING = typer.Option("--set", metavar="KEY=VALUE", help=READING_HELP)
 Compare = Annotated[Path | None, typer.Option(metavar="RUN2", help="Score another run on the same text, test both.")]
 _MEANT_FOR = {"stride": "decoder", "pseudo": "encoder"}
 _MEANT_FOR |= dict.fromkeys(("beam", "outputs", "references"), "encoder-decoder")
@@ -42,6 +44,7 @@ def evaluate(
     pseudo: Pseudo = False,
     beam: Beam = None,
     compare: Compare = None,
+    assignments: Annotated[list[str] | None, _READING] = None,
     outputs: Outputs = None,
     references: References = None,
     checkpoint: Checkpoint = "best",
@@ -65,6 +68,10 @@ def evaluate(
     """
     arguments = dict(locals())
     names = tuple(sources or ())
+    read = reading_settings(assignments or [])
+    if read and not names:
+        problem = "--set says how other text is read, and the run's own validation split is scored"
+        raise UsageError(problem, "name a SOURCE, or leave --set out")
     _require_places(outputs, references, names)
     from dataclasses import replace
 
@@ -86,6 +93,9 @@ def evaluate(
             require_head(loaded.config.model)
         _require_meaning(loaded, arguments)
         read_as_asked(loaded, settings)
+        if read:
+            section = replace(loaded.recipe.data, **read)
+            loaded = replace(loaded, recipe=replace(loaded.recipe, data=section))
         other = None if compare is None else load_run(compare, device=loaded.device, precision="float32")
         if other is not None:
             require_comparable(loaded, other)
@@ -139,8 +149,6 @@ def _require_places(outputs: Path | None, references: Path | None, sources: tupl
 
 def _require_meaning(run: "LoadedRun", given: Mapping[str, object]) -> None:
     """Refuse an option that says nothing to this run's architecture."""
-    from tfcli.errors import UsageError
-
     path, own, objective = run.directory.path, run.architecture, run.recipe.objective
     for name in filter(given.get, _MEANT_FOR):
         problem = ""

@@ -5,6 +5,7 @@ cache/datasets/<fingerprint of text, split and tokenizer>/
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -171,17 +172,28 @@ def require_same_text(
         folder = prepared_folder(recipe.data)
     if "-" in trained_on.sources and folder is None:
         return None
-    found: PreparedDataset | tuple[TrainValidationSplit, Tokenizer]
     if folder is not None:
-        found = PreparedDataset.open(folder, trained_on.fingerprint)
-        fingerprint = found.manifest.fingerprint
+        dataset = PreparedDataset.open(folder, trained_on.fingerprint)
+        if dataset.manifest.fingerprint == trained_on.fingerprint:
+            return dataset
     else:
-        found = open_text_of_run(run, recipe, kind_of(recipe)), load_run_tokenizer(run, read_config(run.config))
-        fingerprint = dataset_fingerprint(*found)
-    if fingerprint != trained_on.fingerprint:
-        problem = f"The text of {', '.join(trained_on.sources)} has changed since {run.path} was trained on it"
-        raise UsageError(problem, remedy)
-    return found
+        tokenizer = load_run_tokenizer(run, read_config(run.config))
+        split = _split_of(trained_on.fingerprint, run, recipe, tokenizer)
+        if split is not None:
+            return split, tokenizer
+    problem = f"The text of {', '.join(trained_on.sources)} has changed since {run.path} was trained on it"
+    raise UsageError(problem, remedy)
+
+
+def _split_of(fingerprint: str, run: RunDirectory, recipe: Recipe, tokenizer: Tokenizer) -> TrainValidationSplit | None:
+    """The text of a run, read so that its dataset has this fingerprint; None if it has another one. A run of an
+    older version goes on with tables read as that version read them."""
+    with suppress(TfcliError):  # an older version may not have read them at all
+        split = open_text_of_run(run, recipe, kind_of(recipe), as_before=True)
+        if dataset_fingerprint(split, tokenizer) == fingerprint:
+            return split
+    split = open_text_of_run(run, recipe, kind_of(recipe))
+    return split if dataset_fingerprint(split, tokenizer) == fingerprint else None
 
 
 def dataset_for_evaluation(

@@ -14,6 +14,7 @@ from tfcli.records.roles import BOS, EOS, MASK, PAD, ROLE_NAMES, UNK
 
 Algorithm = Literal["bpe", "wordpiece", "unigram", "word", "char"]
 OnBadRecord = Literal["refuse", "skip"]
+Header = Literal["auto"] | bool
 CLEANING_KEYS = ("normalize", "min_characters", "max_characters", "max_length_ratio", "filter_pairs", "deduplicate")
 """Keys of the data section that change or remove documents before they are divided."""
 
@@ -125,7 +126,12 @@ class DataSection(Section):
     """Share of the validation part: of the documents for hash, of the characters for tail."""
 
     columns: tuple[str, ...] | None = None
-    """Columns to read from tables: one for text, two (source, target, or prompt, answer) for pairs. None: by name."""
+    """Columns to read from tables, by name or number: one for text, two for pairs (source, target), those of the task
+    for labelled texts (text, label). None: by their usual names."""
+
+    header: Header = "auto"
+    """Whether the first row of a .csv or .tsv file names the columns. auto: decide by usual names, else by what the
+    other rows look like, and report the decision. true: it names them. false: it is data."""
 
     max_documents: Annotated[int, Ge(1), Unit("documents")] | None = None
     """Read no more documents than this. None: all, or a built-in generator's own number."""
@@ -184,4 +190,4 @@ class DataSection(Section):
     @property
     def reading(self) -> dict[str, Any]:
         """How files are read, whichever they are: arguments of `open_source`."""
-        return {name: getattr(self, name) for name in ("columns", "separator", "on_bad_record")}
+        return {name: getattr(self, name) for name in ("columns", "header", "separator", "on_bad_record")}

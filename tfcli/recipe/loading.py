@@ -83,7 +83,7 @@ def build_recipe(*layers: Settings) -> Recipe:
     try:  # JSON mode lets arrays become tuples and yet never turns "3" into 3
         recipe: Recipe = type_adapter(Recipe).validate_json(json.dumps(merged, default=str), strict=True)
     except ValidationError as error:
-        raise _as_usage_error(error.errors()[0]) from error
+        raise _as_usage_error(error.errors()) from error
     if "name" in merged and (not recipe.name or as_name(recipe.name) != recipe.name):
         remedy = f"use letters, digits, '.', '_' and '-', {LONGEST_NAME} at most, and do not begin with a dot"
         raise UsageError(f"name = {shortened(recipe.name)!r} cannot be the name of a run", remedy)
@@ -317,7 +317,9 @@ _EXPECTED |= {"dataclass_type": "a section of settings"}
 _BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
 
 
-def _as_usage_error(error: Mapping[str, Any]) -> UsageError:
+def _as_usage_error(errors: Sequence[Mapping[str, Any]]) -> UsageError:
+    """The first of the errors that pydantic found; a key with several types has an error for each."""
+    error = errors[0]
     key = ".".join([part for part in error["loc"] if isinstance(part, str)][:2])
     value = shortened(json.dumps(error["input"], ensure_ascii=False, default=str))
     context = error.get("ctx", {})
@@ -325,7 +327,9 @@ def _as_usage_error(error: Mapping[str, Any]) -> UsageError:
         if bound in context:
             return UsageError(f"{key} = {value} is out of range", f"it must be {words} {context[bound]}")
     if "expected" in context:
-        return UsageError(f"{key} = {value} is not known", f"choose {context['expected']}")
+        is_switch = any(other["type"] == "bool_type" and other["loc"][:2] == error["loc"][:2] for other in errors)
+        choices = f"{context['expected']}, true or false" if is_switch else context["expected"]
+        return UsageError(f"{key} = {value} is not known", f"choose {choices}")
     expected = _EXPECTED.get(error["type"], "of the right type")
     return UsageError(f"{key} = {value} is not {expected}", "see `tfcli recipes show` for examples")
 

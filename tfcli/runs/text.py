@@ -21,11 +21,17 @@ def naming_run(run: RunDirectory, recipe: Recipe) -> Iterator[None]:
         raise error.with_details(recipe=str(run.recipe), command=command) from error
 
 
-def open_text_of_run(run: RunDirectory, recipe: Recipe, kind: Kind) -> TrainValidationSplit:
+def open_text_of_run(run: RunDirectory, recipe: Recipe, kind: Kind, *, as_before: bool = False) -> TrainValidationSplit:
     """The sources of a run's own recipe, divided as for its training.
+
+    Args:
+        run: The run.
+        recipe: Its recipe.
+        kind: What its objective learns from.
+        as_before: Whether tables are read as versions before `data.header` read them.
 
     Raises:
         AddressNeeded: One of them is a network address that this user has never typed, or that lacks its secret.
     """
     with naming_run(run, recipe):
-        return open_split(recipe.data, kind)
+        return open_split(recipe.data, kind, as_before=as_before)
