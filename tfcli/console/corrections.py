@@ -25,6 +25,7 @@ MOST_MISTAKES = 20
 # Longer lines are not printed.
 LONGEST_LINE = 500
 TEXT_FILES = r"\.(txt|md|jsonl|csv|tsv|parquet|arrow|json|epub|pdf|docx|html?)(\.gz|\.zst)?$"
+NOT_AVAILABLE = "not available, nearest"
 BOOLEANS = ("true", "false", "yes", "no", "on", "off", "0", "1")
 
 HABITS: dict[str, Any] = packaged(__file__, "habits.toml")
@@ -134,7 +135,7 @@ class Corrector:
         for section in ("commands", "missing-commands"):
             for names, lines in HABITS[section].items():
                 if name in names.split():
-                    remedy = f"{name} is not available, nearest" if section == "missing-commands" else ""
+                    remedy = NOT_AVAILABLE if section == "missing-commands" else ""
                     return self._from_table(problem, remedy, lines, rest, here="")
         guesses = near(typed, mistake.commands)
         if guesses:
@@ -191,7 +192,7 @@ class Corrector:
                 if not has_its_like:
                     continue
                 is_missing = section == "missing-options"
-                remedy = f"{typed.name} is not available, nearest" if is_missing else ""
+                remedy = NOT_AVAILABLE if is_missing else lines["says"]
                 takes_value = lines["needs"] == "train"
                 others = without_option(words, typed, takes_value=takes_value)
                 depth = _depth(mistake)
@@ -221,9 +222,9 @@ class Corrector:
             return Correction(problem, "quote it", [*words[:place], " ".join(text), *behind])
         problem = mistake.message.rstrip(".")
         operands = _operands(mistake, words)
-        if words[0] == "run" and operands and is_run(Path(operands[0])):
-            text = " ".join(operands[1:])
-            return Correction(f"{operands[0]!r} is a run, and no recipe", "", ["generate", operands[0], text])
+        if words[0] == "run" and operands and "run" in _kinds(operands[0]):
+            meant = ["generate", operands[0], " ".join(operands[1:])]
+            return Correction(f"{operands[0]!r} is a run, and no recipe", "", meant)
         return _with_extra(problem, mistake, words) or Correction(problem)
 
     def _of_missing(self, mistake: "Mistake", missing: "Parameter", words: list[str]) -> Correction:
@@ -292,7 +293,9 @@ def sentence(corrections: Sequence[Correction], lines: Sequence[str], see: str) 
         return problem, "; ".join(remedies)
     if lines:
         typed = _type(lines)
-        return first.problem, f"{first.remedy}: {typed.removeprefix('type ')}" if first.remedy else typed
+        if first.remedy:
+            return first.problem, f"{first.remedy}: {typed.removeprefix('type ')}"
+        return first.problem, typed
     return first.problem, _in_words(first, see)
 
 
@@ -304,10 +307,10 @@ def _in_words(correction: Correction, see: str) -> str:
 
 def _type(lines: Sequence[str]) -> str:
     """The lines to type, with how to make a run if they are about the last one and there is none."""
-    quoted = ", then ".join(f"`{line}`" for line in lines)
+    quoted = [f"`{line}`" for line in lines]
     if any(LAST in shlex.split(line) for line in lines) and not is_run(Path(LAST)):
-        return f"train a run first: `tfcli run quickstart`, then {quoted}"
-    return f"type {quoted}"
+        quoted.insert(0, "`tfcli run quickstart` for a run")
+    return f"type {', then '.join(quoted)}"
 
 
 # Options
@@ -483,6 +486,12 @@ def set_by(option: str) -> str:
     return meant[0].name if meant else option
 
 
+def means_a_time(name: str) -> bool:
+    """Whether other programs limit the time of a training by this name."""
+    plain = name.rpartition(".")[2].replace("_", "-").lower()
+    return any(plain in names.split() for names in HABITS["options"])
+
+
 def _seeds(value: str) -> str:
     """What a loop of the shell goes through: as many seeds as were asked for, or those that were named."""
     if value.isdecimal() and 0 < int(value) <= 20:
@@ -626,6 +635,12 @@ def _kinds(word: str) -> list[str]:
     if " " in word:
         kinds.append("sentence")
     return [*kinds, "any"]
+
+
+def _names_file(word: str) -> bool:
+    if word.startswith(("builtin:", "./", "~/")) or "*" in word:
+        return True
+    return re.search(TEXT_FILES, word.lower()) is not None or Path(word).exists()
 
 
 def _with_run_first(rest: list[str]) -> list[str]:

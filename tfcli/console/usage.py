@@ -239,10 +239,17 @@ def ways_to_write(meant: "Meant", typed: str, options: Sequence[str]) -> str:
 
 def refuse_unknown_keys(assignments: Sequence[str], options: Sequence[str]) -> None:
     """Refuse a key of --set that does not exist, with the key that was meant, as this command takes it."""
+    from tfcli.console.corrections import means_a_time
     from tfcli.recipe import keys, loading, recipe
 
     for assignment in assignments:
         name, equals, value = (part.strip() for part in assignment.partition("="))
+        if name.partition(".")[0] == keys.RESULT:
+            problem = f"{shortened(name)!r} is a record of what a run has reached, and is not set"
+            raise UsageError(problem, "leave it out, or let `tfcli plan --minutes 10` find what fits into a time")
+        if means_a_time(name):
+            problem = f"{shortened(name)!r} is not a recipe key"
+            raise UsageError(problem, f"find what fits into a time: `tfcli plan --minutes {shlex.quote(value)}`")
         if name and equals and name not in (*recipe.known_keys(), *recipe.SECTIONS):
             said, meant = keys.key_meant(name)
             ways = ways_to_write(meant, value, options) if meant else ""

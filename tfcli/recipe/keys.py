@@ -121,7 +121,7 @@ def find_keys(word: str) -> list[RecipeKey]:
     for key in keys:
         texts = (key.name, " ".join(key.synonyms), key.meaning)
         has = [re.search(rf"\b{part}", re.sub(r"\W|_", " ", text.lower())) for text in texts]
-        if key.name in called or word == key.name:
+        if key.name in called or word == key.name or word in key.choices:
             ranks[0].append(key)
         elif part and any(has):
             ranks[1 if has[0] else 2].append(key)
