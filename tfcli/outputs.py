@@ -71,6 +71,9 @@ def require_output(path: Path, option: str) -> None:
         if path.exists() and not path.is_file():
             raise UsageError(f"{named} is no plain file, and would be replaced by one", "name another one")
         require_writable(path.parent)
+        if not path.parent.is_dir():
+            folder = shlex.quote(str(path.parent))
+            raise UsageError(f"{named}: there is no folder {str(path.parent)!r}", f"make it: `mkdir -p {folder}`")
     except (OSError, ValueError) as error:  # the name is too long, leads in a circle, or holds a zero byte
         reason = getattr(error, "strerror", None) or error
         raise UsageError(f"{option} {shortened(str(path))!r}: {reason}", "name another file") from error
@@ -88,7 +91,6 @@ def require_output(path: Path, option: str) -> None:
 def writing(path: Path, option: str) -> Iterator[Path]:
     """Yield a temporary file that becomes the user's `path`; raises what `require_output` and `replacing` raise."""
     require_output(path, option)
-    path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary:
         yield temporary
     written[path] = path.stat().st_size

@@ -148,8 +148,10 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
                 values |= _runs_meant(terminal, infos, values)
                 describe(_given(values, "run"), _given(values, "text"))
                 usage.refuse_unknown_keys(values.get("assignments") or (), options)
+                typed_device = values.get("device")
                 for name, (made_of, names) in groups.items():
                     values[name] = made_of(**{one: values.pop(one) for one in names})
+                _require_devices(typed_device, values)
                 function(terminal=terminal, **values)
             except Misnamed as error:
                 raise usage.with_command(error, takes_checkpoint="checkpoint" in infos) from None
@@ -164,6 +166,17 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     wrapper.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     wrapper.__annotations__ = {p.name: p.annotation for p in shown}
     return wrapper
+
+
+def _require_devices(typed: str | None, values: Mapping[str, Any]) -> None:
+    """Refuse a device that is not there, whether --device or --set names it."""
+    devices = [typed]
+    for value in values.values():
+        if isinstance(value, settings.Asked):
+            devices.append(value.settings.get("train", {}).get("device"))
+    for device in devices:
+        if device is not None:
+            settings.require_device(device)
 
 
 def _each(value: Any) -> Sequence[Any]:
