@@ -181,7 +181,9 @@ def _plain_spelling(words: Sequence[str]) -> list[str]:
     """The line, with other spellings of --help and --version as these."""
     if list(words) in (["version"], ["-v"], ["-V"]):
         return ["--version"]
-    if words and words[0] == "help":
+    if not words:
+        return ["--help"]
+    if words[0] == "help":
         return [*words[1:], "--help"]
     return list(words)
 
