@@ -56,8 +56,9 @@ def reading_from(name: str) -> None:
 
 
 def require_output(path: Path, option: str) -> None:
-    """Refuse, before any work, a path where no file can be written, or none should be: no plain file, a picture with
-    the ending of another kind, the file of another option, or what a run, a prepared dataset or this command needs."""
+    """Refuse, before any work, a path where no file can be written, or none should be: no plain file, one in a folder
+    that is not there, a picture with the ending of another kind, the file of another option, or what a run, a prepared
+    dataset or this command needs."""
     form, named = f".{option[2:]}", f"{option} {str(path)!r}"
     what, allowed = form[1:].upper(), {form}
     if option == "--answers":
@@ -71,9 +72,6 @@ def require_output(path: Path, option: str) -> None:
         if path.exists() and not path.is_file():
             raise UsageError(f"{named} is no plain file, and would be replaced by one", "name another one")
         require_writable(path.parent)
-        if not path.parent.is_dir():
-            folder = shlex.quote(str(path.parent))
-            raise UsageError(f"{named}: there is no folder {str(path.parent)!r}", f"make it: `mkdir -p {folder}`")
     except (OSError, ValueError) as error:  # the name is too long, leads in a circle, or holds a zero byte
         reason = getattr(error, "strerror", None) or error
         raise UsageError(f"{option} {shortened(str(path))!r}: {reason}", "name another file") from error
@@ -84,6 +82,9 @@ def require_output(path: Path, option: str) -> None:
         if other_option != option and _place(other) == _place(path):
             raise UsageError(f"{other_option} and {option} are both {str(path)!r}", "name two files")
     _refuse_source(path, option, _read, _named)
+    if not path.parent.is_dir():
+        folder = shlex.quote(str(path.parent))
+        raise UsageError(f"{named}: there is no folder {str(path.parent)!r}", f"make it: `mkdir -p {folder}`")
     _asked[path] = option
 
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tfcli.console.mistakes import Mistake, Parameter, bad_value
 from tfcli.errors import near
 from tfcli.files import packaged
 from tfcli.runs.directory import LAST, RUNS, is_run
 
 if TYPE_CHECKING:
-    from tfcli.console.usage import Mistake, Parameter
     from tfcli.recipe.keys import Meant
 
 # A line has fewer mistakes; this ends a correction that would go in a circle.
@@ -76,12 +76,12 @@ class Corrector:
     """
 
     def __init__(
-        self, parse: "Callable[[Sequence[str]], Mistake | None]", groups: Callable[[], Mapping[str, Sequence[str]]]
+        self, parse: Callable[[Sequence[str]], Mistake | None], groups: Callable[[], Mapping[str, Sequence[str]]]
     ) -> None:
         self._parse = parse
         self._groups = groups
 
-    def correct(self, words: Sequence[str], mistake: "Mistake | None") -> tuple[list[Correction], list[str]]:
+    def correct(self, words: Sequence[str], mistake: Mistake | None) -> tuple[list[Correction], list[str]]:
         """Correct a line, mistake by mistake, beginning with one that is known.
 
         Returns:
@@ -107,7 +107,7 @@ class Corrector:
             return corrections, []
         return corrections, [shlex.join(["tfcli", *words])]
 
-    def _correction(self, mistake: "Mistake", words: list[str]) -> Correction:
+    def _correction(self, mistake: Mistake, words: list[str]) -> Correction:
         if mistake.option:
             return self._of_option(mistake, words)
         if mistake.value and mistake.parameter:
@@ -122,7 +122,7 @@ class Corrector:
 
     # Commands
 
-    def _of_command(self, mistake: "Mistake", words: list[str]) -> Correction:
+    def _of_command(self, mistake: Mistake, words: list[str]) -> Correction:
         problem = mistake.message.partition(" Did you mean ")[0].partition(" Choose from:")[0].rstrip(".")
         depth = _depth(mistake)
         if len(words) <= depth:
@@ -146,7 +146,7 @@ class Corrector:
                 return Correction(problem, "", [group, name, *rest])
         return self._from_table(problem, "", HABITS["first-word"]["word"], words, here="")
 
-    def _of_command_in_group(self, problem: str, mistake: "Mistake", words: list[str]) -> Correction:
+    def _of_command_in_group(self, problem: str, mistake: Mistake, words: list[str]) -> Correction:
         depth = _depth(mistake)
         group = words[:depth]
         typed = words[depth]
@@ -163,7 +163,7 @@ class Corrector:
 
     # Options
 
-    def _of_option(self, mistake: "Mistake", words: list[str]) -> Correction:
+    def _of_option(self, mistake: Mistake, words: list[str]) -> Correction:
         typed = typed_option(mistake, words)
         problem = f"No such option: {typed.name}"
         options = _long_options(mistake)
@@ -182,7 +182,7 @@ class Corrector:
         return _by_its_meaning(problem, mistake, words, typed, options)
 
     def _option_of_table(
-        self, problem: str, mistake: "Mistake", words: list[str], typed: TypedOption, options: Sequence[str]
+        self, problem: str, mistake: Mistake, words: list[str], typed: TypedOption, options: Sequence[str]
     ) -> Correction | None:
         for section in ("options", "missing-options"):
             for names, lines in HABITS[section].items():
@@ -209,7 +209,7 @@ class Corrector:
 
     # Arguments
 
-    def _of_extra_argument(self, mistake: "Mistake", words: list[str]) -> Correction:
+    def _of_extra_argument(self, mistake: Mistake, words: list[str]) -> Correction:
         text = text_in_words(mistake, words)
         if text:
             place = words.index(text[0])
@@ -227,7 +227,7 @@ class Corrector:
             return Correction(f"{operands[0]!r} is a run, and no recipe", "", meant)
         return _with_extra(problem, mistake, words) or Correction(problem)
 
-    def _of_missing(self, mistake: "Mistake", missing: "Parameter", words: list[str]) -> Correction:
+    def _of_missing(self, mistake: Mistake, missing: Parameter, words: list[str]) -> Correction:
         problem = mistake.message.partition(" Choose from:")[0].rstrip(".")
         name = next(iter(missing.options), "")
         if name.startswith("--"):
@@ -316,7 +316,7 @@ def _type(lines: Sequence[str]) -> str:
 # Options
 
 
-def typed_option(mistake: "Mistake", words: Sequence[str]) -> TypedOption:
+def typed_option(mistake: Mistake, words: Sequence[str]) -> TypedOption:
     """Where an unknown option is in the line, and what follows it."""
     name = mistake.option
     start = _depth(mistake)
@@ -354,7 +354,7 @@ def _renamed(problem: str, remedy: str, words: Sequence[str], typed: TypedOption
     return Correction(problem, remedy, corrected, option=typed.name)
 
 
-def _moved_behind_command(problem: str, mistake: "Mistake", words: list[str]) -> Correction:
+def _moved_behind_command(problem: str, mistake: Mistake, words: list[str]) -> Correction:
     """Options of a command that were typed before its name."""
     for index, word in enumerate(words):
         if word in mistake.commands:
@@ -363,7 +363,7 @@ def _moved_behind_command(problem: str, mistake: "Mistake", words: list[str]) ->
     return Correction(problem, option=mistake.option)
 
 
-def _joined_pair(problem: str, mistake: "Mistake", words: list[str], typed: TypedOption) -> Correction | None:
+def _joined_pair(problem: str, mistake: Mistake, words: list[str], typed: TypedOption) -> Correction | None:
     """The two files of `--src A --tgt B` as one source, A,B."""
     sides = [HABITS["pairs"]["source"].split(), HABITS["pairs"]["target"].split()]
     side = next((number for number, names in enumerate(sides) if typed.plain_name in names), None)
@@ -387,7 +387,7 @@ def _joined_pair(problem: str, mistake: "Mistake", words: list[str], typed: Type
 
 
 def _by_its_meaning(
-    problem: str, mistake: "Mistake", words: list[str], typed: TypedOption, options: Sequence[str]
+    problem: str, mistake: Mistake, words: list[str], typed: TypedOption, options: Sequence[str]
 ) -> Correction:
     """What a word from elsewhere is called here, or the nearest by spelling."""
     from tfcli.recipe import keys, loading
@@ -420,7 +420,7 @@ def _by_its_meaning(
 
 
 def _as_argument(
-    problem: str, mistake: "Mistake", words: list[str], typed: TypedOption, meant: "Meant"
+    problem: str, mistake: Mistake, words: list[str], typed: TypedOption, meant: "Meant"
 ) -> Correction | None:
     """The value as an argument, if that is what the option is here."""
     places = [parameter.metavar.strip("[]") for parameter in mistake.parameters if parameter.is_argument]
@@ -505,10 +505,8 @@ def _seeds(value: str) -> str:
 # Values
 
 
-def _of_value(mistake: "Mistake", words: list[str]) -> Correction:
+def _of_value(mistake: Mistake, words: list[str]) -> Correction:
     """What a value from elsewhere is called here, or the nearest by spelling."""
-    from tfcli.console.usage import bad_value
-
     assert mistake.parameter is not None
     problem = bad_value(mistake.value, mistake.parameter, words)
     for index in reversed(range(len(words))):
@@ -548,7 +546,7 @@ def _choices(message: str) -> list[str]:
 # Arguments
 
 
-def _with_extra(problem: str, mistake: "Mistake", words: list[str]) -> Correction | None:
+def _with_extra(problem: str, mistake: Mistake, words: list[str]) -> Correction | None:
     """An argument more than the command takes, under the option that it is meant for."""
     lines = HABITS["extra"].get(" ".join(mistake.command.split()[1:]))
     operands = _operands(mistake, words)
@@ -564,7 +562,7 @@ def _with_extra(problem: str, mistake: "Mistake", words: list[str]) -> Correctio
     return Correction(problem, "", [*words[:place], *added, *words[place + 1 :]])
 
 
-def _operands(mistake: "Mistake", words: Sequence[str]) -> list[str]:
+def _operands(mistake: Mistake, words: Sequence[str]) -> list[str]:
     """The arguments of the command in a line: what is neither an option nor the value of one."""
     with_value = {
         option
@@ -584,7 +582,7 @@ def _operands(mistake: "Mistake", words: Sequence[str]) -> list[str]:
     return operands
 
 
-def text_in_words(mistake: "Mistake", words: Sequence[str]) -> list[str]:
+def text_in_words(mistake: Mistake, words: Sequence[str]) -> list[str]:
     """A text without quotes, word by word, if it is the last argument that the command takes."""
     arguments = [parameter for parameter in mistake.parameters if parameter.is_argument]
     if not arguments or "TEXT" not in arguments[-1].metavar:
@@ -600,12 +598,12 @@ def text_in_words(mistake: "Mistake", words: Sequence[str]) -> list[str]:
     return text if len(text) > 1 else []
 
 
-def _depth(mistake: "Mistake") -> int:
+def _depth(mistake: Mistake) -> int:
     """How many words of a line are groups and the command."""
     return max(0, len(mistake.command.split()) - 1)
 
 
-def _long_options(mistake: "Mistake") -> list[str]:
+def _long_options(mistake: Mistake) -> list[str]:
     return [option for parameter in mistake.parameters for option in parameter.options if option.startswith("--")]
 
 
