@@ -188,6 +188,16 @@ def test_several_unknown_options_are_answered_together():
     )
 
 
+def test_several_unknown_keys_are_answered_together():
+    result = tfcli("train", "--set", "n_embd=64", "--set", "wibble=3", "--set", "train.steps=5")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == (
+        "tfcli: 'n_embd', 'wibble' are not recipe keys; n_embd: it is called model.d_model: --d-model 64, or "
+        "--set model.d_model=64 (`tfcli recipes keys model.d_model` says more); "
+        "wibble: find it with `tfcli recipes keys wibble`.\n"
+    )
+
+
 def test_of_several_options_one_that_nobody_knows_gets_no_line_and_the_others_their_remedy():
     result = tfcli("train", "--wibble", "3", "--n_embd", "64")
     assert result.exit_code == 2
@@ -320,3 +330,28 @@ def test_the_help_of_the_shell_is_not_changed_by_other_spellings(tmp_path: Path)
     done = subprocess.run(["tfcli", "version"], capture_output=True, text=True, cwd=tmp_path, env=environment)
     assert (done.returncode, done.stderr) == (0, "")
     assert re.fullmatch(r"tfcli \d\S*\n", done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("my book.epub", "pandoc 'my book.epub' -t plain -o 'my book.txt'"),
+        ("a.pdf", "pdftotext a.pdf a.txt"),
+        ("a.DOCX", "pandoc a.DOCX -t plain -o a.txt"),
+        ("a.html", "pandoc a.html -t plain -o a.txt"),
+    ],
+)
+@pytest.mark.parametrize("line", ["train FILE", "tokenize train FILE --out t.json", "data report FILE"])
+def test_a_document_is_refused_with_a_converter(
+    line: str, name: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_text("x")
+    result = tfcli(*(name if word == "FILE" else word for word in line.split()))
+    assert (result.exit_code, result.stdout) == (2, "")
+    text = Path(name).with_suffix(".txt").name
+    assert result.stderr == (
+        f"tfcli: {name} is a document, and tfcli reads plain text; "
+        f"make {text} of it, as with `{command}`, and name that.\n"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == [name]

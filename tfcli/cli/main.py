@@ -19,7 +19,7 @@ _HELP = """Transformers from the terminal: train, generate, score and look insid
 
 Begin with one of these:
 
-  tfcli run quickstart                a small model in a minute
+  tfcli run quickstart                a small model in 1 to 2 minutes
   tfcli train mytext.txt              one of your own text
   tfcli explain attention "It fell"   every matrix, without a model
 """

@@ -211,23 +211,38 @@ def ways_to_write(meant: "Meant", typed: str, options: Sequence[str]) -> str:
 
 
 def refuse_unknown_keys(assignments: Sequence[str], options: Sequence[str]) -> None:
-    """Refuse a key of --set that does not exist, with the key that was meant, as this command takes it."""
-    from tfcli.console.corrections import means_a_time
-    from tfcli.recipe import keys, loading, recipe
+    """Refuse keys of --set that do not exist, each with the key that was meant, as this command takes it."""
+    from tfcli.recipe import keys, recipe
 
+    remedies: dict[str, str] = {}
     for assignment in assignments:
-        name, equals, value = (part.strip() for part in assignment.partition("="))
+        name, equals_sign, value = (part.strip() for part in assignment.partition("="))
         if name.partition(".")[0] == keys.RESULT:
             problem = f"{shortened(name)!r} is a record of what a run has reached, and is not set"
             raise UsageError(problem, "leave it out, or let `tfcli plan --minutes 10` find what fits into a time")
-        if means_a_time(name):
-            problem = f"{shortened(name)!r} is not a recipe key"
-            raise UsageError(problem, f"find what fits into a time: `tfcli plan --minutes {shlex.quote(value)}`")
-        if name and equals and name not in (*recipe.known_keys(), *recipe.SECTIONS):
-            said, meant = keys.key_meant(name)
-            ways = ways_to_write(meant, value, options) if meant else ""
-            remedy = f"{said} {meant.name}: {ways}" if meant and ways else f"{said} {loading.as_keys(name)}"
-            raise UsageError(f"{shortened(name)!r} is not a recipe key", remedy)
+        if name and equals_sign and name not in (*recipe.known_keys(), *recipe.SECTIONS):
+            remedies[name] = _key_remedy(name, value, options)
+    if len(remedies) == 1:
+        [(name, remedy)] = remedies.items()
+        raise UsageError(f"{shortened(name)!r} is not a recipe key", remedy)
+    if remedies:
+        names = ", ".join(repr(shortened(name)) for name in remedies)
+        listed = "; ".join(f"{shortened(name)}: {remedy}" for name, remedy in remedies.items())
+        raise UsageError(f"{names} are not recipe keys", listed)
+
+
+def _key_remedy(name: str, value: str, options: Sequence[str]) -> str:
+    """What to write instead of a key that does not exist."""
+    from tfcli.console.corrections import means_a_time
+    from tfcli.recipe import keys, loading
+
+    if means_a_time(name):
+        return f"find what fits into a time: `tfcli plan --minutes {shlex.quote(value)}`"
+    words, meant = keys.key_meant(name)
+    ways = ways_to_write(meant, value, options) if meant else ""
+    if meant and ways:
+        return f"{words} {meant.name}: {ways}"
+    return f"{words} {loading.as_keys(name)}"
 
 
 def _cut(problem: str) -> str:
