@@ -193,7 +193,7 @@ def test_several_unknown_keys_are_answered_together():
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == (
         "tfcli: 'n_embd', 'wibble' are not recipe keys; n_embd: it is called model.d_model: --d-model 64, or "
-        "--set model.d_model=64 (`tfcli recipes keys model.d_model` says more); "
+        "--set model.d_model=64 (`tfcli recipes keys d_model` says more); "
         "wibble: find it with `tfcli recipes keys wibble`.\n"
     )
 

@@ -75,7 +75,7 @@ def test_what_is_wrong_and_where_to_look(command: str, sentence: str):
         # Names that are merely alike are another thing's.
         (
             "generate run --steps 3",
-            "it is called train.steps, and has no effect in `tfcli generate`: `tfcli generate run`.",
+            "it sets train.steps, and has no effect in `tfcli generate`: `tfcli generate run`.",
         ),
         ("generate run --top 3", "see `tfcli generate --help`."),
         ("train --colr never", "did you mean --color: `tfcli train --color never`."),

@@ -401,9 +401,7 @@ def _by_its_meaning(
         if as_option is not None:
             return as_option
     if meanings:
-        name = meanings[0].name
-        subject = "it" if name.rpartition(".")[2] == typed.plain_name.replace("-", "_") else f"it is called {name}, and"
-        remedy = f"{subject} has no effect in `{mistake.command}`"
+        remedy = f"it sets {meanings[0].name}, and has no effect in `{mistake.command}`"
         is_flag = bool(meanings[0].value) and typed.value not in BOOLEANS
         corrected = without_option(words, typed, takes_value=not is_flag)
         return Correction(problem, remedy, corrected, option=typed.name)
