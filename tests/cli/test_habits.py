@@ -188,6 +188,19 @@ def test_several_unknown_options_are_answered_together():
     )
 
 
+def test_an_option_that_was_typed_twice_is_answered_once():
+    result = tfcli("train", "--wibble", "--wibble", "--wibble")
+    assert result.stderr == (
+        "tfcli: No such option: --wibble; see `tfcli train --help`, or `tfcli recipes keys wibble`.\n"
+    )
+
+
+def test_a_long_text_is_quoted_in_part():
+    result = tfcli("generate", "runs/x", "--prompt", "n" * 10_000)
+    assert result.exit_code == 2
+    assert "n" * 80 + "…" in result.stderr and "n" * 81 not in result.stderr
+
+
 def test_several_unknown_keys_are_answered_together():
     result = tfcli("train", "--set", "n_embd=64", "--set", "wibble=3", "--set", "train.steps=5")
     assert (result.exit_code, result.stdout) == (2, "")

@@ -111,7 +111,7 @@ def test_last_is_the_run_whose_metrics_were_written_last(folder: Path):
         ("embed toks.json Hi", "'toks.json' is a tokenizer, and no run", "`tfcli tokenize encode toks.json TEXT`"),
         ("generate 'my own.toml' Hi", "'my own.toml' is a recipe, and no run", "by it: `tfcli run 'my own.toml'`"),
         ("run 'my own'", "There is no recipe 'my own'", "write `tfcli run 'my own.toml'`"),
-        ("export --out x", "Missing argument 'RUN'", "write `tfcli export --out x last`"),
+        ("export --out x", "Missing argument 'RUN'", "type `tfcli export --out x last`"),
         ("generate text.txt Hi", "There is no run 'text.txt': it is a file", "there are "),
         ("generate runs Hi", "The folder 'runs' holds no run", "there are "),
         ("explore d", "The folder 'd' holds no run", "there are runs/d, "),

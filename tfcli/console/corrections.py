@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfcli.console.mistakes import Mistake, Parameter, bad_value
-from tfcli.errors import near
+from tfcli.errors import near, shortened
 from tfcli.files import packaged
 from tfcli.runs.directory import LAST, RUNS, is_run
 
@@ -244,8 +244,9 @@ class Corrector:
             return Correction(problem)
         operands = _operands(mistake, words)
         value = value.replace("{name}", Path(operands[0]).name if operands else LAST)
-        added = [name, value] if name.startswith("--") else [value]
-        return Correction(problem, "", [*words, *added])
+        if name.startswith("--"):
+            return Correction(problem, "", _with_options(words, [name, value]))
+        return Correction(problem, "", [*words, value])
 
     # The table of habits
 
@@ -282,7 +283,8 @@ def sentence(corrections: Sequence[Correction], lines: Sequence[str], see: str) 
         see: Where to look if there is no remedy.
     """
     first = corrections[0]
-    unknown = [correction for correction in corrections if correction.option]
+    # One that was typed twice is answered once.
+    unknown = list({correction.option: correction for correction in corrections if correction.option}.values())
     if len("".join(lines)) > LONGEST_LINE:
         lines = []
     if len(unknown) > 1 and first.option:
@@ -301,7 +303,7 @@ def sentence(corrections: Sequence[Correction], lines: Sequence[str], see: str) 
 
 def _in_words(correction: Correction, see: str) -> str:
     if correction.remedy and correction.instead:
-        return f"{correction.remedy}: {shlex.join(correction.instead)}"
+        return f"{correction.remedy}: {shlex.join(map(shortened, correction.instead))}"
     return correction.remedy or see
 
 
@@ -468,7 +470,7 @@ def _as_option(
     instead = _as_words(meant.name, option, value)
     corrected = _replaced(words, typed, instead, takes_value=takes_value)
     if instead[-1] == "train.adapter=lora" and "--init" not in words:
-        corrected += ["--init", LAST]
+        corrected = _with_options(corrected, ["--init", LAST])
     return Correction(problem, remedy, corrected, instead, option=typed.name)
 
 
@@ -557,7 +559,13 @@ def _with_extra(problem: str, mistake: Mistake, words: list[str]) -> Correction 
         return None
     place = max(index for index, word in enumerate(words) if word == extra)
     added = [part.replace("{extra}", extra) for part in line.split()]
-    return Correction(problem, "", [*words[:place], *added, *words[place + 1 :]])
+    return Correction(problem, "", _with_options([*words[:place], *words[place + 1 :]], added))
+
+
+def _with_options(words: Sequence[str], options: Sequence[str]) -> list[str]:
+    """The line with more options: at its end, or before a `--`, after which nothing is an option."""
+    end = words.index("--") if "--" in words else len(words)
+    return [*words[:end], *options, *words[end:]]
 
 
 def _operands(mistake: Mistake, words: Sequence[str]) -> list[str]:
