@@ -107,7 +107,7 @@ def test_last_is_the_run_whose_metrics_were_written_last(folder: Path):
         ("runs show runs/group/c/checkpoints/step-000020", "is a part", "write `tfcli runs show runs/group/c`"),
         ("generate 'Once upon'", "'Once upon' is no run, and none stands", "write `tfcli generate last 'Once upon'`"),
         ("export a --out last", "--out 'last': last means the run", "choose another --out"),
-        ("explain layer a Hi", "'a' is a run, and stands behind --run", "write `tfcli explain layer Hi --run a`"),
+        ("explain layer a Hi", "'a' is a run, and stands behind --run", "type `tfcli explain layer Hi --run a`"),
         ("embed toks.json Hi", "'toks.json' is a tokenizer, and no run", "`tfcli tokenize encode toks.json TEXT`"),
         ("generate 'my own.toml' Hi", "'my own.toml' is a recipe, and no run", "by it: `tfcli run 'my own.toml'`"),
         ("run 'my own'", "There is no recipe 'my own'", "write `tfcli run 'my own.toml'`"),
