@@ -34,7 +34,7 @@ def test_train_prints_the_run_and_nothing_else(tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     result = tfcli("train", "--arch", "decoder", *SHRUNK)
     assert result.stdout == "runs/decoder-1\n"
-    for word in ("Tokenizer", "Data", "start", "step", "evaluate", "finish", "Try: tfcli generate runs/decoder-1"):
+    for word in ("Tokenizer", "Data", "start", "step", "evaluate", "finish", "Try:\ntfcli generate runs/decoder-1"):
         assert word in result.stderr
     again = tfcli("train", "--arch", "decoder", *SHRUNK, "--quiet")
     assert (again.stdout, again.stderr) == ("runs/decoder-2\n", "")

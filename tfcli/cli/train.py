@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tfcli.console.options import Json, command, first_given
-from tfcli.console.settings import EVERY, OUTPUT, TRAINING, Asked, recipe_from, require_own_text
+from tfcli.console.settings import EVERY, OUTPUT, TRAINING, Asked, recipe_from, require_device, require_own_text
 from tfcli.console.terminal import Terminal
 from tfcli.errors import TfcliError, UsageError
 from tfcli.machine import wait_asleep_if_busy
@@ -81,6 +81,7 @@ def train(
         _resume(terminal, resume, asked, log, json)
         return
     settings = recipe_from(asked, init=init)
+    require_device(settings.train.device)
     require_own_text(asked.given.get("recipe"), settings)
     if dry_run:
         from tfcli.planning.command import show_plan
@@ -137,8 +138,12 @@ def _changed(run: Path, asked: Asked) -> "Recipe":
 
 
 def _resume(terminal: Terminal, path: Path, asked: Asked, log: Log, json: bool) -> None:
+    device = "auto"
     with suppress(TfcliError):  # a run that cannot be read is refused below
-        wait_asleep_if_busy(_changed(path, asked).train.threads)
+        train = _changed(path, asked).train
+        device = train.device
+        wait_asleep_if_busy(train.threads)
+    require_device(device)
 
     def resumed(report: Any, should_stop: Callable[[], bool], workers: Any) -> Any:
         _changed(path, asked)

@@ -163,8 +163,10 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
                 values |= _runs_meant(terminal, infos, values)
                 describe(_given(values, "run"), _given(values, "text"))
                 usage.refuse_unknown_keys(values.get("assignments") or (), options)
+                typed_device = values.get("device")
                 for name, (made_of, names) in groups.items():
                     values[name] = made_of(**{one: values.pop(one) for one in names})
+                _require_devices(typed_device, values)
                 function(terminal=terminal, **values)
             except AddressNeeded as error:
                 raise usage.with_address(error) from error
@@ -195,6 +197,17 @@ def _sources_typed(infos: Mapping[str, Any], values: Mapping[str, Any]) -> dict[
         is_data = [one.strip().startswith("data") for one in assignments]
         found["assignments"] = [typed_in(one) if of else one for one, of in zip(assignments, is_data, strict=True)]
     return found
+
+
+def _require_devices(typed: str | None, values: Mapping[str, Any]) -> None:
+    """Refuse a device that is not there, whether --device or --set names it."""
+    devices = [typed]
+    for value in values.values():
+        if isinstance(value, settings.Asked):
+            devices.append(value.settings.get("train", {}).get("device"))
+    for device in devices:
+        if device is not None:
+            settings.require_device(device)
 
 
 def _each(value: Any) -> Sequence[Any]:

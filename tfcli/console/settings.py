@@ -172,6 +172,17 @@ def flag_of(name: str) -> str:
     return "--set" if name == "assignments" else f"--{name.replace('_', '-')}"
 
 
+def require_device(name: str) -> None:
+    """Refuse a device that this machine does not have, before any work.
+
+    PyTorch is loaded only for a device that may be missing.
+    """
+    if name in get_args(Devices) and name not in ("auto", "cpu"):
+        from tfcli.models.device import choose_device
+
+        choose_device(name)
+
+
 def layers_of(asked: Asked, recipe: str | None = None, init: Path | None = None) -> "list[Settings]":
     """What was typed, and what that names, as layers of settings, of which the last one wins. The run of `init` says
     what nothing else does, and so does a source of pairs for the architecture."""

@@ -3,6 +3,7 @@ which need no file and no network: stories, pt-en, the interpreter's own documen
 
 import glob
 import os
+import shlex
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -233,7 +234,21 @@ def _path(name: str) -> Path:
     raise UsageError(f"There is no file '{name}'", remedy)
 
 
+# What turns a document of a known format into text, on most systems.
+_CONVERTERS = {
+    **dict.fromkeys((".epub", ".docx", ".odt", ".rtf", ".tex", ".html", ".htm"), "pandoc {file} -t plain -o {text}"),
+    ".pdf": "pdftotext {file} {text}",
+    **dict.fromkeys((".mobi", ".azw3"), "ebook-convert {file} {text}"),
+}
+
+
 def _require_known(file: reading.StoredFile) -> None:
+    converter = _CONVERTERS.get(file.path.suffix.lower())
+    if converter is not None and not file.url:
+        text = file.path.with_suffix(".txt")
+        command = converter.format(file=shlex.quote(str(file.path)), text=shlex.quote(str(text)))
+        problem = f"{file.label} is a document, and tfcli reads plain text"
+        raise UsageError(problem, f"make {text.name} of it, as with `{command}`, and name that")
     if file.suffix not in _WHOLE + _TABLES:
         remedy = f"name a file that ends in {_KNOWN}"
         if not file.url and (other := _half(file.path)):

@@ -125,6 +125,28 @@ class TrainingFinished(_Event):
     run: str
 
 
+@dataclass(frozen=True)
+class RunEnding:
+    """What to say of a run when its training has ended.
+
+    Attributes:
+        run: Its folder.
+        objective: What was minimised, as `Recipe.objective` names it.
+        loss: The best validation loss, in nats.
+        num_choices: The ids, or the labels, among which the model chooses.
+        frequency_loss: The validation loss of always guessing by how frequent each choice is in the training part;
+            None if it was not computed.
+        commands: Commands to type next, with texts of the run's own.
+    """
+
+    run: str
+    objective: str
+    loss: float | None
+    num_choices: int
+    frequency_loss: float | None
+    commands: tuple[tuple[str, ...], ...]
+
+
 TrainingEvent = TrainingStarted | SettingChanged | StepsDone | Evaluated | CheckpointSaved | TrainingFinished
 Stage = Literal["tokenizer", "data", "training", "evaluation", "generation", "inspection"]
 

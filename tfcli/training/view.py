@@ -1,5 +1,6 @@
 """A training as it runs: progress, figures and the loss curve, redrawn after every event."""
 
+import math
 from itertools import chain
 from typing import Any
 
@@ -142,6 +143,33 @@ def _finished_sentence(event: runs.TrainingFinished) -> str:
     if event.best_loss is not None and event.best_step is not None:
         taken += f"; best validation loss {event.best_loss:.4f} at step {exact(event.best_step)}"
     return f"{end[event.reason]}: {taken}. Saved in {printable(event.run)}."
+
+
+# What the loss is the mean over, by objective.
+_LOSS_OF = {
+    "clm": "token",
+    "mlm": "masked token",
+    "seq2seq": "target token",
+    "completion": "token of the completion",
+    "classify": "text",
+    "tag": "word",
+    "span": "end of an answer",
+}
+
+
+def loss_in_words(ending: runs.RunEnding) -> str:
+    """The best validation loss next to what guessing reaches; empty if nothing was evaluated."""
+    if ending.loss is None:
+        return ""
+    unit = _LOSS_OF.get(ending.objective, "target token")
+    sentence = f"Validation loss {ending.loss:.2f} nats per {unit}"
+    if ending.objective == "span":
+        return f"{sentence}."
+    kind = "label" if ending.objective in ("classify", "tag") else "token"
+    guesses = f"guessing evenly among {plural(ending.num_choices, kind)} gives {math.log(ending.num_choices):.2f}"
+    if ending.frequency_loss is not None:
+        guesses += f", guessing by how frequent each {kind} is gives {ending.frequency_loss:.2f}"
+    return f"{sentence}; {guesses}."
 
 
 def event_line(event: runs.TrainingEvent) -> str:
