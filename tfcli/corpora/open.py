@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 
 from tfcli.corpora import TASKS, Document, Documents, Kind, Pair, Part, Source, is_blank, reading, tables, texts
+from tfcli.corpora.compression import COMPRESSIONS
 from tfcli.corpora.hub import HUB_PREFIX, open_hub
 from tfcli.corpora.remote import is_remote, remote_files
 from tfcli.errors import BrokenInputError, TfcliError, UsageError, near, shortened
@@ -19,7 +20,7 @@ from tfcli.recipe.data import OnBadRecord
 
 _WHOLE = (".txt", ".md")
 _TABLES = (".jsonl", ".csv", ".tsv", ".parquet", ".arrow")
-_KNOWN = f"{' '.join(_WHOLE + _TABLES)}, plain or with {' or '.join(reading.COMPRESSIONS)}"
+_KNOWN = f"{' '.join(_WHOLE + _TABLES)}, plain or with {' or '.join(COMPRESSIONS)}"
 
 
 def _open_files(name: str, how: reading.How) -> Source:

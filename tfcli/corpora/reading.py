@@ -2,37 +2,32 @@
 text is exactly what the file says, or an error that says why not. The text reader of the `datasets` library turns every
 line ending into a line feed and does not say which byte is wrong, so text is read here."""
 
-import bz2
 import codecs
 import functools
-import gzip
 import hashlib
-import io
-import lzma
 import os
 import re
 import sys
 import tempfile
 import weakref
-import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO
 from urllib.parse import urlsplit
 
 from tfcli import machine
 from tfcli.corpora import Kind, LongText, Text
+from tfcli.corpora.compression import COMPRESSIONS, decompressed
 from tfcli.corpora.remote import State, identity, open_remote, remote_state
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import digest, file_digest
 from tfcli.outputs import reading
 from tfcli.records.dataset import NONE_SKIPPED, SkippedRecords
 
-COMPRESSIONS = (".gz", ".zst", ".bz2", ".xz")
 LONGEST = 64 << 20  # bytes of a line, or of a record of several lines
 CHUNK = 1 << 20  # bytes that are read at a time
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -105,16 +100,22 @@ class StoredFile:
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
-        """Yield the bytes, decompressed; BrokenInputError: truncated, none, or the disk fails; TfcliError: changed."""
+        """Yield the bytes, decompressed.
+
+        Raises:
+            BrokenInputError: The file is truncated, damaged or not what its name says, or the disk fails.
+            TfcliError: The file has changed since it was described.
+        """
         try:
-            with self.raw() as raw, _decompressed(raw, self.compression) as stream:
+            with self.raw() as raw, decompressed(raw, self.compression, self.label) as stream:
                 yield stream
-        except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
+        except BrokenInputError:
             self.require_unchanged()
-            if isinstance(error, OSError) and error.errno is not None:
-                raise BrokenInputError(f"Cannot read {self.label}: {error.strerror}", "check the disk") from error
-            problem = f"{self.label} is truncated or is no {self.compression} file ({error})"
-            raise BrokenInputError(problem, "fetch or compress it again") from error
+            raise
+        except OSError as error:
+            self.require_unchanged()
+            problem = f"Cannot read {self.label}: {error.strerror or error}"
+            raise BrokenInputError(problem, "check the disk") from error
         self.require_unchanged()
 
     def require_unchanged(self) -> None:
@@ -292,16 +293,6 @@ def too_long(file: StoredFile, number: int) -> BrokenInputError:
     """The error of a record that ends in this line, or would."""
     problem = f"The record in line {number} of {file.label} is longer than {LONGEST:,} bytes"
     return BrokenInputError(problem, "give shorter records, or a .txt file for each text")
-
-
-def _decompressed(raw: BinaryIO, compression: str) -> BinaryIO:
-    if compression == ".zst":
-        import pyarrow
-
-        # pyarrow comes with `datasets` and reads zstd, which the standard library cannot before Python 3.14.
-        return cast(BinaryIO, io.BufferedReader(pyarrow.CompressedInputStream(raw, "zstd")))
-    openers: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-    return cast(BinaryIO, openers[compression](raw, "rb")) if compression else raw
 
 
 def _stretches(file: StoredFile) -> Iterator[str]:
