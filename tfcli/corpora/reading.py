@@ -155,12 +155,17 @@ def _state(path: Path, url: str = "") -> State:
     return ()
 
 
-def require_content(file: StoredFile) -> None:
-    """Refuse a file that cannot be opened, holds no byte, or is compressed and broken from the start."""
+def require_readable(file: StoredFile) -> None:
+    """Refuse a file that cannot be opened."""
     try:
         file.raw().close()
     except OSError as error:
         raise UsageError(f"Cannot read {file.label}: {error.strerror}", "check its permissions") from error
+
+
+def require_content(file: StoredFile) -> None:
+    """Refuse a file that cannot be opened, holds no byte, or is compressed and broken from the start."""
+    require_readable(file)
     with file.open() as stream:
         if not stream.read(1):
             raise UsageError(f"{file.label} is empty", "give it some text or name another source")
