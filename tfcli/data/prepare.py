@@ -9,9 +9,8 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,10 +18,11 @@ from tfcli.corpora import PARTS, TASKS
 from tfcli.data.chunks import TOKENIZER_NAME, Encoded, Progress, Share, decide, encode_share
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.shards import MANIFEST_NAME, SHARD_TOKENS, read_manifest, write_manifest
+from tfcli.data.share_files import read_share, require_sound_chunks, write_share
 from tfcli.data.workers import Origin, WorkerError, encode_by_ray, encode_by_workers
 from tfcli.data.writer import ChunkWriter, Encoding, Weighted, appended_fingerprint
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
-from tfcli.files import Lock, digest, read_versioned, replacing_folder, require_writable, validated, write_json
+from tfcli.files import Lock, digest, replacing_folder, require_writable
 from tfcli.records.dataset import NONE_SKIPPED, DatasetRecord
 from tfcli.tokenization.tokenizer import load_tokenizer
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from tfcli.tokenization.tokenizer import Tokenizer
 
 _VERSION = 1  # of what is stored: a number that changes would make every dataset anew
-_SHARE_NAME = "share.json"
 _NEW = ".appended"
 
 
@@ -125,7 +124,7 @@ def prepare_share(
             tokenizer.save(made / TOKENIZER_NAME)
             about = _encoding(division, tokenizer, encoded, share)
             division.require_unchanged()
-            write_json(made / _SHARE_NAME, {"format_version": _VERSION, **asdict(about)})
+            write_share(made, about)
             for file in folder.glob("[0-9]*.npz"):
                 file.rename(made / file.name)
 
@@ -172,29 +171,41 @@ def append(division: TrainValidationSplit, tokenizer: Tokenizer, folder: Path, t
 
 
 def merge(shares: Sequence[Path], out: Path, *, shard_tokens: int = SHARD_TOKENS) -> DatasetRecord:
-    """Make one dataset, the same as one machine would have made, of the folders of `prepare_share`. UsageError where
-    one is missing, of another text or tokenizer, or no share, or `out` holds something; BrokenInputError of a damaged
-    one."""
-    about = {path: _read_share(path) for path in shares}
-    (first, wanted), *others = about.items()
-    for path, one in others:
-        if replace(one, share=wanted.share) != replace(wanted, share=wanted.share) or one.share.of != wanted.share.of:
+    """Make one dataset, the same as one machine would have made, of the folders of `prepare_share`.
+
+    The shares stay as they are. Each is read twice: to be checked, then to be written.
+
+    Raises:
+        UsageError: A share is missing, there twice, of another text or tokenizer, or no share, or
+            `out` holds something.
+        BrokenInputError: A share is damaged.
+    """
+    abouts = {path: read_share(path) for path in shares}
+    first, *others = abouts
+    about = abouts[first]
+    for path in others:
+        other = abouts[path]
+        if other.share.of != about.share.of or replace(other, share=about.share) != about:
             problem = f"{path} and {first} are shares of different datasets"
             raise UsageError(problem, "merge the shares of one text, one tokenizer and one division alone")
-    by_number, of = {one.share.number: path for path, one in about.items()}, wanted.share.of
-    if missing := [f"{number + 1}/{of}" for number in range(of) if number not in by_number]:
-        raise UsageError(f"The share {missing[0]} is missing ({len(by_number)} of {of} are there)", "name it, too")
+
+    by_number = {other.share.number: path for path, other in abouts.items()}
+    num_shares = about.share.of
+    for number in range(num_shares):
+        if number not in by_number:
+            problem = f"The share {number + 1}/{num_shares} is missing ({len(by_number)} of {num_shares} are there)"
+            raise UsageError(problem, "name it, too")
     if len(by_number) < len(shares):
         raise UsageError("One share is there twice", "name each once")
+
     tokenizer = load_tokenizer(first / TOKENIZER_NAME)
-    if tokenizer.fingerprint != wanted.tokenizer_fingerprint:
-        raise BrokenInputError(f"{first / TOKENIZER_NAME} has changed", "prepare the share again")
-    folders = [by_number[number] for number in range(of)]
-    for chunk in chain.from_iterable(wanted.paths(folders)):
-        if not chunk.is_file():
-            raise BrokenInputError(f"{chunk} is missing", f"prepare the share {chunk.parent} again")
+    if tokenizer.fingerprint != about.tokenizer_fingerprint:
+        raise BrokenInputError(f"{first / TOKENIZER_NAME} has changed", f"prepare the share {first} again")
     _require_free(out)
-    return _written(wanted, tokenizer, folders, out, shard_tokens)
+    folders = [by_number[number] for number in range(num_shares)]
+    for folder in folders:
+        require_sound_chunks(folder, abouts[folder], tokenizer.vocab_size)
+    return _written(about, tokenizer, folders, out, shard_tokens)
 
 
 def _require_free(out: Path) -> None:
@@ -202,15 +213,6 @@ def _require_free(out: Path) -> None:
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"{out} is there already", "choose another output folder")
     require_writable(out)
-
-
-def _read_share(folder: Path) -> Encoding:
-    path = folder / _SHARE_NAME
-    if not path.is_file():
-        remedy = f"make it with `tfcli prepare SOURCE --tokenizer FILE --shard 1/4 --out {folder}`"
-        raise UsageError(f"{folder} is no share of a dataset", remedy)
-    _, values = read_versioned(path, _VERSION, remedy="prepare the share again")
-    return validated(Encoding, values, path, "prepare the share again")
 
 
 def dataset_fingerprint(division: TrainValidationSplit, tokenizer: Tokenizer) -> str:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tfcli.corpora import PARTS, Kind, Part
 from tfcli.data import shards
+from tfcli.data.chunk_files import opened_chunk
 from tfcli.data.chunks import COUNTED, SUMS, TOKENIZER_NAME, Share, chunk_name
 from tfcli.data.mixture import mixed_order
 from tfcli.errors import UsageError
@@ -97,7 +98,7 @@ class ChunkWriter:
         self.copies = _count_copies(list(chain.from_iterable(chunks)))
         with self.opened() as writers:
             for path in chain.from_iterable(chunks):
-                with shards.opened_chunk(path) as arrays:
+                with opened_chunk(path) as arrays:
                     for part, writer in writers.items():
                         if part == "validation" or not mixture:
                             self.sums[part] += arrays[f"{part}.sums"].sum(axis=0)
@@ -189,8 +190,9 @@ def _by_document(chunks: Sequence[Path], name: str, column: int | None = None) -
     """What is summed up for each document, chunk by chunk: the last row of one goes on in the first of the next."""
     left = np.zeros(1, np.int64)
     for path in chunks:
-        with shards.opened_chunk(path) as arrays:
-            values = arrays[name] if column is None else arrays[name][:, column].copy()
+        with opened_chunk(path) as arrays:
+            values = arrays[name] if column is None else arrays[name][:, column]
+            values = values.copy()
         values[:1] += left.astype(values.dtype)  # hashes are sums modulo 2^64
         left = values[-1:]
         yield values[:-1]
@@ -199,8 +201,8 @@ def _by_document(chunks: Sequence[Path], name: str, column: int | None = None) -
 def _count_copies(chunks: Sequence[Path]) -> int:
     """How many validation documents stand in training, too; of 8 bytes each, those of validation alone are held."""
     for path in chunks[:1]:
-        with shards.opened_chunk(path) as arrays:
-            if "train.keys" not in arrays.files:
+        with opened_chunk(path) as arrays:
+            if "train.keys" not in arrays:
                 return 0
     validation = np.concatenate([*_by_document(chunks, "validation.keys"), np.zeros(0, np.uint64)])
     held, counts = np.unique(validation, return_counts=True)
@@ -217,7 +219,7 @@ def _training_documents(chunks: Sequence[Path], kind: Kind) -> Iterator[tuple[di
         begun: dict[str, list[NDArray[Any]]] = {side: [] for side in sides}
         sums, at = np.zeros(len(SUMS), np.int64), 0
         for path in chunks:
-            with shards.opened_chunk(path) as arrays:
+            with opened_chunk(path) as arrays:
                 rows, found = iter(arrays["train.sums"]), _sides(arrays, "train", kind)
             # Behind what each end closes comes the rest.
             left = {side: deque(np.split(ids, ends)) for side, (ids, ends) in found.items()}
