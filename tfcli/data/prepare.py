@@ -6,6 +6,7 @@ chunk, and what is killed goes on with the chunks that are missing."""
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -22,7 +23,7 @@ from tfcli.data.share_files import read_share, require_sound_chunks, write_share
 from tfcli.data.workers import Origin, WorkerError, encode_by_ray, encode_by_workers
 from tfcli.data.writer import ChunkWriter, Encoding, Weighted, appended_fingerprint
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
-from tfcli.files import Lock, digest, replacing_folder, require_writable
+from tfcli.files import Lock, digest, replacing_folder, require_writable, sweep
 from tfcli.records.dataset import NONE_SKIPPED, DatasetRecord
 from tfcli.tokenization.tokenizer import load_tokenizer
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 _VERSION = 1  # of what is stored: a number that changes would make every dataset anew
 _NEW = ".appended"
+_LONGEST_NAME = 80  # characters of a name that go into that of its folder of chunks
 
 
 def prepare(
@@ -154,6 +156,7 @@ def append(division: TrainValidationSplit, tokenizer: Tokenizer, folder: Path, t
         if old.earlier and old.fingerprint == appended_fingerprint(old.earlier[-1].fingerprint, added):
             return old.record(folder, reused=True)
         shutil.rmtree(folder / _NEW, ignore_errors=True)  # of one that was killed
+        sweep(folder / _NEW)
         with _chunk_folder(folder, added) as chunks, replacing_folder(folder / _NEW) as made:
             encoded = encode_share(division, tokenizer, chunks, Share(), tell, is_whole=False)
             first = {part: len(old.part(part).shards) for part in PARTS}
@@ -241,19 +244,25 @@ def _existing(division: TrainValidationSplit, tokenizer: Tokenizer, out: Path) -
 
 
 def _chunks_of(out: Path, name: str) -> Path:
-    return out.with_name(f".{out.name[:80]}.{name}.chunks")
+    return out.with_name(f".{out.name[:_LONGEST_NAME]}.{name}.chunks")
 
 
 @contextmanager
 def _chunk_folder(out: Path, name: str) -> Iterator[Path]:
-    """The hidden folder beside `out` in which chunks lie until they are shards. A kill leaves it, and so does Ctrl-C,
-    where there is something in it; an error in the text does not."""
+    """The hidden folder beside `out` in which chunks lie until they are shards.
+
+    It is locked, shared with other processes that encode the same. A kill leaves it, and so does
+    Ctrl-C, where there is something in it; an error in the text does not. When all is well, those
+    that a kill has left of other texts for the same `out` are removed.
+    """
     folder = _chunks_of(out, name)
     made = [path for path in out.parents if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
+    lock = _shared_lock(folder)
     try:
         yield folder
         shutil.rmtree(folder, ignore_errors=True)
+        _remove_abandoned_chunks(out)
     except BaseException as error:
         if not isinstance(error, KeyboardInterrupt | WorkerError):
             shutil.rmtree(folder, ignore_errors=True)
@@ -261,3 +270,30 @@ def _chunk_folder(out: Path, name: str) -> Iterator[Path]:
             for path in (folder, *made):
                 path.rmdir()
         raise
+    finally:
+        if lock is not None:
+            lock.release()
+
+
+def _shared_lock(folder: Path) -> Lock | None:
+    """The lock of a folder of chunks; None on a file system that has none."""
+    try:
+        return Lock(folder, shared=True)
+    except OSError:
+        return None
+
+
+def _remove_abandoned_chunks(out: Path) -> None:
+    """Remove the folders of chunks for `out` that no process holds."""
+    if out.name != out.name[:_LONGEST_NAME]:
+        return  # names that are cut off may be those of another folder
+    pattern = re.compile(rf"\.{re.escape(out.name)}\.[0-9a-f]{{16}}(\.\d+\.\d+)?\.chunks")
+    for folder in out.parent.glob(".*.chunks"):
+        if not pattern.fullmatch(folder.name) or folder.is_symlink() or not folder.is_dir():
+            continue
+        try:
+            lock = Lock(folder)
+        except OSError:  # a process encodes into it, or it cannot be locked
+            continue
+        shutil.rmtree(folder, ignore_errors=True)
+        lock.release()
