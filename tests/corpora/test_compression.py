@@ -72,6 +72,17 @@ def test_a_damaged_second_stream_is_refused_with_its_place(tmp_path, suffix):
     assert expected in refusal(BrokenInputError, 1, path)
 
 
+def test_damage_that_brings_nonsense_is_told_before_the_nonsense(tmp_path):
+    """bzip2 decodes a block of 900 kB before it compares the checksum, which stands at byte 10 (4 + 6, BZh9 and pi)."""
+    text = bytes(range(32, 127)) * 1000
+    content = bytearray(bz2.compress(text[:5000] + b"\0" + text))
+    content[10] ^= 1
+    path = written(tmp_path, ".bz2", bytes(content))
+    assert f"{path} is damaged in stream 1" in refusal(BrokenInputError, 1, path)
+    path = written(tmp_path, ".bz2", bz2.compress(text[:5000] + b"\0" + text))
+    assert "is binary, not text: byte 5000 is 0" in refusal(BrokenInputError, 1, path)
+
+
 @every
 def test_what_is_no_stream_is_refused_with_its_place(tmp_path, suffix):
     first, second = parts(suffix)

@@ -125,7 +125,28 @@ _FORMATS = {
 }
 
 
-class _StreamReader(io.RawIOBase):
+class _Reader(io.RawIOBase):
+    """A stream of decompressed bytes that fails once more where it has failed."""
+
+    _failure: BrokenInputError | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if self._failure is not None:
+            raise self._failure
+        try:
+            return self._read_into(buffer)
+        except BrokenInputError as error:
+            self._failure = error
+            raise
+
+    def _read_into(self, buffer: Any) -> int:
+        raise NotImplementedError
+
+
+class _StreamReader(_Reader):
     """Decodes one stream after the other, and counts them."""
 
     def __init__(self, raw: BinaryIO, label: str, kind: _Format) -> None:
@@ -138,10 +159,7 @@ class _StreamReader(io.RawIOBase):
         self._number = 0  # of the stream, from 1
         self._begin = 0  # byte at which it begins
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
+    def _read_into(self, buffer: Any) -> int:
         while self._decoder is not None or self._begin_stream():
             data = self._decode(len(buffer))
             if data:
@@ -195,7 +213,7 @@ class _StreamReader(io.RawIOBase):
         try:
             decoded = decoder.decompress(data, size)
         except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
-            raise self._failure(error) from error
+            raise self._decoding_error(error) from error
         except MemoryError as error:
             problem = f"needs more memory to be decompressed than there is, in {self._place()}"
             raise _too_large(self._label, self._format.suffix, problem) from error
@@ -220,14 +238,14 @@ class _StreamReader(io.RawIOBase):
         problem = f"{self._label} has bytes after stream {self._number}, at byte {place:,}, that are no {suffix} stream"
         return BrokenInputError(problem, f"remove them, or {_AGAIN}")
 
-    def _failure(self, error: Exception) -> BrokenInputError:
+    def _decoding_error(self, error: Exception) -> BrokenInputError:
         if isinstance(error, lzma.LZMAError) and "Memory usage limit" in str(error):
             problem = f"asks for more than {_XZ_MEMORY >> 20} MiB of memory in {self._place()}"
             return _too_large(self._label, self._format.suffix, problem)
         return BrokenInputError(f"{self._label} is damaged in {self._place()} ({error})", _AGAIN)
 
 
-class _ZstandardReader(io.RawIOBase):
+class _ZstandardReader(_Reader):
     """Decodes the frames of a Zstandard file with pyarrow, which comes with `datasets`.
 
     The standard library reads Zstandard from Python 3.14 on.
@@ -240,10 +258,7 @@ class _ZstandardReader(io.RawIOBase):
         self._frames = _Frames(raw, label)
         self._stream = pyarrow.CompressedInputStream(self._frames, "zstd")
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
+    def _read_into(self, buffer: Any) -> int:
         place = self._frames.place
         try:
             return int(self._stream.readinto(buffer))

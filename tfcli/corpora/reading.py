@@ -108,7 +108,12 @@ class StoredFile:
         """
         try:
             with self.raw() as raw, decompressed(raw, self.compression, self.label) as stream:
-                yield stream
+                try:
+                    yield stream
+                except BrokenInputError:
+                    if self.compression:
+                        _require_undamaged(stream)
+                    raise
         except BrokenInputError:
             self.require_unchanged()
             raise
@@ -125,6 +130,14 @@ class StoredFile:
             how = f"it had {before} bytes and has {after}" if before != after else "it was written to"
             problem = f"{self.label} has changed while it was read: {how if now else 'it is gone'}"
             raise TfcliError(problem, "give the command again when nothing writes to it any more")
+
+
+def _require_undamaged(stream: BinaryIO) -> None:
+    """Read on after an error in the text: damage shows at the end of a block, after the nonsense it brings."""
+    with suppress(ValueError):  # it is closed
+        for _ in range(LONGEST // CHUNK):
+            if not stream.read(CHUNK):
+                break
 
 
 def stored_file(path: Path) -> StoredFile:
