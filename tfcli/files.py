@@ -201,7 +201,7 @@ def _held(path: Path, made: list[Path], new: bool, lacks: str) -> Lock | None:
                 lock = _locked(path)
                 if lock is not None:
                     unlocking.callback(lock.release)
-                    _sweep(path)
+                    sweep(path)
                 if any(path.iterdir()):
                     raise Taken(f"The folder {path} is not empty{lacks}", "choose another --out")
                 if lock is None or lock.is_of(path):
@@ -230,7 +230,7 @@ def _remove_empty(folders: Iterable[Path]) -> None:
             folder.rmdir()
 
 
-def _sweep(path: Path) -> None:
+def sweep(path: Path) -> None:
     """Remove what a kill has left of an earlier attempt at this folder. Only for who holds it."""
     for folder, name in ((path, ""), (path.parent, path.name)):
         for left in folder.glob(".*.tmp"):

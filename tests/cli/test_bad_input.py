@@ -114,7 +114,13 @@ TABLE = [
     Bad("prompts that are not there", "generate decoder --prompts no.txt", 2, "no file 'no.txt'", "check the path"),
     Bad("prompts that are a folder", "generate decoder --prompts folder", 2, "folder is a folder", "name a file"),
     Bad("an empty file of prompts", "generate decoder --prompts empty.txt", 2, "holds no prompt", "a prompt a line"),
-    Bad("prompts that are no UTF-8", "generate decoder --prompts latin1.txt", 1, "Line 1 of latin1.txt", "UTF-8"),
+    Bad(
+        "prompts that are no UTF-8",
+        "generate decoder --prompts latin1.txt",
+        1,
+        "latin1.txt is not valid UTF-8: byte 3 is 0xe9, in line 1",
+        "save it as UTF-8",
+    ),
     Bad(
         "prompts that are no JSON", "generate decoder --prompts bad.jsonl", 1, "Line 3 of bad.jsonl is not", '{"prompt"'
     ),

@@ -241,7 +241,7 @@ def test_a_truncated_compression_of_a_columnar_file_is_refused(tmp_path, compres
     table = pa.table({"text": [str(n**9) for n in range(2000)]})
     path = write(tmp_path / f"a.parquet{compression}", columnar_bytes(".parquet", table))
     path.write_bytes(path.read_bytes()[:-20])
-    assert f"{path} is truncated or is no {compression} file" in refusal(BrokenInputError, 1, path)
+    assert f"{path} is truncated: it ends inside" in refusal(BrokenInputError, 1, path)
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".arrow"])

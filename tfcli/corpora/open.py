@@ -15,6 +15,7 @@ from random import Random
 from tfcli.addresses import hidden, require_known
 from tfcli.corpora import TASKS, Document, Documents, Kind, Pair, Part, Source, is_blank, reading, tables, texts
 from tfcli.corpora.columns import require_column_count
+from tfcli.corpora.compression import COMPRESSIONS
 from tfcli.corpora.hub import HUB_PREFIX, open_hub
 from tfcli.corpora.notices import table_notices, table_records
 from tfcli.corpora.remote import is_remote, remote_files
@@ -24,7 +25,7 @@ from tfcli.recipe.data import Header, OnBadRecord
 
 _WHOLE = (".txt", ".md")
 _TABLES = (".jsonl", ".csv", ".tsv", ".parquet", ".arrow")
-_KNOWN = f"{' '.join(_WHOLE + _TABLES)}, plain or with {' or '.join(reading.COMPRESSIONS)}"
+_KNOWN = f"{' '.join(_WHOLE + _TABLES)}, plain or with {' or '.join(COMPRESSIONS)}"
 
 
 def _open_files(name: str, how: reading.How) -> Source:

@@ -2,31 +2,27 @@
 text is exactly what the file says, or an error that says why not. The text reader of the `datasets` library turns every
 line ending into a line feed and does not say which byte is wrong, so text is read here."""
 
-import bz2
 import codecs
 import functools
-import gzip
 import hashlib
-import io
-import lzma
 import os
 import re
 import shlex
 import sys
 import tempfile
 import weakref
-import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO
 from urllib.parse import urlsplit
 
 from tfcli import machine
 from tfcli.corpora import Kind, LongText, Text
+from tfcli.corpora.compression import COMPRESSIONS, decompressed
 from tfcli.corpora.remote import State, identity, open_remote, remote_state
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import digest, file_digest
@@ -34,7 +30,6 @@ from tfcli.outputs import reading
 from tfcli.recipe.data import Header
 from tfcli.records.dataset import NONE_SKIPPED, SkippedRecords
 
-COMPRESSIONS = (".gz", ".zst", ".bz2", ".xz")
 LONGEST = 64 << 20  # bytes of a line, or of a record of several lines
 CHUNK = 1 << 20  # bytes that are read at a time
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -114,16 +109,27 @@ class StoredFile:
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
-        """Yield the bytes, decompressed; BrokenInputError: truncated, none, or the disk fails; TfcliError: changed."""
+        """Yield the bytes, decompressed.
+
+        Raises:
+            BrokenInputError: The file is truncated, damaged or not what its name says, or the disk fails.
+            TfcliError: The file has changed since it was described.
+        """
         try:
-            with self.raw() as raw, _decompressed(raw, self.compression) as stream:
-                yield stream
-        except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
+            with self.raw() as raw, decompressed(raw, self.compression, self.label) as stream:
+                try:
+                    yield stream
+                except BrokenInputError:
+                    if self.compression:
+                        _require_undamaged(stream)
+                    raise
+        except BrokenInputError:
             self.require_unchanged()
-            if isinstance(error, OSError) and error.errno is not None:
-                raise BrokenInputError(f"Cannot read {self.label}: {error.strerror}", "check the disk") from error
-            problem = f"{self.label} is truncated or is no {self.compression} file ({error})"
-            raise BrokenInputError(problem, "fetch or compress it again") from error
+            raise
+        except OSError as error:
+            self.require_unchanged()
+            problem = f"Cannot read {self.label}: {error.strerror or error}"
+            raise BrokenInputError(problem, "check the disk") from error
         self.require_unchanged()
 
     def require_unchanged(self) -> None:
@@ -133,6 +139,14 @@ class StoredFile:
             how = f"it had {before} bytes and has {after}" if before != after else "it was written to"
             problem = f"{self.label} has changed while it was read: {how if now else 'it is gone'}"
             raise TfcliError(problem, "give the command again when nothing writes to it any more")
+
+
+def _require_undamaged(stream: BinaryIO) -> None:
+    """Read on after an error in the text: damage shows at the end of a block, after the nonsense it brings."""
+    with suppress(ValueError):  # it is closed
+        for _ in range(LONGEST // CHUNK):
+            if not stream.read(CHUNK):
+                break
 
 
 def stored_file(path: Path) -> StoredFile:
@@ -163,12 +177,17 @@ def _state(path: Path, url: str = "") -> State:
     return ()
 
 
-def require_content(file: StoredFile) -> None:
-    """Refuse a file that cannot be opened, holds no byte, or is compressed and broken from the start."""
+def require_readable(file: StoredFile) -> None:
+    """Refuse a file that cannot be opened."""
     try:
         file.raw().close()
     except OSError as error:
         raise UsageError(f"Cannot read {file.label}: {error.strerror}", "check its permissions") from error
+
+
+def require_content(file: StoredFile) -> None:
+    """Refuse a file that cannot be opened, holds no byte, or is compressed and broken from the start."""
+    require_readable(file)
     with file.open() as stream:
         if not stream.read(1):
             raise UsageError(f"{file.label} is empty", "give it some text or name another source")
@@ -344,16 +363,6 @@ def too_long(file: StoredFile, number: int) -> BrokenInputError:
     """The error of a record that ends in this line, or would."""
     problem = f"The record in line {number} of {file.label} is longer than {LONGEST:,} bytes"
     return BrokenInputError(problem, "give shorter records, or a .txt file for each text")
-
-
-def _decompressed(raw: BinaryIO, compression: str) -> BinaryIO:
-    if compression == ".zst":
-        import pyarrow
-
-        # pyarrow comes with `datasets` and reads zstd, which the standard library cannot before Python 3.14.
-        return cast(BinaryIO, io.BufferedReader(pyarrow.CompressedInputStream(raw, "zstd")))
-    openers: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-    return cast(BinaryIO, openers[compression](raw, "rb")) if compression else raw
 
 
 def _stretches(file: StoredFile) -> Iterator[str]:

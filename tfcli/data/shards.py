@@ -3,12 +3,11 @@
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -268,17 +267,6 @@ class PartWriter(AbstractContextManager["PartWriter"]):
                 path = self._folder / file_name(self._part, self._first + len(self.shards), name)
                 self._open[name] = _GrowingArray(path, dtype)
             self._open[name].append([0])
-
-
-@contextmanager
-def opened_chunk(path: Path) -> Iterator[Any]:
-    """The arrays of a chunk: `PART.SIDE.ids`, `PART.SIDE.ends`, `PART.sums`. BrokenInputError removes a damaged one."""
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            yield arrays
-    except (ValueError, KeyError, EOFError, BadZipFile) as error:
-        path.unlink(missing_ok=True)
-        raise BrokenInputError(f"{path} is damaged ({error})", "give the command again: it makes this anew") from error
 
 
 class ShardArray:

@@ -97,7 +97,8 @@ class WeightedSource(Section):
     """Its share of the training tokens, in any unit."""
 
     max_epochs: Annotated[int, Ge(1), Unit("times")] | None = None
-    """The most times it is read while the largest source is read once; then others share its part. None: no limit."""
+    """The most times it is read while the largest source is read once; then others share its part. None: 100 times,
+    and weights that need more are refused."""
 
     text_field: Annotated[str, MinLen(1)] | None = None
     """The column of its text, where it is a table. None: `data.columns`."""
