@@ -10,6 +10,7 @@ from tfcli.console.options import Checkpoint, Device, Json, Run, Threads, comman
 from tfcli.console.settings import usual
 from tfcli.console.terminal import Terminal
 from tfcli.generation.command import Precision
+from tfcli.recipe.evaluate import BleuTokenize
 
 if TYPE_CHECKING:
     from tfcli.runs.load import LoadedRun
@@ -26,9 +27,11 @@ Beam = Annotated[int | None, usual("the run's own", "Beams to translate with; 1:
 _WRITE = "Write the {}, one a line; what is there is replaced."
 Outputs = Annotated[Path | None, typer.Option(metavar="FILE", help=_WRITE.format("translations"))]
 References = Annotated[Path | None, typer.Option(metavar="FILE", help=_WRITE.format("references"))]
+_TOKENIZE = "How BLEU cuts texts into words: evaluate.bleu_tokenize."
+Tokenize = Annotated[BleuTokenize | None, usual("the run's own", _TOKENIZE)]
 Compare = Annotated[Path | None, typer.Option(metavar="RUN2", help="Score another run on the same text, test both.")]
 _MEANT_FOR = {"stride": "decoder", "pseudo": "encoder"}
-_MEANT_FOR |= dict.fromkeys(("beam", "outputs", "references"), "encoder-decoder")
+_MEANT_FOR |= dict.fromkeys(("beam", "bleu_tokenize", "outputs", "references"), "encoder-decoder")
 
 
 @command
@@ -41,6 +44,7 @@ def evaluate(
     context: Context = None,
     pseudo: Pseudo = False,
     beam: Beam = None,
+    bleu_tokenize: Tokenize = None,
     compare: Compare = None,
     outputs: Outputs = None,
     references: References = None,
@@ -54,7 +58,8 @@ def evaluate(
 
     Without a SOURCE, the whole of the run's own validation split is scored.
     An encoder is scored on masked tokens; translations get chrF and exact
-    matches too. Each score comes with its 95 % interval.
+    matches too, and BLEU cuts Chinese, Japanese or Thai by their own rules.
+    Each score comes with its 95 % interval.
 
     Examples:
 
@@ -62,6 +67,7 @@ def evaluate(
       tfcli evaluate runs/decoder-1 other.txt --stride 32 --json
       tfcli evaluate runs/decoder-1 --compare runs/decoder-2
       tfcli evaluate runs/decoder-1 --precision int8 --compare runs/decoder-1
+      tfcli evaluate runs/translator --bleu-tokenize char
     """
     arguments = dict(locals())
     names = tuple(sources or ())
@@ -69,6 +75,7 @@ def evaluate(
     from dataclasses import replace
 
     from tfcli.console.reporting import reporting
+    from tfcli.evaluation.bleu_tokenization import require_bleu_tokenize
     from tfcli.evaluation.evaluate import compared, require_comparable, scores_of
     from tfcli.evaluation.measure import measure, read_as_asked
     from tfcli.evaluation.windows import EvaluationSettings
@@ -78,12 +85,21 @@ def evaluate(
     from tfcli.runs.load import load_run
 
     use_threads(threads)
-    settings = EvaluationSettings(stride, windows, context, pseudo, beam)
+    settings = EvaluationSettings(
+        stride=stride,
+        windows=windows,
+        context=context,
+        pseudo=pseudo,
+        beam=beam,
+        bleu_tokenize=bleu_tokenize,
+    )
     with reporting(terminal, json=json) as reporter:
         loaded = open_run(run, checkpoint, device, precision)
         if loaded.recipe.train.task is None:
             require_head(loaded.config.model)
         _require_meaning(loaded, arguments)
+        if loaded.recipe.objective == "seq2seq":
+            require_bleu_tokenize(bleu_tokenize or loaded.recipe.evaluate.bleu_tokenize)
         read_as_asked(loaded, settings)
         other = None if compare is None else load_run(compare, device=loaded.device, precision="float32")
         if other is not None:
@@ -143,7 +159,7 @@ def _require_meaning(run: "LoadedRun", given: Mapping[str, object]) -> None:
         elif own == "encoder-decoder" and objective != "seq2seq":
             problem = f"is for translations, and {path} was trained for {objective}"
         if problem:
-            raise UsageError(f"--{name} {problem}", "leave it out")
+            raise UsageError(f"--{name.replace('_', '-')} {problem}", "leave it out")
 
 
 def _a(architecture: str) -> str:

@@ -14,6 +14,7 @@ from tfcli.draw.curve import Plot, Series
 from tfcli.draw.numbers import plural
 from tfcli.draw.safe import printable
 from tfcli.draw.tables import CsvTable, columns, dim, heading
+from tfcli.records.evaluation import loss_unit
 from tfcli.records.runs import EvaluationPoint, History, RunDetail, StepPoint, TrainingCurves
 
 By = Literal["step", "tokens", "time"]
@@ -85,22 +86,25 @@ def curves_picture(name: str, history: History) -> Group:
 def compared_plots(runs: Sequence[RunDetail], by: By) -> Iterator[tuple[str, Plot]]:
     """Titles and plots of several runs: the validation loss, where evaluations make a curve, and the training's."""
     histories = [run.history for run in runs]
+    units = {loss_unit(run.objective) for run in runs}
+    unit = units.pop() if len(units) == 1 else "nats"
+    validation_title = f"Validation loss, {unit}"
     curves: dict[str, list[Sequence[StepPoint] | Sequence[EvaluationPoint]]] = {
-        "Validation loss": [history.validation for history in histories],
-        "Training loss": [history.training for history in histories],
+        validation_title: [history.validation for history in histories],
+        f"Training loss, {unit}": [history.training for history in histories],
     }
     for title, points in curves.items():
         drawn = [one for one in points if len(one) > 1]
-        if not drawn or (title == "Validation loss" and len(drawn) < len(points)):
+        if not drawn or (title == validation_title and len(drawn) < len(points)):
             continue
         end = max(_x(one[-1], by) for one in drawn)
-        label, unit = _axis(by, end)
+        label, divisor = _axis(by, end)
         series = tuple(
-            Series("", [_x(p, by) / unit for p in one], [p.loss for p in one], color(number), letter=letter(number))
+            Series("", [_x(p, by) / divisor for p in one], [p.loss for p in one], color(number), letter=letter(number))
             for number, one in enumerate(points)
         )
-        scale = _scale(series, end / unit)
-        yield title, Plot(series, label, _COMPARED_LINES, x_range=(0.0, end / unit), y_range=scale, gutter=_GUTTER)
+        scale = _scale(series, end / divisor)
+        yield title, Plot(series, label, _COMPARED_LINES, x_range=(0.0, end / divisor), y_range=scale, gutter=_GUTTER)
 
 
 def _x(point: StepPoint | EvaluationPoint, by: By) -> float:
@@ -153,7 +157,7 @@ def _plots(curves: TrainingCurves, *, named: bool) -> _Plots:
         losses.append(Series("with smoothing", curves.steps, curves.objectives, "dim cyan"))
     if len(curves.evaluated_steps):
         losses.append(Series("validation", curves.evaluated_steps, curves.evaluated_losses, "bold yellow", "●"))
-    yield "Loss, nats a token", losses, _TRAINING_LINES
+    yield f"Loss, {curves.loss_unit}", losses, _TRAINING_LINES
     yield from watched_plots(curves.evaluated_steps, curves.watched)
     yield "Learning rate η", [Series("η", curves.steps, curves.learning_rates, "green")], _SMALL_LINES
     gradients = Series("‖g‖", curves.steps, curves.grad_norms, "magenta")
