@@ -195,7 +195,7 @@ def test_a_prompt_without_a_mask_is_refused_before_training(tmp_path: Path):
     assert not (tmp_path / "run").exists()
 
 
-def test_the_limit_on_bleu_has_the_recipe_s_tokenization(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_limit_on_bleu_has_the_recipe_s_tokenization(tmp_path: Path):
     """A run that was trained before there was such a key is scored as the recipe says, and its own is untouched."""
     settings = {"check": {"min_bleu": 1.0}, "train": {"steps": 2}}
     _, [before] = run(tiny_recipe("encoder-decoder", settings), tmp_path / "run")
