@@ -105,19 +105,19 @@ class TaskScores:
         return np.stack([sums[:, -2], sums[:, 1] / 2], axis=1)
 
     def unseen_errors(self, sums: Array) -> dict[str, float]:
-        """How far below 1 each F1 may be that these texts reach, (R, K): see `intervals.unseen_error`.
+        """For each F1, the share of mistakes that these texts, (R, K), would not exclude if all were right.
 
-        Every label of macro-F1 is shown by the texts that have it, and entity F1 by the texts with entities.
+        A label is seen in the texts that have it, and entities in the texts with any. See `intervals.unseen_error`.
         """
         if self.task == "span":
             return {"span_f1": unseen_error(int((sums[:, 1] > 0).sum()))}
         count = len(self.labels)
         true = sums[:, COUNTED + 2 * count : COUNTED + 3 * count]
         texts_with_label = (true > 0).sum(0)
-        losses = {"macro_f1": unseen_error_of_labels(texts_with_label[texts_with_label > 0].tolist())}
+        errors = {"macro_f1": unseen_error_of_labels(texts_with_label[texts_with_label > 0].tolist())}
         if self.entities:
-            losses["entity_f1"] = unseen_error(int((sums[:, -2:].sum(1) > 0).sum()))
-        return losses
+            errors["entity_f1"] = unseen_error(int((sums[:, -2:].sum(1) > 0).sum()))
+        return errors
 
     def chance(self, total: Array) -> float | None:
         """The accuracy of whoever always says the most frequent label."""

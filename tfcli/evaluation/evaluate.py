@@ -117,47 +117,55 @@ _EXPONENTIALS = ("perplexity", "pseudo_perplexity")  # of means: their intervals
 _LIMITS = {"macro_f1": 1.0, "entity_f1": 1.0, "span_f1": 1.0, "bleu": 100.0, "chrf": 100.0}
 
 
-@dataclass(frozen=True)
-class _SureScore:
-    """An interval, and how it was computed."""
-
-    interval: Interval
-    method: IntervalMethod
-
-
-def _sure_scores(measured: Measured, table: ScoreTable) -> dict[str, _SureScore]:
+def _known_intervals(measured: Measured, table: ScoreTable) -> dict[str, Interval]:
     """The interval of every score that has one."""
-    found: dict[str, Interval | None] = {}
-    methods: dict[str, IntervalMethod] = {}
-    smooth = [name for name in (*_MEANS, *_EXPONENTIALS) if name in table.scores]
+    intervals = _intervals_of_means(table)
+    for name in _SHARES:
+        if name in table.scores:
+            right, count = table.of(name).T
+            intervals[name] = share_interval(right, count)
+    intervals.update(_bounded_intervals(measured, table))
+    return {name: interval for name, interval in intervals.items() if interval is not None}
 
-    def smooth_scores(sums: Array) -> Array:
+
+def _intervals_of_means(table: ScoreTable) -> dict[str, Interval | None]:
+    names = [name for name in (*_MEANS, *_EXPONENTIALS) if name in table.scores]
+
+    def means(sums: Array) -> Array:
         values = []
-        for name in smooth:
+        for name in names:
             value = table.scores[name](sums)
             values.append(np.log(value) if name in _EXPONENTIALS else value)
         return np.stack(values, axis=-1)
 
-    for name, interval in zip(smooth, mean_intervals(table.sums, smooth_scores), strict=True):
-        methods[name] = mean_method(len(table.sums))
-        found[name] = interval
-        if interval is not None and name in _EXPONENTIALS:
-            found[name] = (perplexity(interval[0]), perplexity(interval[1]))
+    intervals = dict(zip(names, mean_intervals(table.sums, means), strict=True))
+    for name in _EXPONENTIALS:
+        interval = intervals.get(name)
+        if interval is not None:
+            intervals[name] = (perplexity(interval[0]), perplexity(interval[1]))
+    return intervals
 
-    for name in _SHARES:
-        if name in table.scores:
-            methods[name] = "Wilson"
-            found[name] = share_interval(*table.of(name).T)
 
-    bounded = [name for name in _LIMITS if name in table.scores]
-    if bounded and len(table.sums) >= FEWEST_UNITS:
-        draws = resampled(table.sums)
-        losses, mistaken = _unseen_errors(measured), _mistaken(measured)
-        for name in bounded:
-            methods[name] = "bootstrap percentiles"
-            scores = np.asarray(table.scores[name](draws))
-            found[name] = bounded_interval(scores, mistaken, losses[name], _LIMITS[name])
-    return {name: _SureScore(one, methods[name]) for name, one in found.items() if one is not None}
+def _bounded_intervals(measured: Measured, table: ScoreTable) -> dict[str, Interval | None]:
+    names = [name for name in _LIMITS if name in table.scores]
+    if not names or len(table.sums) < FEWEST_UNITS:
+        return {}
+    draws = resampled(table.sums)
+    unseen, mistaken = _unseen_errors(measured), _mistaken(measured)
+    intervals = {}
+    for name in names:
+        scores = np.asarray(table.scores[name](draws))
+        intervals[name] = bounded_interval(scores, mistaken, unseen[name], _LIMITS[name])
+    return intervals
+
+
+def _interval_method(name: str, units: int) -> IntervalMethod:
+    """How the interval of a score is computed."""
+    if name in _SHARES:
+        return "Wilson"
+    if name in _LIMITS:
+        return "bootstrap percentiles"
+    return mean_method(units)
 
 
 def _mistaken(measured: Measured) -> int:
@@ -168,12 +176,11 @@ def _mistaken(measured: Measured) -> int:
 
 
 def _unseen_errors(measured: Measured) -> dict[str, float]:
-    """How far below its limit each score may be that these texts reach."""
-    units = unseen_error(measured.cells.units)
-    losses = dict.fromkeys((*_SHARES, *_LIMITS), units)
+    """For each score, the share of mistakes that these texts would not exclude if all were right."""
+    errors = dict.fromkeys((*_SHARES, *_LIMITS), unseen_error(measured.cells.units))
     if measured.told is not None:
-        losses.update(measured.told.scores.unseen_errors(measured.told.sums))
-    return losses
+        errors.update(measured.told.scores.unseen_errors(measured.told.sums))
+    return errors
 
 
 _LAST = np.array([factor << power for power in range(2, 40) for factor in (2, 3)])
@@ -190,7 +197,7 @@ def scores_of(measured: Measured) -> Scores:
     run, sums, total, cells = measured.run, measured.sums, measured.sums.total, measured.cells
     record = measured.data.record()
     table = score_table(measured)
-    sure = _sure_scores(measured, table)
+    intervals = _known_intervals(measured, table)
     nameless = nameless_ids(run)
     predicts_text = run.recipe.objective in ("clm", "mlm")
     known = usual(run)
@@ -223,8 +230,8 @@ def scores_of(measured: Measured) -> Scores:
         usual_pieces_per_word=known.pieces,
         usual_bits_per_byte=known.bits_per_byte,
         units=cells.units,
-        intervals=Intervals(**{name: one.interval for name, one in sure.items()}),
-        interval_methods={name: one.method for name, one in sure.items()},
+        intervals=Intervals(**intervals),
+        interval_methods={name: _interval_method(name, cells.units) for name in intervals},
         buckets=tuple(buckets(measured)),
     )
     if measured.extent is not None:
@@ -330,7 +337,7 @@ def _differences(first: Measured, second: Measured) -> Iterator[Difference]:
 
     # Scores of two models that happen to agree may differ on other text; those of one model do not.
     are_one_model = np.array_equal(tables[0].sums, tables[1].sums)
-    possible = {} if are_one_model else _unseen_errors(first)
+    unseen = {} if are_one_model else _unseen_errors(first)
     for name in _comparable_scores(first, second):
         if not all(name in table.scores for table in tables):
             continue
@@ -338,7 +345,7 @@ def _differences(first: Measured, second: Measured) -> Iterator[Difference]:
         interval, p = None, None
         if draws is not None:
             by_chance = tables[1].scores[name](draws[:, columns:]) - tables[0].scores[name](draws[:, :columns])
-            interval = difference_interval(by_chance, possible.get(name, 0.0) * _LIMITS.get(name, 1.0))
+            interval = difference_interval(by_chance, unseen.get(name, 0.0) * _LIMITS.get(name, 1.0))
             p = p_value(by_chance, other_score - score)
         yield Difference(name, score, other_score, other_score - score, interval, p_value=p)
 
