@@ -58,7 +58,7 @@ def evaluate(
 
     Without a SOURCE, the whole of the run's own validation split is scored.
     An encoder is scored on masked tokens; translations get chrF and exact
-    matches too, and BLEU cuts Chinese, Japanese or Thai by their own rules.
+    matches too; BLEU of Chinese, Japanese or Thai counts characters.
     Each score comes with its 95 % interval.
 
     Examples:
