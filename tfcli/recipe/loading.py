@@ -32,6 +32,7 @@ _TAKE_OUT = "take the line out of [generate]"
 _RESTORE = "restore it, or train the run again"
 _MOST_BYTES = 4 << 20
 _MOST_PARTS = 32  # of a key, joined by dots. The library takes a minute and 6 GB for a hundred thousand
+_WRITTEN_WHERE_SET = ("evaluate", "inspect", "check", "result", "origin")  # sections without a line of defaults
 _DEEPEST, _LARGEST = 16, 2**63
 _WORDS = re.compile(
     r"""\#[^\n]*|"{3}(?:[^"\\]|\\[\s\S]?|"(?!""))*+"{0,5}|'{3}(?:[^']|'(?!''))*+'{0,5}"""  # comments and long texts
@@ -340,7 +341,7 @@ def to_toml(recipe: Recipe) -> str:
     for section, kind in SECTIONS.items():
         settings = getattr(recipe, section)
         elsewhere = recipe.is_imported and section in ("tokenizer", "data", "train")  # where these stages happened
-        if not elsewhere and (section not in ("check", "result", "inspect", "origin") or settings != kind()):
+        if not elsewhere and (section not in _WRITTEN_WHERE_SET or settings != kind()):
             lines += ["", f"[{section}]", *_lines(settings)]
     return "\n".join(lines) + "\n"
 

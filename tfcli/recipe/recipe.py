@@ -9,6 +9,7 @@ from annotated_types import Ge, Gt, Le, Lt, MinLen, Unit
 from tfcli.errors import UsageError
 from tfcli.recipe import Refusal, Section
 from tfcli.recipe.data import DataSection, TokenizerSection
+from tfcli.recipe.evaluate import EvaluateSection
 from tfcli.recipe.model import ModelSection
 from tfcli.recipe.train import TrainSection
 from tfcli.records.heads import HeadPlace, read_head
@@ -124,13 +125,13 @@ class CheckSection(Section):
     """Limits that `tfcli run --check` demands of the trained model's evaluation."""
 
     max_loss: Annotated[float, Gt(0), Unit("nats")] | None = None
-    """Largest validation loss, nats a token."""
+    """Largest validation loss, in nats per token; with a task head, per text, word or span boundary."""
 
     min_accuracy: Annotated[float, Gt(0), Le(1), Unit("share")] | None = None
     """Smallest share of masked tokens predicted right, 0 to 1."""
 
     min_bleu: Annotated[float, Gt(0), Le(100)] | None = None
-    """Smallest BLEU, 0 to 100."""
+    """Smallest BLEU, 0 to 100, with the tokenization of evaluate.bleu_tokenize."""
 
     min_exact_match: Annotated[float, Gt(0), Le(1), Unit("share")] | None = None
     """Smallest share of validation pairs translated word for word, 0 to 1."""
@@ -190,6 +191,7 @@ class Recipe(Section):
     model: ModelSection = field(default_factory=ModelSection)
     train: TrainSection = field(default_factory=TrainSection)
     generate: GenerateSection = field(default_factory=GenerateSection)
+    evaluate: EvaluateSection = field(default_factory=EvaluateSection)
     inspect: InspectSection = field(default_factory=InspectSection)
     check: CheckSection = field(default_factory=CheckSection)
     result: ResultSection = field(default_factory=ResultSection)

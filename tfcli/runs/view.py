@@ -13,6 +13,7 @@ from tfcli.draw.numbers import duration, exact, percent, plural, short
 from tfcli.draw.safe import fit, printable, widest
 from tfcli.draw.tables import CsvTable, aligned, columns, heading, to_csv
 from tfcli.records import runs as records
+from tfcli.records.evaluation import loss_unit
 from tfcli.runs.curves_view import By, color, compared_plots, letter, letters, run_plots
 
 _HEADINGS = ("run", "state", "model", "params", "steps", "best loss", "time", "age")
@@ -130,10 +131,10 @@ def _facts(run: records.RunDetail) -> Iterator[tuple[str, str]]:
         yield "training", steps
     if history.best is not None:
         bits = f", {run.bits_per_byte:.4f} bits per byte" if run.bits_per_byte is not None else ""
-        yield "best", _evaluation(history.best) + bits
+        yield "best", _evaluation(history.best, run.objective) + bits
         last = (history.whole or history.validation)[-1]
         if last != history.best:
-            yield "last", _evaluation(last)
+            yield "last", _evaluation(last, run.objective)
     if history.padding:
         yield "padding", f"{percent(history.padding)} of the places in batches"
     spikes = [point.step for point in history.training if point.spike]
@@ -160,8 +161,8 @@ def _model_text(model: Mapping[str, Any]) -> str:
     return f"{layers}, {heads}, {rest}"
 
 
-def _evaluation(point: records.EvaluationPoint) -> str:
-    loss = "not finite" if point.loss is None else f"{point.loss:.4f}"
+def _evaluation(point: records.EvaluationPoint, objective: str) -> str:
+    loss = "not finite" if point.loss is None else f"{point.loss:.4f} {loss_unit(objective)}"
     accuracy = f", accuracy {percent(point.accuracy)}" if point.accuracy is not None else ""
     part = f" on a sample of {short(point.scored_tokens)} tokens" if point.part == "sample" else ""
     return f"validation loss {loss} at step {exact(point.step)}{_OF.get(point.of, '')}{part}{accuracy}"

@@ -97,7 +97,7 @@ class TrainingView:
             ("time left", duration(last.seconds_left) if last and not finished else "–"),
         ]
         right = [
-            ("loss", _loss(last) if last else "–"),
+            ("loss", _loss(last, started.loss_unit) if last else "–"),
             ("validation", f"{evaluated.loss:.4f}, accuracy {percent(evaluated.accuracy)}" if evaluated else "–"),
             ("best", f"{best.loss:.4f} at step {exact(best.of_step or best.step)}" if best else "–"),
             ("learning rate", f"{last.learning_rate:.2e}" if last else "–"),
@@ -211,10 +211,18 @@ def event_line(event: runs.TrainingEvent) -> str:
 _SCORED = {"moving_average": "moving average", "checkpoints": "mean of checkpoints"}
 
 
-def _loss(event: runs.StepsDone) -> str:
+_USUAL_UNIT = "nats per token"
+
+
+def _loss(event: runs.StepsDone, unit: str) -> str:
+    """The loss, with its unit where that is not per token."""
+    loss = f"{event.loss:.4f}"
+    if unit != _USUAL_UNIT:
+        loss += f" {unit}"
     if event.objective is not None:  # longer than any other figure; the curve says what the mark means
-        return f"{event.loss:.4f}, smoothed {event.objective:.4f}{f' {_SPIKE}' if event.spike else ''}"
-    return f"{event.loss:.4f}{f'  {_SPIKE} spike' if event.spike else ''}"
+        loss += f", smoothed {event.objective:.4f}"
+        return f"{loss} {_SPIKE}" if event.spike else loss
+    return f"{loss}  {_SPIKE} spike" if event.spike else loss
 
 
 def _change(event: runs.SettingChanged) -> str:
@@ -265,4 +273,5 @@ def _start(event: runs.TrainingStarted) -> str:
     machine = f"{event.device} {event.precision}, {plural(event.threads, 'thread')}"
     model = f"{event.architecture}, {counted(event.parameters, event.adapter_parameters)}"
     steps = f"{exact(event.total_steps)} steps of {exact(event.tokens_per_step)} tokens{batches}"
-    return "; ".join([f"{model}, {machine}, {steps}, {printable(event.run)}", *_begun_with(event)])
+    begun = f"{model}, {machine}, {steps}, losses in {event.loss_unit}, {printable(event.run)}"
+    return "; ".join([begun, *_begun_with(event)])
