@@ -15,7 +15,7 @@ from typing import Any
 
 from tfcli.corpora import Documents, Kind, Pair
 from tfcli.corpora.reading import LONGEST, BadLine, BadRecords, Report, Spool, StoredFile, read_lines, too_long
-from tfcli.errors import BrokenInputError, UsageError, first_lines, near, shortened
+from tfcli.errors import BrokenInputError, UsageError, first_lines, json_fault, near, shortened
 
 Record = Mapping[str, Any]
 Records = Callable[[tuple[str, ...], Report], Iterable[tuple[str, Record]]]
@@ -176,7 +176,7 @@ def json_lines(file: StoredFile) -> Records:
             try:
                 record = json.loads(line)
             except (ValueError, RecursionError) as error:
-                problem = f"Line {number} of {file.label} is not valid JSON ({error})"
+                problem = f"Line {number} of {file.label} is not valid JSON ({json_fault(error)})"
                 report(BrokenInputError(problem, "give one JSON object a line"))
                 continue
             if isinstance(record, dict):

@@ -98,7 +98,7 @@ def heads(
     if not outputs.json and not outputs.csv:
         chosen = [] if weights.checkpoint == "best" else ["--checkpoint", weights.checkpoint]
         for line in ("", *view.commands(record, chosen)):
-            terminal.text(line)
+            terminal.message(line)
 
 
 def _place(layer: int | None, head: str | None) -> tuple[int, int | None] | None:
