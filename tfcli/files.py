@@ -21,7 +21,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tfcli.errors import BrokenInputError, TfcliError, UsageError, shortened
+from tfcli.errors import BrokenInputError, TfcliError, UsageError, json_fault, shortened
 from tfcli.machine import of_unix
 
 fcntl = of_unix("fcntl")
@@ -288,7 +288,7 @@ def read_json(path: Path) -> Any:
     except UnicodeEncodeError:
         problem = "holds half a surrogate pair, which is no character"
     except ValueError as error:
-        problem = f"is not valid JSON ({error})"
+        problem = f"is not valid JSON ({json_fault(error)})"
     except RecursionError:
         problem = "is nested too deeply"
     raise BrokenInputError(f"{path} {problem}", "restore the file or make it again")

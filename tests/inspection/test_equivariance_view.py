@@ -46,7 +46,7 @@ def test_deviations_and_leaks() -> None:
     assert lines[:3] == ["Equivariance · runs/a", "decoder, positions: rotary", "The ·fish\\x1b"]
     assert lines[4:6] == ["Is f(P X) = P f(X)?", "largest deviation over 10 random orders P of the tokens"]
     assert [line.split() for line in lines[7:9]] == [
-        ["none", "none", "1e-06", "2e-06", "equivariant"],
+        ["none", "none", "rounding", "<0.0001", "equivariant"],
         ["▸", "rotary", "causal", "2.5", "1.2", "order", "counts"],
     ]
     assert [line.split()[-3:] for line in lines[-2:]] == [["0", "nothing", "leaks"], ["the", "future", "leaks"]]

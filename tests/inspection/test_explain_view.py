@@ -153,3 +153,12 @@ def test_shapes_as_a_table():
     assert "reshape q    (n, k, d/k)   (2, 3, 4)" in text
     assert "transpose q  (k, n, d/k)   (3, 2, 4)" in text
     assert "reshape q,n × k × d/k,2 × 3 × 4," in to_csv(shapes_table(trace))
+
+
+@pytest.mark.parametrize(
+    ("residue", "shown"), [(0.0, "<1e-6"), (2.98e-08, "<1e-6"), (1.19e-07, "<1e-6"), (0.25, "0.25")]
+)
+def test_a_residue_of_rounding_is_a_bound_whatever_the_processor_makes_of_it(residue: float, shown: str) -> None:
+    """0 as well: by chance nothing is left on one processor, and something on another."""
+    step = Step("t", "f", measures=(Measure("deviation", residue, "rounding", is_residue=True),))
+    assert printed(StepView(step), 80).splitlines()[-1].split() == ["deviation", shown, "rounding"]

@@ -27,6 +27,8 @@ Records = Callable[[Report], Iterator[tuple[str, Record]]]  # each with its plac
 _WORD_NAMES = name_set("form token tokens word words")
 _TAG_NAMES = name_set("label labels ner ner_tag ner_tags pos tag tags upos xpos")
 
+_MOST_DIGITS = 18  # of a label that is a number, or of a place in a text
+
 _WORDS = re.compile(r"\w+(?:[-'’.]\w+)*|[^\w\s]")
 
 
@@ -148,20 +150,17 @@ def _tagged(place: str, words: Any, tags: Any, start: Any = None) -> Labelled:
         raise BrokenInputError(problem, "give a tag for each word")
     for word in words:
         if not isinstance(word, str) or word.split() != [word]:
-            raise BrokenInputError(f"{place} has the word {shortened(repr(word))}", "give words without blanks in them")
+            problem = f"{place} has the word {shortened(_spelled(word))}"
+            raise BrokenInputError(problem, "give words without blanks in them")
     return tagged(words, [_label(place, tag) for tag in tags], place)
 
 
 def _answered(place: str, context: Any, question: Any, answer: Any, start: Any = None) -> Labelled:
     if isinstance(answer, Mapping):  # as SQuAD has it on the hub: the first of several
-        starts, found = answer.get("answer_start") or [None], answer.get("text") or [""]
-        answer, start = found[0], starts[0]
+        answer, start = _first_of(place, answer, "text", ""), _first_of(place, answer, "answer_start", None)
     given = {"context": context, "question": question, "answer": answer}
     context, question, answer = (_text(place, text, name) for name, text in given.items())
-    at = context.find(answer) if start is None else start
-    if not isinstance(at, int) and not str(at).isdecimal():
-        raise BrokenInputError(f"{place} has the start {shortened(repr(at))}", "count characters of the context from 0")
-    at = int(at)
+    at = context.find(answer) if start is None else _start(place, start)
     if at < 0 or context[at : at + len(answer)] != answer:
         where = "" if start is None else f" at character {at}"
         problem = f"{place} has the answer {shortened(repr(answer))}, which is not in its context{where}"
@@ -170,22 +169,49 @@ def _answered(place: str, context: Any, question: Any, answer: Any, start: Any =
     return Labelled(text, answer, ((begin + at, begin + at + len(answer), answer),), place)
 
 
+def _first_of(place: str, answers: Mapping[str, Any], key: str, missing: Any) -> Any:
+    """The first of the answers of a record of the hub, each key of which has a list."""
+    values = answers.get(key)
+    if values is not None and not isinstance(values, list):
+        raise BrokenInputError(f"{place} has {shortened(_spelled(values))} as its {key}", "give a list")
+    return values[0] if values else missing
+
+
+def _start(place: str, start: Any) -> int:
+    """Where an answer begins, in characters; as a number or in digits, no more of them than a place has."""
+    is_number = isinstance(start, int) and not isinstance(start, bool)
+    is_digits = isinstance(start, str) and start.isdecimal() and len(start) <= _MOST_DIGITS
+    if not is_number and not is_digits:
+        problem = f"{place} has the start {shortened(_spelled(start))}"
+        raise BrokenInputError(problem, "count characters of the context from 0")
+    return int(start)
+
+
+def _spelled(value: Any) -> str:
+    """A value in a message. Python spells no whole number of thousands of digits."""
+    try:
+        return repr(value)
+    except ValueError:
+        return "a number of thousands of digits"
+
+
 _READERS: dict[Kind, Callable[..., Labelled]] = {"classify": _classified, "tag": _tagged, "span": _answered}
 
 
 def _text(place: str, text: Any, name: str) -> str:
     if not isinstance(text, str) or is_blank(text):
-        given = "a blank" if isinstance(text, str) else shortened(repr(text))
+        given = "a blank" if isinstance(text, str) else shortened(_spelled(text))
         raise BrokenInputError(f"{place} has {given} as its {name}", "give it some text, or remove it")
     return encodable(text, place, f"its {name}")
 
 
 def _label(place: str, label: Any) -> str:
     """A label's name; whole numbers and truth values are spelled."""
-    if isinstance(label, int):
+    if isinstance(label, int) and abs(label) < 10**_MOST_DIGITS:
         return str(label).lower()
     if not isinstance(label, str) or not label.strip():
-        given = "no label" if label in (None, "") or isinstance(label, str) else f"the label {shortened(repr(label))}"
+        is_missing = label is None or isinstance(label, str)
+        given = "no label" if is_missing else f"the label {shortened(_spelled(label))}"
         raise BrokenInputError(f"{place} has {given}", "give it the name of one, or a whole number")
     return label.strip()
 

@@ -15,7 +15,7 @@ from tfcli.corpora.delimited import DelimitedFile, open_as_before, open_delimite
 from tfcli.corpora.headers import role_of
 from tfcli.corpora.older_tables import OlderReading, older_reading
 from tfcli.corpora.reading import BadLine, BadRecords, FileReading, How, Report, Spool, StoredFile, read_lines
-from tfcli.errors import BrokenInputError, UsageError, first_lines
+from tfcli.errors import BrokenInputError, UsageError, first_lines, json_fault
 from tfcli.recipe.data import Header
 
 Record = Mapping[str, Any]
@@ -183,7 +183,7 @@ def json_lines(file: StoredFile) -> Records:
             try:
                 record = json.loads(line)
             except (ValueError, RecursionError) as error:
-                problem = f"Line {number} of {file.label} is not valid JSON ({error})"
+                problem = f"Line {number} of {file.label} is not valid JSON ({json_fault(error)})"
                 report(BrokenInputError(problem, "give one JSON object a line"))
                 continue
             if isinstance(record, dict):

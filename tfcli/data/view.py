@@ -30,7 +30,9 @@ class DatasetView(View[DatasetRecord]):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record = self.record
         state = "reused, nothing changed" if record.reused else "prepared"
-        yield from heading(f"Dataset · {record.kind} · {state}", f"from {', '.join(map(printable, record.sources))}")
+        yield from heading(
+            f"Dataset · {printable(record.kind)} · {state}", f"from {', '.join(map(printable, record.sources))}"
+        )
         both = {"training": record.train, "validation": record.validation}
         parts = {record.only: record.validation} if record.only else both
         table = columns("l" + "r" * len(parts), gap=3)
@@ -56,7 +58,7 @@ class DatasetView(View[DatasetRecord]):
         unit = unit.removesuffix("s")
         if record.removed:
             each = ", ".join(f"{exact(count)} {_REMOVED.get(why, why)}" for why, count in record.removed.items())
-            yield Text(f"Left out: {plural(sum(record.removed.values()), unit)} ({each}).")
+            yield Text(f"Left out: {plural(sum(record.removed.values()), unit)} ({printable(each)}).")
         if record.copies and not record.only:
             share = percent(record.copies / record.validation.documents)
             many = f"{exact(record.copies)} of {plural(record.validation.documents, f'validation {unit}')} ({share})"
@@ -67,7 +69,7 @@ class DatasetView(View[DatasetRecord]):
             yield Text(printable(_table_line(reading)), "dim", overflow="fold")
         split = "" if record.only else f"split by {record.split} · "
         about = f"{split}vocabulary {exact(record.vocab_size)} · {record.fingerprint[:12]}"
-        yield from dim(about, printable(record.path))
+        yield from dim(printable(about), printable(record.path))
 
 
 def _table_line(reading: TableReading) -> str:

@@ -71,7 +71,7 @@ def plan(
     result = replace(result, command=command_line, measured=_measured(terminal, proposal) if check else None)
     terminal.result(result, PlanView, json=json)
     if not json:
-        terminal.text(result.command)
+        terminal.message(result.command)
 
 
 def _planned(terminal: Terminal, compose: "Compose", minutes: float) -> "tuple[Plan, Recipe]":

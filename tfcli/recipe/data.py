@@ -78,12 +78,16 @@ class TokenizerSection(Section):
             for other in self.special_tokens:
                 if other in names and (not token or names.index(other) < names.index(token)):
                     yield f"The special token {other!r} would be read as tokenizer.{role}", "set that, or leave it out"
-        for number, token in enumerate(self.special_tokens):
+        serving = [getattr(self, role) for role in ROLE_NAMES]
+        # A set: a search in the tokens before would take quadratic time.
+        already_there = set(serving)
+        for token in self.special_tokens:
             if not re.fullmatch(r"(?=.*\w)(?=.*[^\w\s])\S{2,80}", token):
                 problem = f"tokenizer.special_tokens has {shortened(token)!r}, which a text could hold as a word"
                 yield problem, "write a word and a sign, without spaces, as <|user|>"
-            if token in self.special_tokens[:number] or token in [getattr(self, role) for role in ROLE_NAMES]:
-                yield f"The special token {token!r} is there already", "leave it out"
+            if token in already_there:
+                yield f"The special token {shortened(token)!r} is there already", "leave it out"
+            already_there.add(token)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from tfcli.draw.curve import Plot, Series
-from tfcli.draw.numbers import counted, duration, exact, percent, plural, short, speed
+from tfcli.draw.numbers import counted, decimals, duration, exact, percent, plural, short, speed
 from tfcli.draw.safe import printable
 from tfcli.draw.tables import columns
 from tfcli.records import runs
@@ -98,13 +98,13 @@ class TrainingView:
         ]
         right = [
             ("loss", _loss(last, started.loss_unit) if last else "–"),
-            ("validation", f"{evaluated.loss:.4f}, accuracy {percent(evaluated.accuracy)}" if evaluated else "–"),
-            ("best", f"{best.loss:.4f} at step {exact(best.of_step or best.step)}" if best else "–"),
+            ("validation", f"{decimals(evaluated.loss)}, accuracy {percent(evaluated.accuracy)}" if evaluated else "–"),
+            ("best", f"{decimals(best.loss)} at step {exact(best.of_step or best.step)}" if best else "–"),
             ("learning rate", f"{last.learning_rate:.2e}" if last else "–"),
             ("gradient norm", f"{last.grad_norm:.2f}" if last else "–"),
         ]
         if best and best.of == "checkpoints":
-            right[2] = ("best", f"{best.loss:.4f}, {_SCORED[best.of]}")
+            right[2] = ("best", f"{decimals(best.loss)}, {_SCORED[best.of]}")
         if last and (last.padding or last.skipped):
             left.append(("padding", f"{percent(last.padding)} of places"))
             right.append(("left out", plural(last.skipped, "step")))
@@ -141,7 +141,7 @@ def _finished_sentence(event: runs.TrainingFinished) -> str:
     end = {"done": "Done", "early": "Stopped early, no better evaluation came", "interrupted": "Interrupted"}
     taken = f"{exact(event.step)} steps, {short(event.tokens)} tokens in {duration(event.seconds)}"
     if event.best_loss is not None and event.best_step is not None:
-        taken += f"; best validation loss {event.best_loss:.4f} at step {exact(event.best_step)}"
+        taken += f"; best validation loss {decimals(event.best_loss)} at step {exact(event.best_step)}"
     return f"{end[event.reason]}: {taken}. Saved in {printable(event.run)}."
 
 
@@ -183,8 +183,8 @@ def event_line(event: runs.TrainingEvent) -> str:
             return _columns(
                 "step",
                 f"{event.step:>7}/{event.total_steps}",
-                f"loss {event.loss:8.4f}",
-                *((f"smoothed {event.objective:8.4f}",) if event.objective is not None else ()),
+                f"loss {decimals(event.loss):>8}",
+                *((f"smoothed {decimals(event.objective):>8}",) if event.objective is not None else ()),
                 f"lr {event.learning_rate:.2e}",
                 f"norm {event.grad_norm:7.2f}",
                 f"{short(event.tokens):>7} tokens",
@@ -195,7 +195,7 @@ def event_line(event: runs.TrainingEvent) -> str:
                 *((f"{_SPIKE} spike",) if event.spike else ()),
             )
         case runs.Evaluated():
-            told = [f"{event.step:>7}", f"loss {event.loss:8.4f}", f"accuracy {percent(event.accuracy)}"]
+            told = [f"{event.step:>7}", f"loss {decimals(event.loss):>8}", f"accuracy {percent(event.accuracy)}"]
             told += [] if event.f1 is None else [f"F1 {percent(event.f1)}"]
             told += [_SCORED[event.of]] if event.of in _SCORED else []
             told += [f"weights of step {event.of_step}"] if event.of_step is not None else []
@@ -216,11 +216,11 @@ _USUAL_UNIT = "nats per token"
 
 def _loss(event: runs.StepsDone, unit: str) -> str:
     """The loss, with its unit where that is not per token."""
-    loss = f"{event.loss:.4f}"
+    loss = decimals(event.loss)
     if unit != _USUAL_UNIT:
         loss += f" {unit}"
     if event.objective is not None:  # longer than any other figure; the curve says what the mark means
-        loss += f", smoothed {event.objective:.4f}"
+        loss += f", smoothed {decimals(event.objective)}"
         return f"{loss} {_SPIKE}" if event.spike else loss
     return f"{loss}  {_SPIKE} spike" if event.spike else loss
 

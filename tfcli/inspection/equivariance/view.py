@@ -31,8 +31,8 @@ class EquivarianceView(View[EquivarianceRecord]):
         grid = _grid("", "positions", "mask", "deviation", "of f(X)'s size", "")
         for one in record.deviations:
             verdict = Text("equivariant", "green") if one.equivariant else Text("order counts", "yellow")
-            numbers = f"{one.largest:.2g}", f"{one.relative:.2g}"
-            grid.add_row("▸" * one.variant.own, *named(one.variant, told(record)), *numbers, verdict)
+            sizes = _sizes(one.largest, one.relative)
+            grid.add_row("▸" * one.variant.own, *named(one.variant, told(record)), *sizes, verdict)
         yield grid
         if any(one.variant.own for one in record.deviations):
             yield from dim("▸ the model as it is; the others are the same weights with positions or mask changed")
@@ -43,8 +43,15 @@ class EquivarianceView(View[EquivarianceRecord]):
         for leak in record.leaks:
             verdict = Text("the future leaks", "bold red") if leak.leaks else Text("nothing leaks", "green")
             mark, what = ("▸", "each token's numbers") if leak.statistics == "each token" else ("", "the tokens")
-            grid.add_row(mark, what, "", f"{leak.largest:.2g}", f"{leak.relative:.2g}", verdict)
+            grid.add_row(mark, what, "", *_sizes(leak.largest, leak.relative), verdict)
         yield grid
+
+
+def _sizes(deviation: float, relative: float) -> tuple[str, str]:
+    """A deviation and its share of the size; of what only rounds, the limit, as its digits differ by processor."""
+    if 0 < relative < EQUAL:
+        return "rounding", f"<{EQUAL:g}"
+    return f"{deviation:.2g}", f"{relative:.2g}"
 
 
 def told(record: EquivarianceRecord) -> str:

@@ -36,11 +36,16 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Measure:
-    """A number that a step comes to, and what it says."""
+    """A number that a step comes to, and what it says.
+
+    Attributes:
+        is_residue: Whether the value is what rounding leaves of two computations that agree.
+    """
 
     name: str
     value: float
     meaning: str
+    is_residue: bool = False
 
 
 @dataclass(frozen=True)

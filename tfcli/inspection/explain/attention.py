@@ -96,7 +96,7 @@ def superposition(subject: Subject, n: Notation, head: int) -> Step:
     moved = notes["moved_alone" if len(value) == 1 else "moved"] + notes["moved_bias"] * subject.section.attention_bias
     formula = f"{whole} = {parts}, weights held fast   {' ≠ '.join(twice)}, weights computed anew"
     measures = (
-        Measure(f"deviation in {v}, weights held", linear, "rounding alone: linear"),
+        Measure(f"deviation in {v}, weights held", linear, "rounding alone: linear", is_residue=True),
         Measure(f"deviation in {x_name}, weights anew", nonlinear, moved),
     )
     note = f"{notes['superposition'].format(v=v, line=n.line)} {n.formulas['linear']}".strip()
@@ -118,15 +118,17 @@ def two_maps(subject: Subject, n: Notation, head: int) -> Step:
         n.matrix(own_name, own, columns, columns, ("head", "head")),
         n.matrix(f"{n.symbol('query')} {own_name}", in_turn, subject.query_tokens, columns, tokens),
     )
-    measures, exact = list[Measure](), "rounding alone"
-    lost = exact if is_full else "lost in W_q"
-    for other, product, why in (("their product", x @ (common @ own), exact), ("the head above", x @ whole, lost)):
-        apart = float((product - in_turn).abs().max())
-        measures.append(Measure(f"two maps, or {other}", apart, f"largest deviation: {why}"))
+    from_product = float((x @ (common @ own) - in_turn).abs().max())
+    from_head = float((x @ whole - in_turn).abs().max())
+    cause = "rounding alone" if is_full else "lost in W_q"
+    measures = (
+        Measure("two maps, or their product", from_product, "largest deviation: rounding alone", is_residue=True),
+        Measure("two maps, or the head above", from_head, f"largest deviation: {cause}", is_residue=is_full),
+    )
     notes = lectures()["notes"]
     note = notes["two_maps"] + notes["full" if is_full else "narrow"].format(size=size, model=len(whole))
     formula = "Q⁽ⁱ⁾ = Q W_q⁽ⁱ⁾ = (X W_q) W_q⁽ⁱ⁾ = X (W_q W_q⁽ⁱ⁾)"
-    return Step("Two linear maps in a row are one", formula, matrices, tuple(measures), note)
+    return Step("Two linear maps in a row are one", formula, matrices, measures, note)
 
 
 # How often keys vary, by which share of their length, and how far a query lifts what it asks for above the rest.
@@ -217,7 +219,7 @@ def in_parallel(subject: Subject, n: Notation) -> list[Step]:
     matrix = n.matrix("P(next)", nexts, tokens[:-1], tokens[1:], (length, length), kind="weights")
     measures = (
         Measure("loss of this text", float(-diagonal.log().mean()), "in nats a token"),
-        Measure("largest deviation", apart, "of a prediction from a pass over its prefix alone"),
+        Measure("largest deviation", apart, "of a prediction from a pass over its prefix alone", is_residue=True),
     )
     note = f"{sides} what follows: {pairs}{', …' if len(tokens) > 4 else ''}\n{notes['next'].format(line=n.line)}"
     formula = notes["all_at_once"].format(line=n.line)

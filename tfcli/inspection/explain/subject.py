@@ -171,6 +171,8 @@ def drawn(
                 weight.random_(0 if name.startswith("embedding") else -1, 2, generator=generator)
             elif ".attention." in name and (value_dim is not None or name.endswith("bias")):
                 weight.normal_(std=section.init_std, generator=generator)
+            # Processors round random numbers differently. With four decimals all have the same, and --code short ones.
+            weight.copy_(weight.double().mul(1e4).round().div(1e4))
     kind: AttentionKind = "decoder_self" if section.architecture == "decoder" else "encoder_self"
     return replace(_read(label, model, [ids], kind, [words, words]), vocabulary=vocabulary)
 

@@ -22,9 +22,19 @@ from rich.text import Text
 from tfcli.draw import Stepwise, View
 from tfcli.draw.colors import NO_VALUE, NO_VALUE_MARK, SIGNED, WEIGHTS, Brush, brush_for, has_colors, levels
 from tfcli.draw.heatmap import HeatMap, Line, labelled_row, scale_bar
+from tfcli.draw.numbers import residue
 from tfcli.draw.safe import fit, printable, shortened, token_label, widest
 from tfcli.draw.tables import CsvTable, columns, dim, heading
-from tfcli.inspection.explain import HOLE, Explanation, Matrix, MatrixKind, PositionExplanation, ShapeTrace, Step
+from tfcli.inspection.explain import (
+    HOLE,
+    Explanation,
+    Matrix,
+    MatrixKind,
+    Measure,
+    PositionExplanation,
+    ShapeTrace,
+    Step,
+)
 
 Kept = list[int | None]  # indices in their order; None: a gap
 _GAP, HIDDEN = 2, "−∞"  # cells of the "…" that stands for columns left out; what a mask hides
@@ -241,7 +251,7 @@ class StepView(View[Step]):
         if step.measures:
             table = columns("wrw")
             for one in step.measures:
-                value = Text(HOLE if math.isnan(one.value) else f"{one.value:.3g}", "bold")
+                value = Text(measured_value(one), "bold")
                 table.add_row(Text(printable(one.name)), value, Text(printable(one.meaning), "dim"))
             yield _indented(table)
         for line in dim(*map(printable, step.note.splitlines())):
@@ -272,6 +282,15 @@ def _furthest(matrices: Sequence[Matrix]) -> float:
         finite = np.abs(matrix.values[np.isfinite(matrix.values)])
         furthest = max(furthest, float(finite.max(initial=0.0)))
     return furthest
+
+
+def measured_value(measure: Measure) -> str:
+    """The number of a measure in three digits; a hole if an exercise leaves it out."""
+    if math.isnan(measure.value):
+        return HOLE
+    if measure.is_residue:
+        return residue(measure.value)
+    return f"{measure.value:.3g}"
 
 
 def _bullets(remarks: Sequence[str]) -> Padding:

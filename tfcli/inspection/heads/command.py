@@ -115,7 +115,7 @@ def heads(
     if not outputs.json and not outputs.csv:
         chosen = [] if weights.checkpoint == "best" else ["--checkpoint", weights.checkpoint]
         for line in ("", *view.commands(record, chosen)):
-            terminal.text(line)
+            terminal.message(line)
 
 
 def sample(terminal: Terminal, run: "LoadedRun", names: tuple[str, ...]) -> "Material":
