@@ -37,7 +37,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("corpora", "tokenization", "layers"),
     ("recipe",),
     ("outputs", "lectures"),
-    ("records", "errors", "files", "machine"),
+    ("records", "errors", "files", "machine", "threads"),
 )
 ROW = {part: number for number, row in enumerate(ROWS) for part in row}
 
@@ -63,6 +63,7 @@ TORCH_FREE = {
     "outputs",
     "records",
     "recipe",
+    "threads",
     "corpora",
     "tokenization",
     "data",

@@ -77,7 +77,7 @@ def evaluate(
     from tfcli.pipeline import datasets
     from tfcli.runs.load import load_run
 
-    use_threads(threads)
+    use_threads(threads, measured=True)
     settings = EvaluationSettings(stride, windows, context, pseudo, beam)
     with reporting(terminal, json=json) as reporter:
         loaded = open_run(run, checkpoint, device, precision)
