@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tfcli.threads import SAMPLES, TIMES_APART, WINDOW_LAYERS, ThreadChooser
+from tfcli.threads import PROBES, SAMPLES, TIMES_APART, WINDOW_LAYERS, ThreadChooser
 
 Seconds = Callable[[int], float]
 
@@ -16,7 +16,14 @@ class Machine:
         self.now = 0.0
         self.threads = most
         self.used: list[int] = []
-        self.chooser = ThreadChooser(most, self.set_threads, lambda: self.now)
+        self.probe_seconds = 0.0
+        self.probes = 0
+        self.chooser = ThreadChooser(most, self.set_threads, self.probe, lambda: self.now)
+
+    def probe(self) -> None:
+        assert self.threads > 1
+        self.probes += 1
+        self.now += self.probe_seconds
 
     def set_threads(self, number: int) -> None:
         self.threads = number
@@ -47,6 +54,10 @@ def busy(threads: int) -> float:
     return 0.001 if threads == 1 else 0.080
 
 
+def slowed(seconds: Seconds, factor: float) -> Seconds:
+    return lambda threads: factor * seconds(threads)
+
+
 def test_it_begins_with_one_thread_and_takes_turns() -> None:
     machine = Machine()
     assert machine.threads == 1
@@ -72,6 +83,21 @@ def test_next_to_a_busy_process_one_layer_is_enough() -> None:
     assert machine.used == [1, 2] + [1] * 6
 
 
+def test_where_a_short_operation_waits_no_layer_is_tried() -> None:
+    """A second stack believes the first one; after a second, it is tried again."""
+    machine = Machine()
+    machine.probe_seconds = 0.008
+    machine.compute(20, free)
+    machine.compute(20, free, stack=1)
+    assert set(machine.used) == {1}
+    assert machine.probes == 1
+    machine.now += 1.0
+    machine.probe_seconds = 0.0
+    machine.compute(20, free, stack=2)
+    assert machine.probes == 1 + PROBES
+    assert machine.used[-1] == 2
+
+
 def test_the_first_layers_are_a_warm_up() -> None:
     """The first layer with each number of threads takes far longer, and decides nothing."""
     machine = Machine()
@@ -87,7 +113,7 @@ def test_the_first_layers_are_a_warm_up() -> None:
 def test_long_layers_are_measured_less_often() -> None:
     """A layer of a second: four are measured, of which two are a warm-up."""
     machine = Machine()
-    machine.compute(5, lambda threads: 1000 * free(threads))
+    machine.compute(5, slowed(free, 1000))
     assert machine.used == [1, 2, 1, 2, 2]
 
 
@@ -107,7 +133,7 @@ def test_layers_that_grow_slower_little_by_little_are_not_measured_again() -> No
     machine.compute(100, free)
     machine.used.clear()
     for window in range(30):
-        machine.compute(WINDOW_LAYERS, lambda threads, factor=1.1**window: factor * free(threads))
+        machine.compute(WINDOW_LAYERS, slowed(free, 1.1**window))
     assert set(machine.used) == {2}
 
 
@@ -119,7 +145,7 @@ def test_measuring_again_takes_a_small_share_of_the_time() -> None:
     computed = 0.0
     for number in range(4000):
         jump = 4.0 if number % 30 < 15 else 1.0
-        seconds = machine.compute(1, lambda threads, factor=jump: factor * busy(threads))
+        seconds = machine.compute(1, slowed(busy, jump))
         computed += seconds
         if machine.used[-1] == 2:
             measuring += seconds

@@ -21,6 +21,12 @@ LARGEST_SHARE = 0.9
 SLOWER = 3.0
 SLICE_SECONDS = 0.004
 
+# Short parallel operations that are tried before a whole layer is; none may take SLICE_SECONDS.
+PROBES = 8
+
+# Seconds for which it is known that a probe has failed.
+PROBE_HOLDS_SECONDS = 1.0
+
 # The layers that are compared with the usual time together, about as many as a step has.
 WINDOW_LAYERS = 12
 
@@ -53,17 +59,24 @@ class ThreadChooser:
     """
 
     def __init__(
-        self, most: int, set_threads: Callable[[int], None], clock: Callable[[], float] = time.perf_counter
+        self,
+        most: int,
+        set_threads: Callable[[int], None],
+        probe: Callable[[], object],
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         """Begin with one thread.
 
         Args:
             most: The number of threads that "all" means; at least 2.
             set_threads: Sets the number of threads of this process.
+            probe: Computes something short with all threads, such as a sum of two vectors.
             clock: Returns seconds.
         """
         self._most = most
         self._set_threads = set_threads
+        self._probe = probe
+        self._probe_failed_at: float | None = None
         self._clock = clock
         self._sizes: dict[tuple[int, int], _Size] = {}
         self._current = _Size()
@@ -84,7 +97,10 @@ class ThreadChooser:
             self._sizes[key] = _Size(threads=self._known_choice(*key))
         self._current = self._sizes[key]
         self._tokens = tokens
-        self._use(self._current.threads or self._next_to_measure(self._current))
+        if self._current.threads is None:
+            self._use(self._next_to_measure(self._current))
+        if self._current.threads is not None:
+            self._use(self._current.threads)
         self._began = self._clock()
 
     def after_layer(self) -> None:
@@ -104,9 +120,30 @@ class ThreadChooser:
             self.threads = threads
 
     def _next_to_measure(self, size: _Size) -> int:
-        with_one = len(size.samples.get(1, []))
-        with_all = len(size.samples.get(self._most, []))
-        return 1 if with_one <= with_all else self._most
+        """Take turns; before all threads are tried on a whole layer, try them on something short."""
+        with_one = size.samples.get(1, [])
+        with_all = size.samples.get(self._most, [])
+        if len(with_one) <= len(with_all):
+            return 1
+        if not with_all and self._other_programs_are_busy():
+            self._choose(size, 1, min(with_one))
+            return 1
+        return self._most
+
+    def _other_programs_are_busy(self) -> bool:
+        """Whether a short operation with all threads waits for a slice of the scheduler's time."""
+        if self._probe_failed_at is not None and self._clock() - self._probe_failed_at < PROBE_HOLDS_SECONDS:
+            return True
+        self._use(self._most)
+        for _ in range(PROBES):
+            began = self._clock()
+            self._probe()
+            now = self._clock()
+            if now - began > SLICE_SECONDS:
+                self._probe_failed_at = now
+                self._use(1)
+                return True
+        return False
 
     def _known_choice(self, stack: int, magnitude: int) -> int | None:
         """What layers with more or fewer tokens have shown: more work never needs fewer threads."""
@@ -183,10 +220,10 @@ def keep_threads(number: int) -> None:
     _fixed = number
 
 
-def begin_choosing(most: int, set_threads: Callable[[int], None]) -> None:
-    """Let the models that this command loads choose between one thread and so many."""
+def begin_choosing(most: int, set_threads: Callable[[int], None], probe: Callable[[], object]) -> None:
+    """Let the models that this command loads choose between one thread and so many, as `ThreadChooser` does."""
     global _chooser
-    _chooser = ThreadChooser(most, set_threads)
+    _chooser = ThreadChooser(most, set_threads, probe)
 
 
 def thread_chooser() -> ThreadChooser | None:

@@ -274,7 +274,8 @@ def use_threads(threads: int, *, measured: bool = False) -> None:
 
     usual = torch.get_num_threads()
     if measured and not threads and usual > 1 and not environment_fixes_threads():
-        begin_choosing(usual, torch.set_num_threads)
+        vector = torch.ones(1 << 17)
+        begin_choosing(usual, torch.set_num_threads, lambda: vector.add_(1))
         return
     number = choose_threads(threads, usual)
     torch.set_num_threads(number)
