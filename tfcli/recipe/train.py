@@ -184,7 +184,7 @@ class TrainSection(Section):
     """auto: CUDA, else CPU."""
 
     threads: Annotated[int, Ge(0), Unit("threads")] = 0
-    """CPU threads; 0: one for each core that is free when the run begins, but no more than PyTorch would take."""
+    """CPU threads; 0: one for each core that is free when the run begins, or a single one if that is faster."""
 
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """bfloat16 is mixed precision: autocast over float32 weights. auto: bfloat16 on a GPU that has it, and on a CPU
