@@ -113,7 +113,7 @@ def test_two_runs(trained: Callable[[str], Path], tmp_path: Path):
     other = shutil.copytree(trained("decoder"), tmp_path / "other")
     scores = answer(trained("decoder"), "--compare", other, "--checkpoint", "last")
     compared = scores["comparison"]
-    assert compared.keys() == {"scores", "differences", "notes"}
+    assert compared.keys() == {"scores", "differences", "notes", "threads"}
     assert compared["scores"]["run"] == str(other)
     assert compared["scores"]["comparison"] is None
     one = compared["differences"][0]
