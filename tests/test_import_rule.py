@@ -37,7 +37,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("corpora", "tokenization", "layers"),
     ("recipe",),
     ("outputs", "lectures"),
-    ("records", "errors", "files", "machine", "addresses"),
+    ("records", "errors", "files", "machine", "threads", "addresses"),
 )
 ROW = {part: number for number, row in enumerate(ROWS) for part in row}
 
@@ -65,6 +65,7 @@ TORCH_FREE = {
     "outputs",
     "records",
     "recipe",
+    "threads",
     "corpora",
     "tokenization",
     "data",

@@ -47,7 +47,7 @@ def refused(*arguments: str | Path) -> str:
 @pytest.mark.parametrize("architecture", ["decoder", "encoder", "encoder-decoder"])
 def test_json_has_the_same_keys_for_all(trained: Callable[[str], Path], architecture: str):
     scores = answer(trained(architecture))
-    assert scores.keys() == KEYS
+    assert scores.keys() == KEYS | {"threads"}
     assert scores["intervals"]["loss"][0] < scores["loss"] < scores["intervals"]["loss"][1]
     assert scores["buckets"][0].keys() == {
         *("shortest", "longest", "documents", "loss", "accuracy", "bleu", "chrf", "exact_match"),
@@ -117,7 +117,7 @@ def test_two_runs(trained: Callable[[str], Path], tmp_path: Path):
     other = shutil.copytree(trained("decoder"), tmp_path / "other")
     scores = answer(trained("decoder"), "--compare", other, "--checkpoint", "last")
     compared = scores["comparison"]
-    assert compared.keys() == {"scores", "differences", "notes"}
+    assert compared.keys() == {"scores", "differences", "notes", "threads"}
     assert compared["scores"]["run"] == str(other)
     assert compared["scores"]["comparison"] is None
     one = compared["differences"][0]

@@ -169,7 +169,8 @@ def test_a_prompt_of_json_lines_may_hold_line_ends_and_be_empty(decoder: Path, t
 
 def test_every_token_is_told_with_its_log_probability_and_why_the_text_ended(decoder: Path):
     [made] = answers(decoder, "Tom", *SHORT)
-    assert list(made) == ["prompt", "text", "token_ids", "score", "log_probabilities", "finish"]
+    assert list(made) == ["prompt", "text", "token_ids", "score", "log_probabilities", "finish", "threads"]
+    assert made["threads"] == 1
     assert made["finish"] == "length"
     assert len(made["log_probabilities"]) == 3
     assert made["score"] == pytest.approx(sum(made["log_probabilities"]))
@@ -210,7 +211,7 @@ def test_a_trace_tells_every_step_with_its_candidates(architecture: str, trained
     run = trained(architecture)
     [made] = answers(run, "Tom", *SHORT)
     [traced] = answers(run, "Tom", "--trace", *SHORT)
-    assert traced["generated"] == made
+    assert traced["generated"] | {"threads": traced["threads"]} == made
     assert [step["token_id"] for step in traced["steps"]] == made["token_ids"]
     for step in traced["steps"]:
         options = {option["token_id"]: option for option in step["options"]}
@@ -225,7 +226,7 @@ def test_the_beams_that_are_shown_are_those_of_the_texts(architecture: str, trai
     run = trained(architecture)
     made = answers(run, "Tom", "--beam", "3", "--num-samples", "2", *SHORT)
     [tree] = answers(run, "Tom", "--beam", "3", "--num-samples", "2", "--show-beams", *SHORT)
-    assert tree["texts"] == made
+    assert [text | {"threads": tree["threads"]} for text in tree["texts"]] == made
     assert [node["token_id"] for node in tree["nodes"] if node["chosen"]] == made[0]["token_ids"]
     shown = tfcli("generate", run, "Tom", "--beam", "3", "--show-beams", "--max-new-tokens", "3").stdout
     assert shown.startswith("Beam search")

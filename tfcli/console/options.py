@@ -20,6 +20,7 @@ from tfcli.console.terminal import Color, Terminal
 from tfcli.draw.themes import Theme
 from tfcli.errors import Misnamed, Remark, UsageError, shortened
 from tfcli.outputs import about, describe, require_output, write_output, written
+from tfcli.threads import forget_threads
 
 if TYPE_CHECKING:
     from tfcli.draw.tables import CsvTable
@@ -60,7 +61,7 @@ class Weights:
 
     def load(self, run: Path) -> "LoadedRun":
         """The run's model, ready to compute. Raises what `open_run` raises."""
-        use_threads(self.threads)
+        use_threads(self.threads, measured=True)
         return open_run(run, self.checkpoint, self.device)
 
 
@@ -148,6 +149,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     def wrapper(**values: Any) -> None:
         terminal = Terminal(values.pop("color"), values.pop("quiet"), values.pop("verbose"))
         debug = values.pop("debug")
+        forget_threads()
         with signals.stop_on_signals(), signals.exit_codes(terminal, debug=debug), warnings.catch_warnings():
             warnings.showwarning = functools.partial(_remark, terminal, warnings.showwarning, set())
             began = time.perf_counter()
@@ -304,14 +306,28 @@ def _note_old_import(terminal: Terminal, path: Path) -> None:
         terminal.note(f"{path} was imported by an old rule for the tokens that begin and end texts; {again}")
 
 
-def use_threads(threads: int) -> None:
-    """Compute with this many CPU threads; 0: one for each free core."""
-    from tfcli.machine import choose_threads, wait_asleep_if_busy
+def use_threads(threads: int, *, measured: bool = False) -> None:
+    """Compute with this many CPU threads.
+
+    Args:
+        threads: The number that the user asks for. 0 leaves it to the machine.
+        measured: Let the models that are loaded choose between one thread and all by the time that their layers
+            take, unless the user or the environment names a number. Else 0 means one thread for each free core.
+    """
+    from tfcli.machine import choose_threads, environment_fixes_threads, wait_asleep_if_busy
+    from tfcli.threads import begin_choosing, keep_threads
 
     wait_asleep_if_busy(threads)
     import torch
 
-    torch.set_num_threads(choose_threads(threads, torch.get_num_threads()))
+    usual = torch.get_num_threads()
+    if measured and not threads and usual > 1 and not environment_fixes_threads():
+        vector = torch.ones(1 << 17)
+        begin_choosing(usual, torch.set_num_threads, lambda: vector.add_(1))
+        return
+    number = choose_threads(threads, usual)
+    torch.set_num_threads(number)
+    keep_threads(number)
 
 
 def open_run(

@@ -35,7 +35,7 @@ def _option(name: str, keys: str, kind: Any, panel: str | None, help: str, defau
 Devices = Literal["auto", "cpu", "cuda", "mps"]
 SEED_USUAL = "the recipe's, else 0"
 SEED_HELP = "Seed of weights, order, masks, dropout and samples; the built-in text has data.seed."
-DEVICE_HELP, THREADS_HELP = "Where to compute; auto: CUDA, else CPU.", "CPU threads; 0: one for each free core."
+DEVICE_HELP, THREADS_HELP = "Where to compute; auto: CUDA, else CPU.", "CPU threads; 0: as many as are fastest."
 _SOURCE = (
     "Text files, globs, pairs (a.de,a.en or a table), -, builtin:NAME or hf:owner/name\\[:config]\\[@split]; or a "
     "folder made by `tfcli prepare`."

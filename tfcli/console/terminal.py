@@ -132,9 +132,16 @@ class Terminal:
         self._say(f"tfcli: {readable(sentence)}", keep_newlines=False)
 
     def json(self, value: Any) -> None:
-        """Print one JSON value on one line. What could steer a terminal is escaped, which changes no value."""
-        from tfcli.draw.safe import UNSAFE
+        """Print one JSON value on one line. What could steer a terminal is escaped, which changes no value.
 
+        The results of commands that compute with a model end with the number of CPU threads.
+        """
+        from tfcli.draw.safe import UNSAFE
+        from tfcli.threads import threads_in_use
+
+        threads = threads_in_use()
+        if threads is not None and isinstance(value, dict) and "threads" not in value:
+            value = value | {"threads": threads}
         line = json.dumps(value, ensure_ascii="utf" not in (sys.stdout.encoding or "").lower(), allow_nan=False)
         print(UNSAFE.sub(lambda found: json.dumps(found[0])[1:-1], line), flush=True)
 

@@ -92,7 +92,7 @@ def evaluate(
     from tfcli.pipeline import datasets
     from tfcli.runs.load import load_run
 
-    use_threads(threads)
+    use_threads(threads, measured=True)
     settings = EvaluationSettings(
         stride=stride,
         windows=windows,

@@ -111,8 +111,6 @@ def settled(model: Transformer, tokenizer: Tokenizer, settings: GenerateSection,
         raise UsageError(problem, "raise the beam to their number")
     prefix_ids(model, tokenizer, settings)
     samples = isinstance(model, Decoder) if draws is None else draws
-    if settings.beyond_context == "slide":
-        settings = replace(settings, batch_size=1)  # what is read again would depend on the longest text of a batch
     return settings if samples else replace(settings, temperature=0.0)
 
 

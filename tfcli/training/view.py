@@ -243,23 +243,25 @@ _MANY_TIMES = 40  # more often than the recipes read their texts: the model lear
 
 
 def _begun_with(event: runs.TrainingStarted) -> list[str]:
-    """What there is to say of the machine, and of the checkpoint that a training goes on from."""
-    old = "its checkpoint has no digest yet, so that not every edit of the run would be seen"
-    threads = plural(event.threads, "thread")
-    busy = f"other programs use {plural(event.busy_cores, 'core')}, and it computes with {threads}"
-    rising = f"the learning rate rises to the end, for train.warmup_steps = {exact(event.warmup_steps)}"
+    """Warnings about the machine, the settings, and the checkpoint that a training goes on from."""
+    warnings = []
+    if event.busy_cores:
+        used = f"other programs use {plural(event.busy_cores, 'core')}"
+        warnings.append(f"{used}, and it computes with {plural(event.threads, 'thread')}")
+    if event.lost_lines:
+        lost = "a line that was" if event.lost_lines == 1 else f"{exact(event.lost_lines)} lines that were"
+        warnings.append(f"metrics.jsonl has lost {lost} there when step {exact(event.step)} was saved")
+    if event.without_digest:
+        warnings.append("its checkpoint has no digest yet, so that not every edit of the run would be seen")
+    if event.total_steps <= event.warmup_steps:
+        warm_up = f"the warm-up (train.warmup_steps = {exact(event.warmup_steps)}) takes the whole training"
+        remedy = f"for a shorter one: --set train.warmup_steps={event.total_steps // 10}"
+        warnings.append(f"{warm_up}, so the learning rate rises until the last step; {remedy}")
     times = event.total_steps * event.tokens_per_step // max(1, event.train_tokens)
-    little = f"{plural(event.train_tokens, 'token')} to learn from are little, and read {exact(times)} times"
-    lines = "a line that was" if event.lost_lines == 1 else f"{exact(event.lost_lines)} lines that were"
-    lost = f"metrics.jsonl has lost {lines} there when step {exact(event.step)} was saved"
-    said = {
-        busy: event.busy_cores,
-        lost: event.lost_lines,
-        old: event.without_digest,
-        rising: event.total_steps <= event.warmup_steps,
-        little: times >= _MANY_TIMES,
-    }
-    return [sentence for sentence, holds in said.items() if holds]
+    if times >= _MANY_TIMES:
+        little = f"{plural(event.train_tokens, 'token')} to learn from are little"
+        warnings.append(f"{little}, and read {exact(times)} times")
+    return warnings
 
 
 def _columns(name: str, *told: str) -> str:
