@@ -224,7 +224,7 @@ def test_bleu_of_japanese_is_of_characters(japanese: list[str | Path], tmp_path:
 
 @pytest.mark.parametrize("tokenize", ["13a", "zh", "char"])
 def test_the_tokenization_of_bleu_can_be_chosen(japanese: list[str | Path], tokenize: str):
-    scores = answer(*japanese, "--bleu-tokenize", tokenize)
+    scores = answer(*japanese, "--set", f"evaluate.bleu_tokenize={tokenize}")
     outputs = [text[:-2] + "ね。" for text in JAPANESE]
     expected = sacrebleu.corpus_bleu(outputs, [JAPANESE], tokenize=tokenize).score
     assert scores["bleu"] == pytest.approx(expected)
@@ -250,7 +250,7 @@ def test_a_tokenization_that_is_not_installed_is_refused(
 ):
     monkeypatch.setattr(bleu_tokenization, "find_spec", lambda name: None)
     out = tmp_path / "out.txt"
-    assert refused(*japanese, "--bleu-tokenize", "ja-mecab", "--outputs", out) == (
+    assert refused(*japanese, "--set", "evaluate.bleu_tokenize=ja-mecab", "--outputs", out) == (
         "tfcli: The BLEU tokenization 'ja-mecab' needs a package that is not installed, MeCab; "
         "install it: pip install 'sacrebleu[ja]', or choose 'char'.\n"
     )
@@ -258,4 +258,5 @@ def test_a_tokenization_that_is_not_installed_is_refused(
 
 
 def test_a_decoder_has_no_tokenization_of_bleu(trained: Callable[[str], Path]):
-    assert "--bleu-tokenize is for an encoder-decoder" in refused(trained("decoder"), "--bleu-tokenize", "char")
+    sentence = refused(trained("decoder"), "--set", "evaluate.bleu_tokenize=char")
+    assert "evaluate.bleu_tokenize is for an encoder-decoder" in sentence and "does not translate" in sentence

@@ -18,6 +18,7 @@ from tfcli.errors import Remark, UsageError, shortened
 
 if TYPE_CHECKING:
     from tfcli.console.terminal import Terminal
+    from tfcli.recipe.evaluate import BleuTokenize
     from tfcli.recipe.loading import Settings
     from tfcli.recipe.recipe import Recipe
 
@@ -147,8 +148,16 @@ READING_HELP = "Set how the text is read, such as data.columns or data.header."
 _READING_KEYS = ("columns", "header", "separator", "on_bad_record")
 
 
-def reading_settings(assignments: Sequence[str]) -> dict[str, Any]:
-    """What --set says of how a text is read, as arguments of `open_source`. Other keys are refused."""
+def reading_settings(assignments: Sequence[str], *other_keys: str) -> dict[str, Any]:
+    """What --set says of how a text is read, as arguments of `open_source`.
+
+    Args:
+        assignments: What was typed, "data.columns=0,1".
+        other_keys: Further keys of the command, which the refusal of a wrong one names.
+
+    Raises:
+        UsageError: A key does not say how a text is read.
+    """
     from tfcli.recipe.loading import build_recipe, parse_assignments
 
     settings = parse_assignments(assignments)
@@ -156,10 +165,22 @@ def reading_settings(assignments: Sequence[str]) -> dict[str, Any]:
     others = [name for name in settings if name != "data"]
     others += [f"data.{key}" for key in data if key not in _READING_KEYS]
     if others:
-        problem = f"--set {others[0]!r} says nothing about how this text is read"
-        raise UsageError(problem, f"set data.{', data.'.join(_READING_KEYS)}")
+        problem = f"--set {others[0]} has no effect here"
+        keys = [*other_keys, *(f"data.{key}" for key in _READING_KEYS)]
+        raise UsageError(problem, f"this command takes {', '.join(keys)}")
     read = build_recipe(settings).data.reading
     return {key: value for key, value in read.items() if key in data}
+
+
+def evaluation_settings(assignments: Sequence[str]) -> "tuple[dict[str, Any], BleuTokenize | None]":
+    """What --set of `tfcli evaluate` says: how a text is read, and the tokenization of BLEU."""
+    from tfcli.recipe.loading import build_recipe, parse_assignments
+
+    of_scores = [one for one in assignments if one.lstrip().startswith("evaluate.")]
+    read = reading_settings([one for one in assignments if one not in of_scores], "evaluate.bleu_tokenize")
+    settings = parse_assignments(of_scores)
+    section = build_recipe(settings).evaluate
+    return read, section.bleu_tokenize if settings else None
 
 
 def usual(default: str, about: str, **limits: Any) -> Any:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from tfcli.console.options import Checkpoint, Device, Json, Run, Threads, command, open_run, use_threads
-from tfcli.console.settings import READING_HELP, reading_settings, usual
+from tfcli.console.settings import evaluation_settings, usual
 from tfcli.console.terminal import Terminal
 from tfcli.errors import UsageError
 from tfcli.generation.command import Precision
-from tfcli.recipe.evaluate import BleuTokenize
 
 if TYPE_CHECKING:
     from tfcli.runs.load import LoadedRun
@@ -28,12 +27,11 @@ Beam = Annotated[int | None, usual("the run's own", "Beams to translate with; 1:
 _WRITE = "Write the {}, one a line; what is there is replaced."
 Outputs = Annotated[Path | None, typer.Option(metavar="FILE", help=_WRITE.format("translations"))]
 References = Annotated[Path | None, typer.Option(metavar="FILE", help=_WRITE.format("references"))]
-_READING = typer.Option("--set", metavar="KEY=VALUE", help=READING_HELP)
-_TOKENIZE = "How BLEU cuts texts into words: evaluate.bleu_tokenize."
-Tokenize = Annotated[BleuTokenize | None, usual("the run's own", _TOKENIZE)]
+_SET = "Set evaluate.bleu_tokenize, or how a SOURCE is read, such as data.columns."
+Assignments = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help=_SET)]
 Compare = Annotated[Path | None, typer.Option(metavar="RUN2", help="Score another run on the same text, test both.")]
 _MEANT_FOR = {"stride": "decoder", "pseudo": "encoder"}
-_MEANT_FOR |= dict.fromkeys(("beam", "bleu_tokenize", "outputs", "references"), "encoder-decoder")
+_MEANT_FOR |= dict.fromkeys(("beam", "outputs", "references"), "encoder-decoder")
 
 
 @command
@@ -46,9 +44,8 @@ def evaluate(
     context: Context = None,
     pseudo: Pseudo = False,
     beam: Beam = None,
-    bleu_tokenize: Tokenize = None,
     compare: Compare = None,
-    assignments: Annotated[list[str] | None, _READING] = None,
+    assignments: Assignments = None,
     outputs: Outputs = None,
     references: References = None,
     checkpoint: Checkpoint = "best",
@@ -70,14 +67,14 @@ def evaluate(
       tfcli evaluate runs/decoder-1 other.txt --stride 32 --json
       tfcli evaluate runs/decoder-1 --compare runs/decoder-2
       tfcli evaluate runs/decoder-1 --precision int8 --compare runs/decoder-1
-      tfcli evaluate runs/translator --bleu-tokenize char
+      tfcli evaluate runs/translator --set evaluate.bleu_tokenize=char
     """
     arguments = dict(locals())
     names = tuple(sources or ())
-    read = reading_settings(assignments or [])
+    read, bleu_tokenize = evaluation_settings(assignments or [])
     if read and not names:
-        problem = "--set says how other text is read, and the run's own validation split is scored"
-        raise UsageError(problem, "name a SOURCE, or leave --set out")
+        problem = f"--set data.{next(iter(read))} is for other text, and the run's own validation split is scored"
+        raise UsageError(problem, "name a SOURCE, or leave it out")
     _require_places(outputs, references, names)
     from dataclasses import replace
 
@@ -108,6 +105,9 @@ def evaluate(
         _require_meaning(loaded, arguments)
         if loaded.recipe.objective == "seq2seq":
             require_bleu_tokenize(bleu_tokenize or loaded.recipe.evaluate.bleu_tokenize)
+        elif bleu_tokenize is not None:
+            problem = f"evaluate.bleu_tokenize is for an encoder-decoder, and {run} does not translate"
+            raise UsageError(problem, "leave it out")
         read_as_asked(loaded, settings)
         if read:
             section = replace(loaded.recipe.data, **read)

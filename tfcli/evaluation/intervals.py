@@ -21,6 +21,7 @@ import numpy as np
 
 from tfcli.evaluation.bootstrap import FEWEST_UNITS, Array, resampled
 from tfcli.records.evaluation import FEWEST_FOR_BOOTSTRAP, Interval
+from tfcli.runs.seeds import t_quantile
 
 _NORMAL = NormalDist()
 _TAILS = (0.025, 0.975)
@@ -75,21 +76,6 @@ def _t_interval(estimate: float, left_out: Array) -> Interval | None:
     variance = (units - 1) / units * float(((left_out - left_out.mean()) ** 2).sum())
     half = t_quantile(units - 1) * math.sqrt(variance)
     return estimate - half, estimate + half
-
-
-def t_quantile(freedom: int) -> float:
-    """The 97.5 % quantile of Student's t, for 9 degrees of freedom and more to three decimals.
-
-    Its expansion around the normal quantile z: Abramowitz and Stegun 1964, equation 26.7.5.
-    """
-    z = _Z
-    terms = (
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
-    )
-    return z + sum(term / freedom**power for power, term in enumerate(terms, start=1))
 
 
 def _bca_interval(estimate: float, left_out: Array, draws: Array) -> Interval | None:
