@@ -14,10 +14,11 @@ SHARED = Path(__file__).parents[2] / "shared" / "data"
 
 @pytest.fixture(scope="session", autouse=True)
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Tokenizers and datasets of the whole session; the user's own cache is never touched."""
+    """Tokenizers, datasets and typed addresses of the whole session; the user's own are never touched."""
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TFCLI_CACHE", str(folder))
+        patch.setenv("XDG_STATE_HOME", str(folder / "state"))
         yield folder
 
 

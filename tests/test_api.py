@@ -1,15 +1,20 @@
 """The Python API: four functions, and an import that costs nothing."""
 
+import html
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import tfcli
 from tests.support.runs import tiny_recipe, train_tiny
+from tfcli.cli.inspect import inspect_app
+from tfcli.cli.pictures import PICTURES
 from tfcli.errors import UsageError
 from tfcli.pipeline.datasets import with_absolute_paths
 from tfcli.recipe.loading import build_recipe
@@ -92,14 +97,73 @@ def test_pictures_of_causes_are_records_too(trained: Callable[[str], Path]) -> N
     found = tfcli.inspect(run, "ablate", "Tom swam", replaced="zero")
     assert {part.part for part in found.parts} == {"head", "MLP", "layer"} and "Ablation" in found._repr_html_()
     assert tfcli.inspect(run, "lens", "Tom swam").tokens[0] == "<s>"
-    with pytest.raises(
-        UsageError, match="There is no picture 'atention'; choose one of predictions, lens, losses, attr"
-    ):
+    with pytest.raises(UsageError, match="There is no picture 'atention'; choose one of attention, positions, pred"):
         tfcli.inspect(run, "atention")
     with pytest.raises(
-        UsageError, match="'lens' is no picture of several checkpoints; choose one of attribution, ablate"
+        UsageError, match="'lens' cannot be drawn over several checkpoints; choose one of attribution, ablate"
     ):
         tfcli.inspect(run, "lens", "Tom swam", evolution=True)
+
+
+# What each picture is given after its run; those that are left out have tests of their own above.
+GIVEN: dict[str, tuple[list[str], dict[str, Any]]] = {
+    "attention": (["Tom swam"], {}),
+    "positions": ([], {"length": 8}),
+    "predictions": (["Tom swam"], {}),
+    "losses": (["Tom swam"], {}),
+    "lens": (["Tom swam"], {}),
+    "attribution": (["Tom swam"], {}),
+    "ablate": (["Tom swam"], {}),
+    "patch": (["Tom swam", "Mia swam"], {"token": "a", "against": "e"}),
+    "steer": ([], {"from_": "Tom", "to": "Mia"}),
+    "circuits": ([], {}),
+    "training": ([], {}),
+    "cost": ([], {"length": 8}),
+    "neighbours": (["a"], {"top_k": 2}),
+    "embeddings": (["a", "e", "i"], {}),
+    "probe": (["position"], {}),
+    "heads": (["Tom swam"], {}),
+    "equivariance": (["Tom swam"], {"permutations": 2}),
+    "model": ([], {}),
+    "tokens": (["Tom swam"], {}),
+    "scaling": ([], {"queries": 10, "keys": 4}),
+    "gradients": (["Tom swam"], {}),
+    "recurrent": ([], {"steps": 1}),
+}
+
+
+def test_every_picture_of_the_command_line_has_a_name_here() -> None:
+    commands = {command.name or command.callback.__name__ for command in inspect_app.registered_commands}  # type: ignore[union-attr]
+    assert commands == PICTURES.keys() == GIVEN.keys()
+
+
+@pytest.mark.parametrize("name", [name for name in GIVEN if name not in ("probe", "recurrent")])
+def test_every_picture_is_a_record_that_a_notebook_draws(name: str, trained: Callable[[str], Path]) -> None:
+    run = tfcli.load_run(trained("decoder"))
+    texts, settings = GIVEN[name]
+    found = tfcli.inspect(run, name, *texts, **settings)
+    assert "<svg" in found._repr_html_()
+
+
+def test_pictures_without_a_run_need_none() -> None:
+    assert tfcli.inspect(None, "scaling", queries=10, keys=4).rows
+    with pytest.raises(UsageError, match="None is no loaded run"):
+        tfcli.inspect(None, "heads")
+
+
+def test_a_run_is_one_line_and_in_a_notebook_its_page(trained: Callable[[str], Path], tmp_path: Path) -> None:
+    shutil.copytree(trained("decoder"), tmp_path / "run")
+    run = tfcli.load_run(tmp_path / "run")
+    section = run.config.model
+    assert repr(run) == (
+        f"<LoadedRun {tmp_path / 'run'}: decoder, {section.num_layers} × {section.d_model}, "
+        f"{section.num_heads} heads, {section.vocab_size:,} tokens, context {section.max_seq_len}>"
+    )
+    page = run._repr_html_()  # type: ignore[attr-defined]
+    words = " ".join(re.sub("<[^>]*>", " ", page).split())
+    assert "<svg" in page and "validation loss" in words and "tokenizer" in words
+    shutil.rmtree(tmp_path / "run")
+    assert run._repr_html_() == f"<pre>{html.escape(repr(run))}</pre>"  # type: ignore[attr-defined]
 
 
 def test_the_options_own_forms_are_taken(trained: Callable[[str], Path], tmp_path: Path) -> None:
@@ -122,7 +186,9 @@ def test_what_is_asked_for_wrongly_is_refused_in_a_sentence(trained: Callable[[s
         ("task is 'foo'; choose one of position", "probe", ["foo"], {}),
         ("missing a required argument: 'task'; it takes task, on, word", "probe", [], {}),
         ("unexpected keyword argument 'foo'; it takes text, target, position", "lens", ["Tom"], {"foo": 1}),
-        ("path '0' is no head; write LAYER.HEAD", "patch", ["Tom", "Mia"], {"path": "0"}),
+        ('path = "0" names no head; write LAYER.HEAD', "patch", ["Tom", "Mia"], {"path": "0"}),
+        ('path = 1.1 is a number; write a text of layer and number: path = "1.0"', "patch", ["a", "b"], {"path": 1.1}),
+        ("There is no head 1.9: layer 1 has heads 0 to 1", "patch", ["Tom", "Mia"], {"path": "1.9"}),
     ):
         with pytest.raises(UsageError, match=re.escape(said)):
             tfcli.inspect(run, picture, *texts, **how)

@@ -37,7 +37,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("corpora", "tokenization", "layers"),
     ("recipe",),
     ("outputs", "lectures"),
-    ("records", "errors", "files", "machine"),
+    ("records", "errors", "files", "machine", "threads", "addresses"),
 )
 ROW = {part: number for number, row in enumerate(ROWS) for part in row}
 
@@ -49,6 +49,7 @@ ALSO = {
     "explorer": {"draw", "views"},
     "tokenization": {"corpora"},
     "files": {"errors", "machine"},
+    "addresses": {"errors", "files"},
     "machine": {"errors"},
     "records": {"errors"},
     "views": {"draw", "records", "errors"},
@@ -56,6 +57,7 @@ ALSO = {
 }
 SEES_MODEL_SECTION_ALONE = {"layers", "models"}
 TORCH_FREE = {
+    "addresses",
     "errors",
     "files",
     "lectures",
@@ -63,6 +65,7 @@ TORCH_FREE = {
     "outputs",
     "records",
     "recipe",
+    "threads",
     "corpora",
     "tokenization",
     "data",

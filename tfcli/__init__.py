@@ -28,9 +28,27 @@ def load_run(
 ) -> "LoadedRun":
     """A run's recipe, tokenizer and model, of its folder or what `tfcli runs list` calls it; a `TfcliError` where there
     is none, or it is damaged. With a `precision` ("float32", "bfloat16", "int8") it only predicts, and faster."""
+    from tfcli.runs.load import LoadedRun
     from tfcli.runs.load import load_run as load
 
+    LoadedRun._repr_html_ = _run_page  # type: ignore[attr-defined]  # notebooks draw by it
     return load(path, checkpoint, device, precision)
+
+
+def _run_page(run: "LoadedRun") -> str:
+    """A run as a notebook shows it: its page with its curves, as `tfcli runs show` has it."""
+    from html import escape
+
+    from tfcli.draw import notebook_html
+    from tfcli.errors import TfcliError
+    from tfcli.runs.overview import read_detail
+    from tfcli.runs.view import RunView
+
+    try:
+        detail = read_detail(run.directory.path)
+    except TfcliError:  # the folder has been changed or moved since
+        return f"<pre>{escape(repr(run))}</pre>"
+    return notebook_html(RunView(detail))
 
 
 def generate(run: "LoadedRun", prompt: str = "", **settings: "Any") -> "Made":
@@ -50,9 +68,9 @@ def generate(run: "LoadedRun", prompt: str = "", **settings: "Any") -> "Made":
 
 def attention(run: "LoadedRun", text: str, target: "str | None" = None, **choice: "Any") -> "list[AttentionRecord]":
     """The attention weights of a text, a record for each kind of attention that the model has; of all heads, or of what
-    fields of `tfcli.inspection.attention.choice.AttentionChoice` choose: layer=1, head=0, rollout=True, words=True or
-    rows="0:8". A comparison is left to you: subtract. A `UsageError` where the text is longer than the context, there
-    is no such layer, head or part, or the model takes no target."""
+    fields of `tfcli.inspection.attention.choice.AttentionChoice` choose: head="1.0" (layer 1, head 0), layer=1,
+    rollout=True, words=True or rows="0:8". A comparison is left to you: subtract. A `UsageError` where the text is
+    longer than the context, there is no such layer, head or part, or the model takes no target."""
     import tfcli.inspection.attention.view  # noqa: F401 (notebooks draw by it)
     from tfcli.draw import Shown
     from tfcli.errors import UsageError
@@ -74,60 +92,24 @@ def _require_run(run: "Any") -> None:
         raise UsageError(f"{run!r:.80} is no loaded run", "give what tfcli.load_run(PATH) returns")
 
 
-_PICTURES = {
-    **dict.fromkeys(("predictions", "lens", "losses"), "predictions"),
-    "attribution": "attribution",
-    "circuits": "circuits",
-    "ablate": "ablation",
-    "patch": "patching",
-    "steer": "steer",
-    "probe": "probe",
-    "embeddings": "embeddings",
-}
-_EVOLVING = ("attribution", "ablate", "patch", "probe")
+def inspect(
+    run: "LoadedRun | None", picture: str, *texts: "str | None", evolution: bool = False, **settings: "Any"
+) -> "Any":
+    """The record of any picture of `tfcli inspect`, by the name that follows it on the command line.
 
+    Args:
+        run: The run. "scaling" and "recurrent" need none: None.
+        picture: Such as "heads", "lens" or "patch"; a wrong name is answered with all of them.
+        texts: What the command takes after the run: a text, a target, two texts for "patch", tokens
+            for "neighbours", "embeddings" and "circuits", and for "probe" what it is for.
+        evolution: Whether to measure "attribution", "ablate", "patch" or "probe" at every checkpoint.
+        settings: The command's options by name, such as `top_k=3` or `head="1.0"`.
 
-def inspect(run: "LoadedRun", picture: str, *texts: "str | None", evolution: bool = False, **how: "Any") -> "Any":
-    """The record of `tfcli inspect predictions`, `lens`, `losses`, `attribution`, `ablate`, `patch` or `steer`, of the
-    text, or the two of `patch`, and where there is one the target; of `probe`, what for, and of `embeddings` and
-    `circuits`, tokens; `how` is what the function of that name in the picture's `compute.py` takes. More text is the
-    run's own, or that of sources (`on`). With `evolution`, a cause or a probe at every checkpoint. A `UsageError` where
-    there is no such picture, and what that function raises."""
-    from importlib import import_module
-    from inspect import signature
-    from typing import Literal, get_args, get_origin, get_type_hints
+    Raises:
+        UsageError: There is no such picture, it takes other settings, or the run cannot be shown so.
+    """
+    from tfcli.cli import pictures
 
-    from tfcli.errors import UsageError
-
-    _require_run(run)
-    if (folder := _PICTURES.get(picture)) is None:
-        raise UsageError(f"There is no picture {picture!r}", f"choose one of {', '.join(_PICTURES)}")
-    if evolution and picture not in _EVOLVING:
-        raise UsageError(f"{picture!r} is no picture of several checkpoints", f"choose one of {', '.join(_EVOLVING)}")
-    compute = getattr(import_module(f"tfcli.inspection.{folder}.compute"), picture)
-    if picture == "attribution" and (method := how.pop("method", "direct")) != "direct":
-        compute = import_module("tfcli.inspection.attribution.inputs").input_attribution
-        how |= {} if method == "all" else {"methods": (method,)}
-    for name in [name for name in ("path", "head", "neuron", "on") if isinstance(how.get(name), str)]:
-        place = import_module("tfcli.inspection.attention.choice").head_place
-        how[name] = (how[name],) if name == "on" else place(how[name], name)
-    others = picture == "ablate" and (not any(texts) or how.get("replaced", "zero") != "zero")
-    if picture == "steer" or others or how.get("neuron"):
-        from tfcli.console.terminal import Terminal
-        from tfcli.inspection.heads.command import sample
-
-        how["material"] = how.get("material") or sample(Terminal(quiet=True), run, tuple(how.pop("on", ())))
-    try:
-        given = signature(compute).bind(run, *texts, **how).arguments
-    except TypeError as error:
-        takes = ", ".join(name for name in list(signature(compute).parameters)[1:] if name != "material")
-        raise UsageError(f"The picture {picture!r} is asked for otherwise: {error}", f"it takes {takes}") from error
-    for name, kind in get_type_hints(compute).items():
-        known = [one for part in (kind, *get_args(kind)) if get_origin(part) is Literal for one in get_args(part)]
-        several = values if isinstance(values := given.get(name), list | tuple) else [values]
-        if known and (wrong := [one for one in several if one not in (*known, None)]):
-            raise UsageError(f"{name} is {wrong[0]!r}", f"choose one of {', '.join(known)}")
-    import_module(f"tfcli.inspection.{'evolution' if evolution else folder}.view")  # notebooks draw by it
-    if evolution:
-        return import_module("tfcli.inspection.evolution.compute").evolution(run, compute, *texts, **how)
-    return compute(run, *texts, **how)
+    if run is not None or picture not in pictures.NEED_NO_RUN:
+        _require_run(run)
+    return pictures.inspect(run, picture, *texts, evolution=evolution, **settings)

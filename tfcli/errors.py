@@ -9,6 +9,9 @@ import re
 from collections.abc import Collection
 
 _QUOTED = 80
+# A path may be long, and a list of choices too.
+_LONGEST_WORD = 300
+_LONGEST_MESSAGE = 1_500
 
 
 class TfcliError(Exception):
@@ -56,6 +59,25 @@ class Interrupted(TfcliError):  # noqa: N818 (no error)
 def shortened(text: str) -> str:
     """As much of a text of the user's as a sentence can quote."""
     return text if len(text) <= _QUOTED else text[:_QUOTED] + "…"
+
+
+def json_fault(error: Exception) -> str:
+    """What Python says against a JSON text, without its advice to programmers."""
+    return "a number has thousands of digits" if "integer string conversion" in str(error) else str(error)
+
+
+def readable(sentence: str) -> str:
+    """A message that can be read: of a very long word, and of a very long message, the beginning and the end."""
+    words = re.sub(rf"\S{{{_LONGEST_WORD + 1},}}", lambda word: _without_middle(word[0], _LONGEST_WORD), sentence)
+    return _without_middle(words, _LONGEST_MESSAGE)
+
+
+def _without_middle(text: str, longest: int) -> str:
+    """At most so many characters, two thirds of them from the beginning."""
+    if len(text) <= longest:
+        return text
+    end = longest // 3
+    return f"{text[: longest - end - 1]}…{text[-end:]}"
 
 
 def near(typed: str, known: Collection[str]) -> list[str]:

@@ -21,7 +21,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tfcli.errors import BrokenInputError, TfcliError, UsageError, shortened
+from tfcli.errors import BrokenInputError, TfcliError, UsageError, json_fault, shortened
 from tfcli.machine import of_unix
 
 fcntl = of_unix("fcntl")
@@ -201,7 +201,7 @@ def _held(path: Path, made: list[Path], new: bool, lacks: str) -> Lock | None:
                 lock = _locked(path)
                 if lock is not None:
                     unlocking.callback(lock.release)
-                    _sweep(path)
+                    sweep(path)
                 if any(path.iterdir()):
                     raise Taken(f"The folder {path} is not empty{lacks}", "choose another --out")
                 if lock is None or lock.is_of(path):
@@ -230,7 +230,7 @@ def _remove_empty(folders: Iterable[Path]) -> None:
             folder.rmdir()
 
 
-def _sweep(path: Path) -> None:
+def sweep(path: Path) -> None:
     """Remove what a kill has left of an earlier attempt at this folder. Only for who holds it."""
     for folder, name in ((path, ""), (path.parent, path.name)):
         for left in folder.glob(".*.tmp"):
@@ -288,7 +288,7 @@ def read_json(path: Path) -> Any:
     except UnicodeEncodeError:
         problem = "holds half a surrogate pair, which is no character"
     except ValueError as error:
-        problem = f"is not valid JSON ({error})"
+        problem = f"is not valid JSON ({json_fault(error)})"
     except RecursionError:
         problem = "is nested too deeply"
     raise BrokenInputError(f"{path} {problem}", "restore the file or make it again")

@@ -132,10 +132,18 @@ def peak_process_memory() -> int:
     return largest if platform.system() == "Darwin" else largest * 1024
 
 
+def environment_fixes_threads() -> bool:
+    """Whether the environment says how many threads to use."""
+    return any(name in os.environ for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"))
+
+
 def choose_threads(wanted: int, usual: int) -> int:
     """As many threads as are wanted; 0: as the environment says, else PyTorch's usual number, up to the free cores."""
-    told = any(name in os.environ for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"))
-    return wanted or (usual if usual == 1 or told else min(usual, free_cores()))
+    if wanted:
+        return wanted
+    if usual == 1 or environment_fixes_threads():
+        return usual
+    return min(usual, free_cores())
 
 
 def busy_cores() -> int:

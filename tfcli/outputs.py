@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from tfcli.addresses import forget, masked
 from tfcli.errors import UsageError, shortened
 from tfcli.files import cache_folder, names_path, replacing, require_writable
 
@@ -30,7 +31,8 @@ def begin_command(words: Iterable[str] = ()) -> None:
     command_line[:] = words
     for known in (_asked, _read, _named, written, about):
         known.clear()
-    about["command"] = with_tilde(shlex.join(["tfcli", *command_line]))
+    forget()
+    about["command"] = masked(with_tilde(shlex.join(["tfcli", *command_line])))
 
 
 def describe(run: str, text: str) -> None:
@@ -56,8 +58,9 @@ def reading_from(name: str) -> None:
 
 
 def require_output(path: Path, option: str) -> None:
-    """Refuse, before any work, a path where no file can be written, or none should be: no plain file, a picture with
-    the ending of another kind, the file of another option, or what a run, a prepared dataset or this command needs."""
+    """Refuse, before any work, a path where no file can be written, or none should be: no plain file, one in a folder
+    that is not there, a picture with the ending of another kind, the file of another option, or what a run, a prepared
+    dataset or this command needs."""
     form, named = f".{option[2:]}", f"{option} {str(path)!r}"
     what, allowed = form[1:].upper(), {form}
     if option == "--answers":
@@ -81,6 +84,9 @@ def require_output(path: Path, option: str) -> None:
         if other_option != option and _place(other) == _place(path):
             raise UsageError(f"{other_option} and {option} are both {str(path)!r}", "name two files")
     _refuse_source(path, option, _read, _named)
+    if not path.parent.is_dir():
+        folder = shlex.quote(str(path.parent))
+        raise UsageError(f"{named}: there is no folder {str(path.parent)!r}", f"make it: `mkdir -p {folder}`")
     _asked[path] = option
 
 
@@ -88,7 +94,6 @@ def require_output(path: Path, option: str) -> None:
 def writing(path: Path, option: str) -> Iterator[Path]:
     """Yield a temporary file that becomes the user's `path`; raises what `require_output` and `replacing` raise."""
     require_output(path, option)
-    path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary:
         yield temporary
     written[path] = path.stat().st_size

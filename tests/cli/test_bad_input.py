@@ -114,7 +114,13 @@ TABLE = [
     Bad("prompts that are not there", "generate decoder --prompts no.txt", 2, "no file 'no.txt'", "check the path"),
     Bad("prompts that are a folder", "generate decoder --prompts folder", 2, "folder is a folder", "name a file"),
     Bad("an empty file of prompts", "generate decoder --prompts empty.txt", 2, "holds no prompt", "a prompt a line"),
-    Bad("prompts that are no UTF-8", "generate decoder --prompts latin1.txt", 1, "Line 1 of latin1.txt", "UTF-8"),
+    Bad(
+        "prompts that are no UTF-8",
+        "generate decoder --prompts latin1.txt",
+        1,
+        "latin1.txt is not valid UTF-8: byte 3 is 0xe9, in line 1",
+        "save it as UTF-8",
+    ),
     Bad(
         "prompts that are no JSON", "generate decoder --prompts bad.jsonl", 1, "Line 3 of bad.jsonl is not", '{"prompt"'
     ),
@@ -158,7 +164,8 @@ TABLE = [
     Bad("no such run", "generate nowhere Tom", 2, "no run 'nowhere'", "there are "),
     Bad("a folder that is no run", "generate folder Tom", 2, "holds no run", "there are "),
     Bad("no such checkpoint", "evaluate decoder --checkpoint 7", 2, "'7'", "choose best, last"),
-    Bad("no such head", "inspect attention decoder Tom --head 9", 2, "no head 9", "choose 0 to 1"),
+    Bad("no such head", "inspect attention decoder Tom --head 0.9", 2, "layer 0 has heads 0 to 1", "--head 0.1"),
+    Bad("a head without its layer", "inspect attention decoder Tom --head 1", 2, "names no layer", "--head 0.1"),
     Bad("attention that is not there", "inspect attention decoder Tom --kind cross", 2, "cross", "decoder_self"),
     Bad("truncated weights", "generate truncated Tom", 1, "model.safetensors is truncated", "restore"),
     Bad("swapped weights", "generate swapped Tom", 1, "model.safetensors", "restore the run's own"),

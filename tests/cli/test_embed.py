@@ -13,7 +13,7 @@ def test_lines_of_stdin_become_lines_of_json(trained: Callable[[str], Path]):
     result = tfcli("embed", trained("encoder"), "--json", stdin="Tom\n\nthe cat\n")
     lines = [json.loads(line) for line in result.stdout.splitlines()]
     assert [line["text"] for line in lines] == ["Tom", "the cat"]
-    assert all(line.keys() == {"text", "vector"} and len(line["vector"]) == 16 for line in lines)
+    assert all(line.keys() == {"text", "vector", "threads"} and len(line["vector"]) == 16 for line in lines)
 
 
 def test_an_archive_holds_what_json_says(trained: Callable[[str], Path], tmp_path: Path):

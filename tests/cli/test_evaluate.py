@@ -6,12 +6,15 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import sacrebleu
 
 from tests.cli.commands import tfcli
 from tests.support.runs import tiny_recipe, train_tiny
+from tfcli.evaluation import bleu_tokenization
 from tfcli.evaluation import translation as module
 from tfcli.runs.load import load_run
 
@@ -22,6 +25,7 @@ KEYS = {
     *("units", "intervals", "buckets", "comparison", "precision", "windows", "text_start", "unscored"),
     *("pieces_per_word", "usual_pieces_per_word", "usual_bits_per_byte"),
     *("ids_without_token", "share_without_token", "part"),
+    *("bleu_tokenize", "interval_methods"),
     *("macro_f1", "entity_f1", "span_f1", "chance", "labels", "confusion"),
 }
 
@@ -43,7 +47,7 @@ def refused(*arguments: str | Path) -> str:
 @pytest.mark.parametrize("architecture", ["decoder", "encoder", "encoder-decoder"])
 def test_json_has_the_same_keys_for_all(trained: Callable[[str], Path], architecture: str):
     scores = answer(trained(architecture))
-    assert scores.keys() == KEYS
+    assert scores.keys() == KEYS | {"threads"}
     assert scores["intervals"]["loss"][0] < scores["loss"] < scores["intervals"]["loss"][1]
     assert scores["buckets"][0].keys() == {
         *("shortest", "longest", "documents", "loss", "accuracy", "bleu", "chrf", "exact_match"),
@@ -113,7 +117,7 @@ def test_two_runs(trained: Callable[[str], Path], tmp_path: Path):
     other = shutil.copytree(trained("decoder"), tmp_path / "other")
     scores = answer(trained("decoder"), "--compare", other, "--checkpoint", "last")
     compared = scores["comparison"]
-    assert compared.keys() == {"scores", "differences", "notes"}
+    assert compared.keys() == {"scores", "differences", "notes", "threads"}
     assert compared["scores"]["run"] == str(other)
     assert compared["scores"]["comparison"] is None
     one = compared["differences"][0]
@@ -181,3 +185,77 @@ def test_parallel_files_of_different_length(trained: Callable[[str], Path], tmp_
     assert result.stderr.count("\n") == 1
     assert "a.txt has 2 lines and " in result.stderr
     assert "b.txt has 1" in result.stderr
+
+
+JAPANESE = ["猫がマットの上に座った。", "彼女は川の岸へ行った。", "とても寒かった。", "本は机の上にある。"]
+
+
+@pytest.fixture
+def japanese(tmp_path: Path, trained: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> list[str | Path]:
+    """A run, and pairs whose translations have all but one character of their references."""
+    source = tmp_path / "pairs.tsv"
+    source.write_text("".join(f"o gato dorme .\t{text}\n" for text in JAPANESE))
+    outputs = iter([text[:-2] + "ね。" for text in JAPANESE] * 9)
+
+    class Written:
+        def __init__(self, *_: object) -> None:
+            pass
+
+        def whole(self, *_: object) -> Any:
+            return SimpleNamespace(text=next(outputs))
+
+    monkeypatch.setattr(module, "GrowingText", Written)
+    return [trained("encoder-decoder"), source]
+
+
+def test_bleu_of_japanese_is_of_characters(japanese: list[str | Path], tmp_path: Path):
+    """The same as sacrebleu gives for the files that are written; 13a, which finds no words, gives 0."""
+    ours, theirs = tmp_path / "out.txt", tmp_path / "ref.txt"
+    scores = answer(*japanese, "--outputs", ours, "--references", theirs)
+    lines = [file.read_text().splitlines() for file in (ours, theirs)]
+    assert lines[1] == JAPANESE
+    expected = sacrebleu.corpus_bleu(lines[0], [lines[1]], tokenize="char").score
+    assert (scores["bleu"], scores["bleu_tokenize"]) == (pytest.approx(expected), "char")
+    assert expected > 50 and "tok:char" in scores["signature"]
+    assert sacrebleu.corpus_bleu(lines[0], [lines[1]]).score == 0
+    shown = tfcli("evaluate", *japanese, "--quiet").stdout
+    assert "0 to 100, character n-grams" in shown and "tok:char" in shown
+
+
+@pytest.mark.parametrize("tokenize", ["13a", "zh", "char"])
+def test_the_tokenization_of_bleu_can_be_chosen(japanese: list[str | Path], tokenize: str):
+    scores = answer(*japanese, "--bleu-tokenize", tokenize)
+    outputs = [text[:-2] + "ね。" for text in JAPANESE]
+    expected = sacrebleu.corpus_bleu(outputs, [JAPANESE], tokenize=tokenize).score
+    assert scores["bleu"] == pytest.approx(expected)
+    assert scores["bleu_tokenize"] == tokenize and f"tok:{tokenize}" in scores["signature"]
+
+
+def test_both_sides_of_a_comparison_have_one_tokenization(japanese: list[str | Path], tmp_path: Path):
+    """The second run's own is another: it is not taken."""
+    run, source = japanese
+    other = tmp_path / "other"
+    shutil.copytree(run, other)
+    with (other / "recipe.toml").open("a") as file:
+        file.write('\n[evaluate]\nbleu_tokenize = "zh"\n')
+    assert answer(other, source)["bleu_tokenize"] == "zh", "the run's own, where none is given"
+    scores = answer(run, source, "--compare", other)
+    assert scores["bleu_tokenize"] == scores["comparison"]["scores"]["bleu_tokenize"] == "char"
+    scores = answer(other, source, "--compare", run)
+    assert scores["bleu_tokenize"] == scores["comparison"]["scores"]["bleu_tokenize"] == "zh"
+
+
+def test_a_tokenization_that_is_not_installed_is_refused(
+    japanese: list[str | Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setattr(bleu_tokenization, "find_spec", lambda name: None)
+    out = tmp_path / "out.txt"
+    assert refused(*japanese, "--bleu-tokenize", "ja-mecab", "--outputs", out) == (
+        "tfcli: The BLEU tokenization 'ja-mecab' needs a package that is not installed, MeCab; "
+        "install it: pip install 'sacrebleu[ja]', or choose 'char'.\n"
+    )
+    assert not out.exists()
+
+
+def test_a_decoder_has_no_tokenization_of_bleu(trained: Callable[[str], Path]):
+    assert "--bleu-tokenize is for an encoder-decoder" in refused(trained("decoder"), "--bleu-tokenize", "char")

@@ -53,7 +53,7 @@ def test_the_readme_has_a_picture_behind_its_first_command():
     picture = ROOT / re.findall(r"\]\((docs/pictures/.*?\.svg)\)", behind)[0]
     drawn = picture.read_text(encoding="utf-8")
     [command] = [line for line in shell_commands(README) if "inspect attention" in line and "--svg" in line]
-    text, layer, head = re.findall('"(.*)".* --layer (.*) --head (.*) --svg', command)[0]
+    text, layer, head = re.findall(r'"(.*)".* --head (\d+)\.(\d+) --svg', command)[0]
     assert drawn.startswith("<svg ") and len(drawn) < 100_000 and f"layer {layer}, head {head}" in drawn
     shown = [label.replace("·", "") for label in re.findall(r"rotate\(-50\)'>(.*?)</text>", drawn)]
     assert "".join(shown[1:]) == text.replace(" ", "")

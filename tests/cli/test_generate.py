@@ -18,6 +18,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from tests.cli.commands import hears_signals, tfcli
+from tests.corpora.helpers import write
 from tests.support.checkpoints import save_checkpoint
 from tfcli.console.stdin import LONGEST, lines_as_they_come
 from tfcli.errors import BrokenInputError
@@ -49,6 +50,40 @@ def test_prompts_are_the_same_from_arguments_stdin_a_file_and_json_lines(decoder
     assert answers(decoder, "--prompts", tmp_path / "p.jsonl", *SHORT) == given
     in_twos = answers(decoder, "--prompts", tmp_path / "p.jsonl", "--batch-size", "2", *SHORT)
     assert [made["token_ids"] for made in in_twos] == [made["token_ids"] for made in given]
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst", ".bz2", ".xz"])
+def test_a_file_of_prompts_may_be_compressed_as_a_source_may(decoder: Path, tmp_path: Path, suffix: str):
+    given = answers(decoder, "Tom", "One day,", *SHORT)
+    path = write(tmp_path / f"p.txt{suffix}", "\ufeffTom\r\n\nOne day,")
+    assert answers(decoder, "--prompts", path, *SHORT) == given
+    path = write(tmp_path / f"p.jsonl{suffix}", '{"prompt": "Tom"}\n{"prompt": "One day,"}\n')
+    assert answers(decoder, "--prompts", path, *SHORT) == given
+    path.write_bytes(path.read_bytes() * 2 + b"\x01")
+    size = len(path.read_bytes()) // 2
+    for command in (
+        ("generate", decoder, "--prompts", path),
+        ("inspect", "steer", decoder, "--from", path, "--to", "a"),
+    ):
+        refused = tfcli(*command)
+        assert (refused.exit_code, refused.stdout) == (1, "")
+        assert f"{path} has bytes after" in refused.stderr
+        assert f"at byte {2 * size:,}" in refused.stderr
+
+
+def test_a_file_of_prompts_is_read_like_a_source(decoder: Path, tmp_path: Path):
+    """The same sentence as that of `tokenize train`, which reads sources."""
+    for content in (b"Tom\none\x00two\n", b"Tom\n\xff\n"):
+        path = write(tmp_path / "p.txt", content)
+        sentences = {
+            tfcli(*command).stderr
+            for command in (
+                ("generate", decoder, "--prompts", path),
+                ("inspect", "steer", decoder, "--from", "Mia", "--to", path),
+                ("tokenize", "train", path, "--out", tmp_path / "t.json"),
+            )
+        }
+        assert len(sentences) == 1 and "in line 2" in sentences.pop()
 
 
 def test_words_without_quotes_are_prompts_of_their_own_and_the_one_prompt_is_shown(decoder: Path):
@@ -134,7 +169,8 @@ def test_a_prompt_of_json_lines_may_hold_line_ends_and_be_empty(decoder: Path, t
 
 def test_every_token_is_told_with_its_log_probability_and_why_the_text_ended(decoder: Path):
     [made] = answers(decoder, "Tom", *SHORT)
-    assert list(made) == ["prompt", "text", "token_ids", "score", "log_probabilities", "finish"]
+    assert list(made) == ["prompt", "text", "token_ids", "score", "log_probabilities", "finish", "threads"]
+    assert made["threads"] == 1
     assert made["finish"] == "length"
     assert len(made["log_probabilities"]) == 3
     assert made["score"] == pytest.approx(sum(made["log_probabilities"]))
@@ -175,7 +211,7 @@ def test_a_trace_tells_every_step_with_its_candidates(architecture: str, trained
     run = trained(architecture)
     [made] = answers(run, "Tom", *SHORT)
     [traced] = answers(run, "Tom", "--trace", *SHORT)
-    assert traced["generated"] == made
+    assert traced["generated"] | {"threads": traced["threads"]} == made
     assert [step["token_id"] for step in traced["steps"]] == made["token_ids"]
     for step in traced["steps"]:
         options = {option["token_id"]: option for option in step["options"]}
@@ -190,7 +226,7 @@ def test_the_beams_that_are_shown_are_those_of_the_texts(architecture: str, trai
     run = trained(architecture)
     made = answers(run, "Tom", "--beam", "3", "--num-samples", "2", *SHORT)
     [tree] = answers(run, "Tom", "--beam", "3", "--num-samples", "2", "--show-beams", *SHORT)
-    assert tree["texts"] == made
+    assert [text | {"threads": tree["threads"]} for text in tree["texts"]] == made
     assert [node["token_id"] for node in tree["nodes"] if node["chosen"]] == made[0]["token_ids"]
     shown = tfcli("generate", run, "Tom", "--beam", "3", "--show-beams", "--max-new-tokens", "3").stdout
     assert shown.startswith("Beam search")

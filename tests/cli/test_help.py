@@ -134,7 +134,7 @@ def test_help_keeps_what_stands_in_brackets_and_the_examples_apart(command: str)
         assert "hf:owner/name[:config][@split]" in result.stdout
 
 
-@pytest.mark.parametrize("command", ["", "tokenize", "inspect", "bench", "recipes"])
+@pytest.mark.parametrize("command", ["tokenize", "inspect", "bench", "recipes"])
 def test_a_group_alone_shows_its_help(command: str):
     result = tfcli(*command.split())
     assert "Usage:" in result.stdout + result.stderr
@@ -143,6 +143,7 @@ def test_a_group_alone_shows_its_help(command: str):
 
 def test_tfcli_alone_begins_with_three_commands():
     result = tfcli()
+    assert result.exit_code == 0
     begin, _, rest = (result.stdout + result.stderr).partition("Options")
     lines = [line.split() for line in begin.splitlines() if line.strip().startswith("tfcli ")]
     assert [line[1] for line in lines] == ["run", "train", "explain"]

@@ -51,7 +51,7 @@ def test_more_numbers_than_json_should_hold_are_refused_and_nothing_written(
     command = ("inspect", "attention", trained("decoder"), "Tom", "--json", "--svg", tmp_path / "x.svg")
     refused = tfcli(*command)
     assert refused.exit_code == 2
-    assert "64 weights are too many for JSON (at most 63); choose --layer and --head" in refused.stderr
+    assert "64 weights are too many for JSON (at most 63); choose --head, or --rows" in refused.stderr
     assert list(tmp_path.iterdir()) == []
     assert tfcli(*command, "--layer", "0").exit_code == 0
 
@@ -120,11 +120,14 @@ def test_the_table_is_of_the_head_that_says_most_unless_one_is_asked_for(trained
     assert f"layer {other[0]}, head {other[1]}" in asked
 
 
-def test_one_layer_is_shown_by_the_head_that_says_most_in_it(trained: Callable[[str], Path]):
+def test_one_layer_is_shown_by_all_of_its_heads_and_the_one_that_says_most_in_it(trained: Callable[[str], Path]):
     [record] = attention(load_run(trained("decoder")), "Tom swam across")
     for layer in (0, 1):
         shown = tfcli("inspect", "attention", trained("decoder"), "Tom swam across", "--layer", str(layer)).stdout
         assert f"layer {layer}, head {focused(record, layer).focus[1]}" in shown
+        heads = record.weights.shape[1]
+        assert f"layer {layer}, every head\n{heads} heads (H); " in shown
+        assert [word for word in shown.split() if word in ("L0", "L1")] == [f"L{layer}"] * heads
 
 
 def test_the_newline_that_ends_stdin_is_no_part_of_the_text(trained: Callable[[str], Path]):

@@ -68,7 +68,7 @@ def test_a_part_of_the_text(trained: Trained):
     assert part["key_positions"] == [0, 4, 5]
     expected = np.array(whole["weights"])[:, :, -3:][..., [0, 4, 5]]
     assert np.array_equal(np.array(part["weights"]), expected)
-    text = shown(trained("decoder"), "--rows", "-3:", "--columns", "4:6", "--first", "1", "--head", "0")
+    text = shown(trained("decoder"), "--rows", "-3:", "--columns", "4:6", "--first", "1", "--head", "0.0")
     assert f"{count - 1} " in text
     assert "│" in text
 
@@ -194,8 +194,11 @@ def test_a_run_with_one_checkpoint_has_no_evolution(trained: Trained):
     ("options", "sentence"),
     [
         (["--rollout", "--average", "all"], "--rollout takes the mean of each layer's heads already"),
-        (["--rollout", "--head", "0"], "--rollout takes all heads of a layer together; leave --head or --rollout out"),
-        (["--average", "layer", "--head", "0"], "--average takes all heads together"),
+        (
+            ["--rollout", "--head", "0.0"],
+            "--rollout takes all heads of a layer together; leave --head or --rollout out",
+        ),
+        (["--average", "layer", "--head", "0.0"], "--average takes all heads together"),
         (["--average", "all", "--layer", "0"], "--average all takes all layers together"),
         (["--scores", "--rollout"], "--scores is before the softmax, and those are after it"),
         (["--scores", "--top-k", "3"], "--scores shows one head's numbers; leave --top-k or --scores out"),
@@ -203,7 +206,10 @@ def test_a_run_with_one_checkpoint_has_no_evolution(trained: Trained):
         (["--evolution", "--against-head", "0.0"], "--evolution shows one head at every checkpoint"),
         (["--against-head", "0.1", "--rollout"], "--against-head is one head less another"),
         (["--against-head", "0.1", "--against-text", "x"], "--against-head and --against-text are two comparisons"),
-        (["--against-head", "1"], "--against-head '1' is no head; write LAYER.HEAD, such as 1.0"),
+        (
+            ["--against-head", "1"],
+            "--against-head 1 names no head; write LAYER.HEAD, both counted from 0, such as --against-head 1.0",
+        ),
         (["--against-head", "7.0"], "There is no layer 7: the model has 2"),
         (["--rows", "0:99"], "--rows 0:99 lies outside the 9 there are; choose within 0:9"),
         (["--columns", "3:3"], "--columns 3:3 holds nothing: there are 9"),
@@ -259,7 +265,7 @@ def test_npz_is_not_for_comparisons(trained: Trained, tmp_path: Path):
 
 @pytest.mark.parametrize(
     "options",
-    [[], ["--scores"], ["--rollout"], ["--top-k", "4"], ["--head", "0", "--against-head", "0.1"]],
+    [[], ["--scores"], ["--rollout"], ["--top-k", "4"], ["--head", "0.0", "--against-head", "0.1"]],
     ids=" ".join,
 )
 def test_every_view_is_a_picture_and_a_page(trained: Trained, tmp_path: Path, options: list[str]):

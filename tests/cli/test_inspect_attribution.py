@@ -15,7 +15,8 @@ def test_the_forms_say_the_same(trained: Callable[[str], Path], tmp_path: Path):
     command = ("inspect", "attribution", trained("decoder"), "Tom s", "--token", "w", "--against", "a")
     shown = json.loads(tfcli(*command, "--svg", svg, "--json").stdout)
     assert shown.keys() == {
-        *("tokens", "position", "token", "probability", "rank", "against", "best", "logit", "parts", "gated")
+        "threads",
+        *("tokens", "position", "token", "probability", "rank", "against", "best", "logit", "parts", "gated"),
     }
     assert (shown["token"], shown["against"], shown["position"]) == ("w", "a", 5)
     assert shown["parts"][0]["part"] == {"kind": "token", "layer": None, "head": None}

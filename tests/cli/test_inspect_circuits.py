@@ -114,10 +114,11 @@ def test_a_neuron_prefers_a_token_or_none():
 
 
 REFUSED = {
-    ("--head", "2.0"): "has no head 2.0; name LAYER.HEAD, both from 0: layers to 1, heads to 1",
-    ("--head", "0.2"): "has no head 0.2",
-    ("--head", "x"): "--head 'x' is no head; write LAYER.HEAD, such as 1.0",
-    ("--neuron", "7"): "--neuron '7' is no neuron; write LAYER.NEURON, such as 1.0",
+    ("--head", "2.0"): "There is no layer 2: the model has 2; choose 0 to 1",
+    ("--head", "0.2"): "There is no head 0.2: layer 0 has heads 0 to 1; write for example --head 0.1",
+    ("--head", "x"): "--head x names no head; write LAYER.HEAD, both counted from 0, such as --head 1.0",
+    ("--head", "1"): "--head 1 names no layer, and the model has 2 layers; write LAYER.HEAD, such as --head 0.1",
+    ("--neuron", "7"): "--neuron 7 names no neuron; write LAYER.NEURON, both counted from 0, such as --neuron 1.0",
     ("--neuron", "2.0"): "There is no layer 2: the model has 2; choose 0 to 1",
     ("--neuron", "0.9999"): "There is no neuron 9999: the model has",
     ("--head", "0.0", "Tom"): "'Tom' is 3 tokens and has no vector of its own",

@@ -44,9 +44,12 @@ def test_a_head_that_is_named_is_measured_and_a_layer_is_searched(trained: Calla
         (["Tom", "--find", "bank"], "--find chooses its texts itself; leave TEXT or --find out"),
         (["--sort", "entropy", "--find", "bank"], "leave --sort or --find out"),
         (["--find", "alignment"], "this decoder has one; name a run of the recipe pt-en"),
-        (["--find", "bank", "--head", "0"], "--head '0' is no head; write LAYER.HEAD, such as 1.0"),
-        (["--find", "bank", "--head", "7.0"], "has no head 7.0; name LAYER.HEAD"),
-        (["--layer", "1", "--head", "0.0"], "--layer 1 and --head 0.0 are of two layers; leave --layer out"),
+        (
+            ["--find", "bank", "--head", "0"],
+            "--head 0 names no layer, and the model has 2 layers; write LAYER.HEAD, such as --head 0.0",
+        ),
+        (["--find", "bank", "--head", "7.0"], "There is no layer 7: the model has 2; choose 0 to 1"),
+        (["--layer", "1", "--head", "0.0"], "--layer 1 and --head 0.0 name two layers; leave --layer out"),
     ],
     ids=["text", "sort", "architecture", "head", "no such head", "two layers"],
 )

@@ -94,9 +94,12 @@ def test_a_text_and_its_target(trained: Callable[[str], Path]):
     ("arguments", "problem"),
     [
         (("--sort", "size"), "--sort 'size' is not one of role, layer, previous"),
-        (("--head", "3"), "--head '3' is no head; write LAYER.HEAD, such as 1.0"),
-        (("--head", "4.0"), "has no head 4.0; name LAYER.HEAD, both from 0: layers to 1, heads to 1"),
-        (("--head", "0.9", "--on", "missing.txt"), "has no head 0.9"),
+        (("--head", "3"), "--head 3 names no layer, and the model has 2 layers; write LAYER.HEAD, such as --head 0.1"),
+        (("--head", "4.0"), "There is no layer 4: the model has 2; choose 0 to 1"),
+        (
+            ("--head", "0.9", "--on", "missing.txt"),
+            "There is no head 0.9: layer 0 has heads 0 to 1; write for example --head 0.1",
+        ),
         (("--kind", "cross", "--on", "missing.txt"), "This decoder has no cross attention"),
         (("--target", "Tom"), "--target belongs to a TEXT"),
     ],

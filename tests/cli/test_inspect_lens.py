@@ -12,7 +12,8 @@ def test_the_forms_say_the_same(trained: Callable[[str], Path]):
     command = ("inspect", "lens", trained("encoder-decoder"), "o gato", "--target", "the")
     shown = json.loads(tfcli(*command, "--top-k", "4", "--json").stdout)
     assert shown.keys() == {
-        *("kind", "tokens", "answers", "top", "probabilities", "final", "settled", "position", "candidates")
+        "threads",
+        *("kind", "tokens", "answers", "top", "probabilities", "final", "settled", "position", "candidates"),
     }
     depths, positions = len(shown["top"]), len(shown["tokens"])
     assert (depths, positions) == (3, 2)

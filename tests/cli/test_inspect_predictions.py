@@ -11,7 +11,7 @@ from tests.cli.commands import tfcli
 def test_json_has_every_position_and_its_candidates(trained: Callable[[str], Path]):
     result = tfcli("inspect", "predictions", trained("decoder"), "Tom", "--top-k", "2", "--position", "1", "--json")
     shown = json.loads(result.stdout)
-    assert shown.keys() == {"kind", "position", "predictions"}
+    assert shown.keys() == {"kind", "position", "predictions", "threads"}
     assert (shown["kind"], shown["position"]) == ("next", 1)
     assert [one["read"] for one in shown["predictions"]] == ["<s>", "T", "o", "m"]
     assert [one["answer"] for one in shown["predictions"]] == ["T", "o", "m", None]

@@ -176,3 +176,10 @@ def test_a_reader_that_goes_ends_all_of_them():
     process.stdout.close()
     assert process.wait(120) == 0
     assert process.stderr.read() == b""
+
+
+def test_a_folder_with_a_control_character_steers_no_terminal_behind_a_pipe(tmp_path: Path) -> None:
+    """`lectures run B7 | less -R`: the folder's name is written as an escape."""
+    result = tfcli("lectures", "run", "B7", "--runs", str(tmp_path / "a\x1b[31m"))
+    assert result.exit_code == 1
+    assert "\x1b" not in result.stdout and r"a\x1b[31m" in result.stdout

@@ -34,7 +34,7 @@ def test_train_prints_the_run_and_nothing_else(tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     result = tfcli("train", "--arch", "decoder", *SHRUNK)
     assert result.stdout == "runs/decoder-1\n"
-    for word in ("Tokenizer", "Data", "start", "step", "evaluate", "finish", "Try: tfcli generate runs/decoder-1"):
+    for word in ("Tokenizer", "Data", "start", "step", "evaluate", "finish", "Try:\ntfcli generate runs/decoder-1"):
         assert word in result.stderr
     again = tfcli("train", "--arch", "decoder", *SHRUNK, "--quiet")
     assert (again.stdout, again.stderr) == ("runs/decoder-2\n", "")
@@ -368,7 +368,7 @@ def test_colour_that_is_forced_into_a_pipe_escapes_control_characters_too(decode
         *("inspect attention RUN TEXT", "inspect attention RUN TEXT --scores", "inspect attention RUN - --top-k 3"),
         *("inspect lens RUN TEXT", "inspect losses RUN -", "inspect attribution RUN TEXT", "inspect heads RUN TEXT"),
         *("inspect gradients RUN TEXT", "inspect cost RUN", "inspect positions RUN", "runs show RUN"),
-        *("explain attention TEXT --run RUN --head 0", "explain layer TEXT --d-model 6", "explain positions TEXT"),
+        *("explain attention TEXT --run RUN --head 0.0", "explain layer TEXT --d-model 6", "explain positions TEXT"),
     ],
 )
 def test_every_picture_says_what_it_shows_and_how_it_was_made(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from tfcli.addresses import typed
 from tfcli.corpora import Document, Kind
 from tfcli.corpora.open import open_source
 from tfcli.errors import TfcliError
@@ -15,6 +16,8 @@ from tfcli.errors import TfcliError
 
 def read(names: str | Path | list[str], kind: Kind = "text", **options) -> list[Document]:
     names = str(names) if isinstance(names, Path) else names
+    for name in [names] if isinstance(names, str) else names:
+        typed(name)
     return list(open_source(names, kind, **options).documents())
 
 

@@ -16,7 +16,7 @@ from typer.testing import Result
 
 from tests.cli.commands import tfcli
 from tests.corpora.helpers import refusal, write
-from tfcli.corpora import Kind, Pair, reading, tables
+from tfcli.corpora import Kind, Pair, delimited, reading
 from tfcli.corpora.open import open_source
 from tfcli.corpora.reading import BadRecords, StoredFile, read_texts, stored_file
 from tfcli.data import prepare as preparing
@@ -131,7 +131,7 @@ def test_a_plain_text_is_a_record_and_left_out_as_a_whole(tmp_path, monkeypatch)
 
 
 def test_a_line_that_never_ends_is_left_out(tmp_path, monkeypatch):
-    for module in (reading, tables):
+    for module in (reading, delimited):
         monkeypatch.setattr(module, "LONGEST", 50)
     monkeypatch.setattr(reading, "CHUNK", 7)
     line = json.dumps({"text": "x" * 500})

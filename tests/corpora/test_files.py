@@ -3,6 +3,7 @@
 import gzip
 import io
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -11,8 +12,8 @@ from types import SimpleNamespace
 
 import pytest
 
+import tfcli.corpora.delimited
 import tfcli.corpora.reading
-import tfcli.corpora.tables
 from tests.corpora.helpers import read, refusal, write
 from tfcli.corpora import LongText, Pair, is_blank, pieces
 from tfcli.corpora.open import open_source
@@ -103,7 +104,7 @@ def test_what_is_no_plain_file_is_refused_unread(tmp_path, place, kind):
 def small(monkeypatch):
     """Bounds that are reached at once: of one text of a stream, in a machine of 6,000 bytes, and of a record."""
     monkeypatch.setattr(tfcli.machine, "memory", lambda: 6000)
-    for module in (tfcli.corpora.reading, tfcli.corpora.tables):
+    for module in (tfcli.corpora.reading, tfcli.corpora.delimited):
         monkeypatch.setattr(module, "LONGEST", 100)
 
 
@@ -365,7 +366,7 @@ def test_a_truncated_compressed_file_is_refused(tmp_path, name):
 def test_a_file_that_is_not_compressed_as_its_name_says_is_refused(tmp_path, name):
     path = tmp_path / name
     path.write_bytes(b"plain text, not compressed at all")
-    assert f"{path} is truncated or is no {path.suffix} file" in refusal(BrokenInputError, 1, path)
+    assert f"{path} is no {path.suffix} file" in refusal(BrokenInputError, 1, path)
 
 
 def test_parallel_files_of_different_length_are_refused_with_both_lengths(tmp_path):
@@ -399,3 +400,31 @@ def test_a_file_that_may_not_be_read_is_refused(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Path, "open", denied)
     assert f"Cannot read {path}: Permission denied" in refusal(UsageError, 2, path)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "name"),
+    [
+        ("utf-16", "UTF-16"),
+        ("utf-16-le", "UTF-16LE"),
+        ("utf-16-be", "UTF-16BE"),
+        ("utf-32", "UTF-32"),
+    ],
+)
+def test_a_text_in_another_unicode_encoding_is_named_with_its_conversion(tmp_path, encoding, name):
+    for file, text in (("a b.txt", "first line\nsecond\n"), ("a.csv", "text,n\nhello,1\n"), ("a.tsv", "ja\tyes\n")):
+        path = write(tmp_path / file, text.encode(encoding))
+        sentence = refusal(BrokenInputError, 1, path, "pairs" if file == "a.tsv" else "text")
+        assert f"{path} is {name}, and text is read in UTF-8" in sentence
+        converted = path.with_name(f"{path.stem}.utf8{path.suffix}")
+        command = f"iconv -f {name} -t UTF-8 {shlex.quote(str(path))} > {shlex.quote(str(converted))}"
+        assert f"convert it: `{command}`" in sentence
+        subprocess.run(["bash", "-c", command], check=True)
+        assert converted.read_text(encoding="utf-8-sig") == text
+    packed = write(tmp_path / "a.txt.gz", "first line\n".encode(encoding))
+    assert f"decompress it, and convert it with `iconv -f {name} -t UTF-8`" in refusal(BrokenInputError, 1, packed)
+
+
+def test_bytes_that_are_zero_here_and_there_are_binary(tmp_path):
+    path = write(tmp_path / "a.txt", b"ab\0c\0\0def\0ghijk")
+    assert "is binary, not text: byte 2 is 0" in refusal(BrokenInputError, 1, path)

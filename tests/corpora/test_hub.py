@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.corpora.helpers import read, refusal, write
+from tfcli.addresses import typed
 from tfcli.corpora import Pair
 from tfcli.corpora.open import open_source
 from tfcli.errors import TfcliError, UsageError
@@ -37,14 +38,14 @@ def hub(tmp_path, monkeypatch):
 
 
 def test_train_and_validation_are_the_sources_own_division():
-    source = open_source("hf:owner/stories", "text")
+    source = open_source(typed("hf:owner/stories"), "text")
     assert source.divided is not None
     assert list(source.divided()) == [("train", "t1"), ("train", "t2"), ("validation", "v1")]
     assert list(source.documents()) == list(source.documents()) == ["t1", "t2", "v1"]
 
 
 def test_a_split_or_a_configuration_can_be_named():
-    source = open_source("hf:owner/stories@test", "text")
+    source = open_source(typed("hf:owner/stories@test"), "text")
     assert source.divided is None
     assert list(source.documents()) == ["x1"]
     assert read("hf:owner/sizes:small") == ["small"]
@@ -58,7 +59,7 @@ def test_pairs_are_found_inside_a_column():
 
 def test_the_fingerprint_knows_the_split_and_the_revision(hub):
     def fingerprint(name: str) -> str:
-        return open_source(name, "text").fingerprint()
+        return open_source(typed(name), "text").fingerprint()
 
     assert fingerprint("hf:owner/stories") == fingerprint("hf:owner/stories")
     assert len({fingerprint(f"hf:owner/stories{split}") for split in ("", "@train", "@test")}) == 3

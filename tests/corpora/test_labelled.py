@@ -84,7 +84,12 @@ REFUSED: list[tuple[Kind, str, str, str]] = [
     ("classify", "a.tsv", "x\ty\nonly a text\n", "Line 2 of .*a.tsv has 1 fields"),
     ("classify", "a.tsv", "x\ty\nz\t \n", "Line 2 of .*a.tsv has no label"),
     ("classify", "a.tsv", "x\ty\n \tz\n", "Line 2 of .*a.tsv has a blank as its text"),
-    ("classify", "a.tsv", "x\ty\tz\n", "has the columns 'x', 'y', 'z', and classify needs text, label"),
+    (
+        "classify",
+        "a.tsv",
+        "x\ty\tz\n",
+        r"has the columns '1', '2', '3' \(first row read as data: x, y, z\), and classify needs text, label",
+    ),
     ("classify", "a.md", "x", "no table of labelled texts"),
     ("classify", "a.jsonl", jsonl({"text": "x", "label": "y"}, {"text": "z"}), "Line 2 of .* has no 'label'"),
     ("classify", "a.jsonl", jsonl({"text": "x", "label": [1]}), "Line 1 of .* has the label .1."),
@@ -135,3 +140,35 @@ def test_words_are_those_that_were_tagged() -> None:
     sentence = next(iter(open_source("builtin:word-classes", "tag").documents()))
     assert isinstance(sentence, Labelled)
     assert " ".join(words_of(sentence.source)) == sentence.source
+
+
+_DIGITS = "9" * 5000  # more than Python makes a number of
+
+
+@pytest.mark.parametrize(
+    ("kind", "record", "problem"),
+    [
+        ("classify", f'{{"text": "a b", "label": {_DIGITS}}}', "is not valid JSON (a number has thousands of digits)"),
+        ("classify", f'{{"text": "a b", "label": {"9" * 24}}}', f"has the label {'9' * 24}"),
+        ("classify", '{"text": "a b", "label": [1]}', "has the label [1]"),
+        ("classify", '{"text": "a b", "label": {"a": 1}}', "has the label {'a': 1}"),
+        ("tag", '{"words": ["a", "b"], "tags": [[1], 2]}', "has the label [1]"),
+        ("tag", '{"words": ["a", "b"], "tags": [true, null]}', "has no label"),
+        ("span", '{"context": "a b", "question": "q", "answer": true}', "has True as its answer"),
+        ("span", '{"context": "a b", "question": "q", "answer": {"text": "b"}}', "has 'b' as its text; give a list"),
+        ("span", '{"context": "a b", "question": "q", "answer": {"text": {"a": 1}}}', "has {'a': 1} as its text"),
+        (
+            "span",
+            '{"context": "a b", "question": "q", "answer": {"text": ["b"], "answer_start": 2}}',
+            "has 2 as its answer_start; give a list",
+        ),
+        ("span", '{"context": "a b", "question": "q", "answer": "b", "start": true}', "has the start True"),
+        ("span", f'{{"context": "a b", "question": "q", "answer": "b", "start": "{_DIGITS}"}}', "has the start '999"),
+    ],
+)
+def test_a_value_of_the_wrong_type_or_size_is_one_sentence(
+    tmp_path: Path, kind: Kind, record: str, problem: str
+) -> None:
+    with pytest.raises(TfcliError) as raised:
+        read(tmp_path, "a.jsonl", record + "\n", kind)
+    assert problem in str(raised.value) and len(str(raised.value)) < 400

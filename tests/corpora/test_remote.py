@@ -13,6 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from tests.corpora.helpers import read, refusal, write
+from tfcli.addresses import typed
 from tfcli.corpora import Pair
 from tfcli.corpora.open import open_source
 from tfcli.corpora.split import open_split
@@ -94,7 +95,7 @@ def test_the_fingerprint_is_of_the_entity_tag_else_of_the_content(tmp_path, serv
     path = write(tmp_path / "a.txt", "one")
 
     def fingerprint() -> str:
-        return open_split(DataSection(source=f"{server}/a.txt", split="tail"), "text").fingerprint
+        return open_split(DataSection(source=typed(f"{server}/a.txt"), split="tail"), "text").fingerprint
 
     content = fingerprint()
     write(path, "two")
@@ -115,7 +116,7 @@ def test_a_remote_file_that_changes_is_refused(tmp_path, server, memory):
         "memory://a.jsonl": lambda: memory.pipe("/a.jsonl", b'{"text": "two"}\n'),
         f"{server}/a.jsonl": lambda: write(tmp_path / "a.jsonl", '{"text": "two"}\n'),
     }.items():
-        source = open_source(url, "text")
+        source = open_source(typed(url), "text")
         change()
         with pytest.raises(TfcliError, match="has changed while it was read: it had 3"):
             list(source.documents())

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.corpora.helpers import read, refusal, write
 from tfcli.corpora import Pair
+from tfcli.corpora.open import open_source
 from tfcli.errors import BrokenInputError, UsageError
 
 COMPRESSIONS = ["", ".gz", ".zst"]
@@ -120,13 +121,16 @@ def test_the_first_row_is_a_header_when_its_cells_are_plain_names(tmp_path, firs
     assert pairs == [*record, Pair("sim.", "yes.")]
 
 
-def test_columns_overrule_the_rule_for_headers(tmp_path):
+def test_names_of_columns_make_the_first_row_a_header_and_numbers_say_nothing(tmp_path):
     words = write(tmp_path / "words.tsv", "dog\tcan\ncat\tgat\n")
-    assert read(words, "pairs") == [Pair("cat", "gat")]
+    assert read(words, "pairs") == [Pair("dog", "can"), Pair("cat", "gat")]
+    assert read(words, "pairs", columns=["dog", "can"]) == [Pair("cat", "gat")]
     assert read(words, "pairs", columns=["2", "1"]) == [Pair("can", "dog"), Pair("gat", "cat")]
+    assert read(words, "pairs", columns=["2", "1"], header=True) == [Pair("gat", "cat")]
     named = write(tmp_path / "named.csv", "o texto,n\nbom,1\n")
     assert read(named, columns=["o texto"]) == ["bom"]
-    assert read(named, columns=["1"]) == ["o texto", "bom"]
+    assert read(named, columns=["1"]) == ["bom"]
+    assert read(named, columns=["1"], header=False) == ["o texto", "bom"]
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
@@ -158,11 +162,21 @@ def test_a_column_inside_a_column_is_named_with_a_dot(tmp_path):
     assert read(path, "pairs", columns=["translation.en", "translation.de"]) == [Pair("Yes.", "Ja.")]
 
 
-def test_a_missing_value_is_a_blank_document(tmp_path):
-    path = write(tmp_path / "a.jsonl", '{"text": null}\n\n{"text": "a"}\n{"text": " "}\n')
-    assert read(path) == ["a"]
-    path = write(tmp_path / "a.parquet", columnar_bytes(".parquet", pa.table({"text": [None, "a", "b", None, "c"]})))
-    assert read(path) == ["a", "b", "c"]
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+def test_a_missing_value_is_no_text_and_is_counted_where_it_is_left_out(tmp_path, suffix):
+    values = ["a", None, "b", " ", None]
+    if suffix == ".jsonl":
+        content = "".join(json.dumps({"text": value}) + "\n" for value in values).encode()
+    else:
+        content = columnar_bytes(suffix, pa.table({"text": values}))
+    path = write(tmp_path / f"a{suffix}", content)
+    sentence = refusal(BrokenInputError, 1, path)
+    assert f"2 of {path} has null in the column 'text', which is not text" in sentence
+    assert "data.on_bad_record=skip" in sentence
+    source = open_source(str(path), "text", on_bad_record="skip")
+    assert list(source.documents()) == ["a", "b"] and source.skipped().count == 2
+    before = open_source(str(path), "text", as_before=True)  # what earlier runs were trained on
+    assert list(before.documents()) == ["a", "b"] and before.skipped().count == 0
 
 
 def test_one_column_where_two_are_needed_is_refused(tmp_path):
@@ -227,7 +241,7 @@ def test_a_truncated_compression_of_a_columnar_file_is_refused(tmp_path, compres
     table = pa.table({"text": [str(n**9) for n in range(2000)]})
     path = write(tmp_path / f"a.parquet{compression}", columnar_bytes(".parquet", table))
     path.write_bytes(path.read_bytes()[:-20])
-    assert f"{path} is truncated or is no {compression} file" in refusal(BrokenInputError, 1, path)
+    assert f"{path} is truncated: it ends inside" in refusal(BrokenInputError, 1, path)
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".arrow"])

@@ -16,9 +16,9 @@ from tfcli.corpora.split import WeightedSplit
 from tfcli.data import chunks
 from tfcli.data.chunks import Share
 from tfcli.data.dataset import PreparedDataset
-from tfcli.data.mixture import mixed_order
+from tfcli.data.mixture import expected_epochs, mixed_order
 from tfcli.data.prepare import merge, prepare, prepare_share
-from tfcli.errors import UsageError
+from tfcli.errors import Remark, UsageError
 
 
 def deviations(lengths: Sequence[NDArray[np.int64]], weights: Sequence[float], order: Sequence[int]) -> Iterator[float]:
@@ -66,6 +66,58 @@ def test_a_capped_source_gives_its_share_to_the_others() -> None:
 def test_a_mixture_ends_where_nothing_may_be_read_on() -> None:
     mixed = mixed_order([np.full(4, 1), np.full(9, 1)], [1, 1], [1, 1])
     assert mixed.documents == (4, 9)
+
+
+@settings(deadline=None)
+@given(SOURCES, some.data())
+def test_the_length_of_a_mixture_is_known_before_it_is_made(lengths: list[list[int]], data: some.DataObject) -> None:
+    """To within one document of each source."""
+    size = len(lengths)
+    weights = data.draw(some.lists(some.floats(0.05, 20), min_size=size, max_size=size))
+    caps = data.draw(some.lists(some.none() | some.integers(1, 4), min_size=size, max_size=size))
+    arrays = [np.array(one) for one in lengths]
+    totals = [int(one.sum()) for one in arrays]
+    longest = max(map(max, lengths))
+    mixed = mixed_order(arrays, weights, caps)
+    epochs = expected_epochs(totals, weights, caps)
+    for source in range(size):
+        share = weights[source] / weights[int(np.argmax(totals))]
+        tolerance = longest * (1 + share) + longest
+        assert abs(mixed.tokens[source] - epochs[source] * totals[source]) <= tolerance
+
+
+def test_how_often_a_source_is_read_by_hand() -> None:
+    """1,000 tokens at weight 1 beside 10 at weight 3: 3,000 tokens of the second, 300 times its own."""
+    assert expected_epochs([1000, 10], [1, 3], [None, None]) == [1.0, 300.0]
+    assert expected_epochs([1000, 10], [1, 3], [None, 7]) == [1.0, 7.0]
+    assert expected_epochs([1000, 10], [1e300, 1e-300], [None, None]) == [1.0, 0.0]
+
+
+def test_weights_that_read_a_source_more_than_100_times_are_refused_before_a_shard_is_written(
+    tmp_path: Path,
+) -> None:
+    """One document of 1 + 1 tokens against 100 of 1 + 1: at equal weights it is read 100 times."""
+    many = FakeDivision(["a"] * 100, ["v"], name="many.txt")
+    few = FakeDivision(["x"], ["w"], name="few.txt")
+    at_most = mixture(many, few, weights=(1, 1))
+    with pytest.warns(Remark, match=r"about 400 training tokens: many.txt 1.0 times, few.txt 100 times"):
+        record = prepare(as_any(at_most), as_any(FakeTokenizer()), tmp_path / "at_most")
+    assert record.mixture[1].documents in (99, 100, 101)
+
+    for weight, times in ((1.02, "102 times"), (1e12, "100,000,000,000,000 times"), (1e300, "endlessly often")):
+        beyond = mixture(many, few, weights=(1, weight))
+        with pytest.raises(UsageError) as refused:
+            prepare(as_any(beyond), as_any(FakeTokenizer()), tmp_path / "beyond")
+        assert f"The weights read few.txt {times} while many.txt is read once" in str(refused.value)
+        written = (
+            f'data.sources=[{{source="many.txt", weight=1}}, {{source="few.txt", weight={weight!r}, max_epochs=100}}]'
+        )
+        assert written.replace("weight=1}", "weight=1.0}") in str(refused.value)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["at_most"]
+
+    allowed = mixture(many, few, weights=(1, 5), caps=(None, 300))
+    record = prepare(as_any(allowed), as_any(FakeTokenizer()), tmp_path / "allowed")
+    assert record.mixture[1].documents == 300
 
 
 def mixture(*sources: FakeDivision, weights: tuple[float, ...], caps: tuple[int | None, ...] = ()) -> FakeDivision:

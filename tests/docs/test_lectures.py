@@ -39,8 +39,9 @@ NOTATIONS: tuple[NotationName, ...] = ("bishop", "udl", "cs224n", "inf721", "enc
 # What hangs on the machine: times and speeds, and, behind them, bars and the sentence about them; what is trained.
 _MEASURED = {
     "B6": r"(?s)(?<=FLOPs over )[\d.]+ [GT]FLOP/s|(?<=  predicted  measured  ratio\n).*",
-    "I8": r"(?s)(?<=  95 %  ms\n).*(?=\n\$ tfcli explain)",
-    "C1": r"[\d.]+ [µm]s +█.*|(?<=and )[\d.]+ × the\s+time",
+    # Of more digits, a column is wider: the blanks before it belong to what was measured.
+    "I8": r"(?s) +95 % +ms\n.*(?=\n\$ tfcli explain)",
+    "C1": r" +[\d.]+ [µm]?s +█.*|(?<=and )[\d.]+ ×\s+the\s+time",
 }
 # What hangs on the weights of a run beside its numbers: the examples, the strongest pair, the texts that it makes.
 _STRONGEST = r"(?m)(?<=^see ).* → \S+"

@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import pytest
 from rich.console import Console
 
 from tests.support.consoles import printed
@@ -33,3 +34,12 @@ def test_curves_that_share_cells_have_them_in_turn() -> None:
 def test_a_plot_without_a_curve_is_empty() -> None:
     assert printed(Plot((), "x")) == ""
     assert printed(Plot((Series("a", (0, 1), (float("nan"),) * 2),), "x")) == ""
+
+
+@pytest.mark.parametrize("furthest", [1e308, 1.7e308, 1e12])
+def test_a_plot_of_the_largest_numbers_has_short_ticks(furthest: float) -> None:
+    """The range of ±1e308 is more than a float holds."""
+    plot = Plot((Series("a", (0.0, 1.0, 2.0), (furthest, -furthest, 1.0)),), "x", height=7)
+    lines = printed(plot, 60).splitlines()
+    assert len(lines) >= 8 and max(map(len, lines)) <= 60
+    assert any("e+" in line for line in lines)

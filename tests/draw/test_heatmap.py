@@ -18,7 +18,7 @@ DARK, LIGHT = ("{};{};{}".format(*WEIGHTS.table[level]) for level in (0, -1))
 def test_wide_cells_as_shades() -> None:
     # 0, .5, 1 are the first, third and fifth of five shades; .25 and .75 lie between.
     text = printed(HeatMap(frozen([[0, 0.5, 1], [NAN, 0.25, 0.75]]), "weight", ("a", "b"), empty="masked"))
-    assert text.splitlines() == ["  0 [  ░░▒▒▓▓██] 1  weight  ·: masked", "  0   2", "a   ▒▒██", "b ··░░▓▓"]
+    assert text.splitlines() == ["  0 [  ░░▒▒▓▓██] 1  weight  –: masked", "  0   2", "a   ▒▒██", "b ––░░▓▓"]
 
 
 def test_column_labels_are_written_downwards_over_wide_cells() -> None:

@@ -86,3 +86,12 @@ def test_masks_that_were_filled_one_after_the_other_say_when() -> None:
     text = printed(FilledView(Filled("<mask> <mask>", (row, row), "b b", order=(1, 0))))
     assert "mask 1 of 2, filled 2nd" in text
     assert "mask 2 of 2, filled 1st" in text
+
+
+def test_a_manifest_steers_no_terminal() -> None:
+    """`split`, `kind` and the reasons of what was left out are texts of a file that anyone may have written."""
+    evil = "a\x1b[31m"
+    part = PartCounts(900, 12000, 5, 6, 0)
+    record = DatasetRecord("cache/x", evil, ("a.tsv",), evil, evil, "t", 2048, part, part, removed={evil: 1})
+    shown = printed(DatasetView(record))
+    assert "\x1b" not in shown and shown.count(r"a\x1b[31m") == 4

@@ -1,11 +1,12 @@
-"""Intervals and p-values: against scipy-free references, known distributions and hand-derived cases."""
+"""Resamples and p-values: known distributions and hand-derived cases. What is made of them: test_intervals.py."""
 
 import time
 
 import numpy as np
 import pytest
 
-from tfcli.evaluation.bootstrap import MOST_UNITS, RESAMPLES, interval, p_value, resampled
+from tfcli.evaluation.bootstrap import MOST_UNITS, RESAMPLES, p_value, resampled
+from tfcli.evaluation.intervals import percentile_interval
 
 
 def test_a_resample_holds_as_many_units_as_there_are_with_repetition():
@@ -32,7 +33,7 @@ def test_the_interval_of_a_mean_is_that_of_the_normal_distribution(units: int):
     """mean ± 1.96 s/√n, by the central limit theorem; with and without units put together."""
     values = np.random.default_rng(1).exponential(size=units)
     draws = resampled(np.stack([values, np.ones(units)], axis=1))
-    found = interval(draws[:, 0] / draws[:, 1])
+    found = percentile_interval(draws[:, 0] / draws[:, 1])
     half = 1.96 * values.std() / np.sqrt(units)
     assert found is not None
     assert (found[0] + found[1]) / 2 == pytest.approx(values.mean(), abs=0.3 * half)
@@ -41,11 +42,11 @@ def test_the_interval_of_a_mean_is_that_of_the_normal_distribution(units: int):
 
 def test_the_interval_leaves_one_in_forty_on_each_side():
     """Of 1 to 1,000 the 25th and the 975th."""
-    assert interval(np.random.default_rng(0).permutation(np.arange(1.0, 1001.0))) == (25.0, 975.0)
+    assert percentile_interval(np.random.default_rng(0).permutation(np.arange(1.0, 1001.0))) == (25.0, 975.0)
 
 
 def test_a_score_that_some_resamples_do_not_have_has_no_interval():
-    assert interval(np.array([1.0, np.nan, 2.0])) is None
+    assert percentile_interval(np.array([1.0, np.nan, 2.0])) is None
     assert p_value(np.array([1.0, np.nan, 2.0]), 1.5) is None
 
 

@@ -1,12 +1,18 @@
 """Macro-F1, entity F1, exact match and F1 of spans, against cases by hand and the definitions."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tfcli.evaluation.classification import Judged, TaskScores, entities, is_bio, macro_f1, span_f1
+from tfcli.evaluation.classification import Judged, TaskScores, Told, entities, is_bio, macro_f1, span_f1
+from tfcli.evaluation.evaluate import _known_intervals, score_table
+from tfcli.evaluation.measure import Sums
+from tfcli.evaluation.windows import Cells
 from tfcli.models.objective import best_spans
 
 
@@ -93,3 +99,48 @@ def test_the_best_span_of_all(rows: int, size: int, seed: int) -> None:
         best = max(every, key=lambda one: every[one])
         assert tuple(spans[row].tolist()) == best
         assert float(probabilities[row]) == pytest.approx(every[best] / sum(every.values()))
+
+
+def test_what_right_texts_do_not_exclude() -> None:
+    """Of 3 texts 2 have "a", 3 have "b" and none "c"; 1 has an entity. z²/(n + z²) is 0.6576, 0.5615 and, for one
+    text, 0.7935; macro-F1 has √(0.6576² + 0.5615²) / 2 = 0.4324."""
+    labels = ("B-PER", "O", "I-PER")
+    scores = TaskScores("tag", labels)
+    sums = scores.sums(found([0, 0, 1, 2], [0, 1, 1, 1], [0, 1, 1, 1]), 3)
+    errors = scores.unseen_errors(sums)
+    assert errors["entity_f1"] == pytest.approx(0.7935, abs=1e-4)
+    twice = scores.sums(found([0, 0, 1, 1, 2], [0, 1, 0, 1, 1], [0, 1, 0, 1, 1]), 3)
+    assert scores.unseen_errors(twice)["macro_f1"] == pytest.approx(0.4324, abs=1e-4)
+    assert scores.unseen_errors(twice)["entity_f1"] == pytest.approx(0.6576, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("task", "labels"), [("classify", ("a", "b")), ("tag", ("B-PER", "O")), ("span", ("first", "last"))]
+)
+@pytest.mark.parametrize("right", [True, False])
+def test_no_interval_of_a_task_head_has_zero_width(task: str, labels: tuple[str, ...], right: bool) -> None:
+    """41 texts with two labels each, all right or all wrong; each score's interval has its score as one end."""
+    scores = TaskScores(task, labels)
+    rows = np.repeat(np.arange(41), 2).tolist()
+    gold = np.tile([0, 1], 41) if task != "span" else np.tile([3, 4], 41)
+    predicted = gold if right else (1 - gold if task != "span" else gold + 4)
+    told = Told(scores.sums(found(rows, gold.tolist(), predicted.tolist()), 41), np.zeros((2, 2), np.int64), scores)
+    tokens, correct = told.sums[:, 1:3].astype(np.int64).T
+    sums = Sums(told.sums[:, 0], tokens, correct, np.zeros(41, np.int64), np.zeros(41))
+    numbers = np.arange(41)
+    measured: Any = SimpleNamespace(
+        cells=Cells(None, numbers, numbers, "documents"),
+        sums=sums,
+        extent=None,
+        pseudo=None,
+        told=told,
+        translated=None,
+    )
+    intervals = _known_intervals(measured, score_table(measured))
+    bounded = intervals.keys() - {"loss", "perplexity"}
+    assert bounded == {"accuracy", *scores.scores}
+    for name in bounded:
+        low, high = intervals[name]
+        expected = (0.80, 1.0) if right else (0.0, 0.20)
+        assert (low, high)[right] == expected[right], name
+        assert 0.05 < high - low < 0.2, name

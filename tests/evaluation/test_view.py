@@ -23,6 +23,10 @@ TEXT = replace(
     resampled="documents",
     units=313,
     intervals=Intervals((1.4, 1.6), (4.1, 4.9), (0.85, 0.95), (0.9, 1.0), (0.488, 0.512)),
+    interval_methods={
+        **dict.fromkeys(("loss", "perplexity", "bits_per_byte", "bits_per_character"), "BCa bootstrap"),
+        "accuracy": "Wilson",
+    },
     buckets=(Bucket(1, 8, 12, 1.25, 0.6), Bucket(9, 12, 300, 1.625, 0.4)),
 )
 PAIRS = replace(
@@ -43,7 +47,7 @@ PAIRS = replace(
 def test_scores_without_intervals() -> None:
     assert printed(ScoresView(PLAIN)).splitlines() == [
         "runs/a · clm · builtin:stories · validation part",
-        "loss           1.5000  nats a token",
+        "loss           1.5000  nats per token",
         "perplexity      4.482  exp(loss)",
         "bits per byte  0.9000  comparable between tokenizers",
         "accuracy       50.0 %  of the next tokens",
@@ -55,14 +59,16 @@ def test_scores_of_a_decoder() -> None:
     assert printed(ScoresView(TEXT)).splitlines() == [
         "runs/a · clm · builtin:stories · validation part",
         "                              95 % interval",
-        "loss                1.5000  1.4000 – 1.6000  nats a token",
+        "loss                1.5000  1.4000 – 1.6000  nats per token",
         "perplexity           4.482    4.100 – 4.900  exp(loss)",
         "bits per byte       0.9000  0.8500 – 0.9500  comparable between tokenizers",
         "bits per character  0.9500  0.9000 – 1.0000  comparable between tokenizers",
         "accuracy            50.0 %    48.8 – 51.2 %  of the next tokens",
         "12,345 tokens scored · 20 documents · 20,000 bytes, 19,000 characters",
         "Windows of 128 tokens, stride 32: 96 or more before each token",
-        "Intervals by bootstrap: 1,000 resamples of 313 documents",
+        "Intervals over 313 documents",
+        "BCa bootstrap: loss, perplexity, bits per byte, bits per character · Wilson:",
+        "accuracy",
         "",
         " tokens  documents    loss  accuracy",
         "up to 8         12  1.2500    60.0 %",
@@ -140,3 +146,49 @@ def test_what_may_be_chance_is_called_so() -> None:
 
 def test_names_from_outside_steer_no_terminal() -> None:
     assert "\x1b" not in printed(ScoresView(replace(PLAIN, run="a\x1b[31m", sources=("b\x1b[31m",))))
+
+
+@pytest.mark.parametrize(
+    ("tokenize", "meaning"),
+    [
+        ("13a", "0 to 100, word n-grams"),
+        ("ja-mecab", "0 to 100, word n-grams"),
+        ("zh", "0 to 100, n-grams of words and Chinese characters"),
+        ("char", "0 to 100, character n-grams"),
+    ],
+)
+def test_bleu_says_what_its_n_grams_are_made_of(tokenize: str, meaning: str) -> None:
+    lines = printed(ScoresView(replace(PAIRS, bleu_tokenize=tokenize))).splitlines()
+    assert f"BLEU          51.20  {meaning}" in lines
+
+
+@pytest.mark.parametrize(
+    ("objective", "unit"),
+    [("classify", "nats per text"), ("tag", "nats per word"), ("span", "nats per span boundary")],
+)
+def test_a_task_head_s_loss_is_per_answer(objective: str, unit: str) -> None:
+    lines = printed(ScoresView(replace(PLAIN, objective=objective, bits_per_byte=None))).splitlines()
+    assert lines[1] == f"loss      1.5000  {unit}"
+    assert "per token" not in "\n".join(lines)
+
+
+def test_the_intervals_of_a_task_head_name_their_methods() -> None:
+    scores = replace(
+        PLAIN,
+        objective="classify",
+        bits_per_byte=None,
+        accuracy=1.0,
+        macro_f1=1.0,
+        units=41,
+        intervals=Intervals(loss=(0.1, 0.2), perplexity=(1.1, 1.2), accuracy=(0.914, 1.0), macro_f1=(0.888, 1.0)),
+        interval_methods={
+            "loss": "BCa bootstrap",
+            "perplexity": "BCa bootstrap",
+            "accuracy": "Wilson",
+            "macro_f1": "bootstrap percentiles",
+        },
+    )
+    lines = printed(ScoresView(scores)).splitlines()
+    assert "accuracy  100.0 %   91.4 – 100.0 %  of the texts" in lines
+    begin = lines.index("Intervals over 41 texts")
+    assert lines[begin + 1] == "BCa bootstrap: loss · Wilson: accuracy · bootstrap percentiles: macro-F1"

@@ -43,7 +43,7 @@ def test_keys_of_layers_and_heads():
     for (layer, head), shown in zip(places, watch(app, *([key] for key in keys)), strict=True):
         assert f"layer {layer} of 2 · head {head} of 3" in shown
         assert f"─ layer {layer}, head {head} · weights" in shown
-        assert f"--layer {layer} --head {head}" in shown
+        assert f"--head {layer}.{head}" in shown
 
 
 def test_kinds_come_round():
@@ -94,7 +94,7 @@ def test_the_difference_between_two_heads():
     assert "Marked" in marked
     weights = app.scene.record.weights
     assert f"{weights[1, 1, 5, 1] - weights[1, 2, 5, 1]:+.4f}" in different
-    assert "--layer 1 --head 1 --against-head 1.2" in different
+    assert "--head 1.1 --against-head 1.2" in different
     assert "marked" not in neither
 
 
@@ -224,7 +224,7 @@ def test_help_names_every_key_and_any_key_leaves_it():
 def test_leaving_gives_the_plain_command(key: str):
     app = explorer(decoder_reading("<s>", "a"))
     play(app, "h", key)
-    assert app.return_value == "tfcli inspect attention runs/tiny-1 a --layer 1 --head 1"
+    assert app.return_value == "tfcli inspect attention runs/tiny-1 a --head 1.1"
 
 
 def test_a_fault_ends_the_app_without_a_traceback(capsys: pytest.CaptureFixture[str]):
@@ -284,10 +284,10 @@ def test_b_changes_between_a_light_and_a_dark_background(light: bool):
 
 
 def test_the_small_maps_are_on_their_own_scales_or_on_one():
-    """Which of the two stands in the frame. No head of the cross-attention has a weight of 1."""
-    own, one = watch(explorer(translation_reading(), color_system=None), [], ["a"], size=(120, 30))
-    assert "own scales" in own and "one scale" not in own
-    assert "one scale" in one and "own scales" not in one
+    """Which of the two is in the frame; from 0 to 1 at first. No head of the cross-attention has a weight of 1."""
+    one, own = watch(explorer(translation_reading(), color_system=None), [], ["a"], size=(120, 30))
+    assert "own scales" in own and "0 to 1" not in own
+    assert "0 to 1" in one and "own scales" not in one
     assert own.count("█") > one.count("█"), "on its own scale every head has a darkest cell"
 
 

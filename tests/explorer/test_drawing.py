@@ -61,7 +61,7 @@ def test_a_number_fits_into_four_cells(value: float, signed: bool, expected: str
 
 
 def test_bars_are_as_long_as_their_weights():
-    """Of 20 columns: 3 for a label, 5 for a number, 3 between; 9 columns of 8 eighths for the largest weight."""
+    """Of 20 columns: 3 for a label, 5 for a number, 3 between; 9 columns of 8 eighths for a weight of 1."""
     shown = scene(3, 0, "a", "b", "c", "d")
     row = shown.weights[3]
     lines = RowBars(id="row").draw(shown, 16, 4)
@@ -69,7 +69,7 @@ def test_bars_are_as_long_as_their_weights():
     for value, line in zip(row, lines, strict=True):
         bar = text(line)[3 : 3 + room].rstrip()
         eighths = sum({"█": 8, "▉": 7, "▊": 6, "▋": 5, "▌": 4, "▍": 3, "▎": 2, "▏": 1}[block] for block in bar)
-        assert eighths == round(float(value / row.max()) * room * 8)
+        assert eighths == round(float(value) * room * 8)
 
 
 def test_thumbnails_that_do_not_fit_are_those_around_the_chosen_head():

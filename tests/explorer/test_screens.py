@@ -15,36 +15,36 @@ SMALL = """\
  tfcli tiny-1  decoder self-attention · layer 1 of 2 · head 2 of 3
 ╭─ heads ──────────╮╭─ layer 1, head 2 · weights ───────╮╭─ where ·bank looks ─╮
 │    0  1  2       ││                ·           ·      ││   <s> ▏         .01 │
-│L0  ▀▄ ▀▄ ▀▄      ││                s       ·   b      ││▸  Tom ████████  .92 │
+│L0  ▀▄ ▀▄ ▀▄      ││                s       ·   b      ││▸  Tom ███████▍  .92 │
 │         ┏━━┓     ││        <   T   w   ·   t   a      ││ ·swam           .00 │
 │L1  ▀▄ ▀▄┃▀▄┃     ││        s   o   a   t   h   n      ││   ·to ▎         .03 │
 │         ┗━━┛     ││        >   m   m   o   e   k      ││  ·the           .01 │
 │                  ││            ▾                      ││ ·bank ▎         .03 │
-╰───── own scales ─╯│   <s> 1.0  ·   ·   ·   ·   ·      ││                     │
-╭─ previous token ─╮│   Tom .02 .98  ·   ·   ·   ·      ││                     │
-│entropy  0.50 nats││ ·swam .86 .09 .06  ·   ·   ·      ││                     │
-│distance       1.5││   ·to .09 .77 .06 .07  ·   ·      ││                     │
-│largest        .75││  ·the .69 .05 .19 .01 .05  ·      ││                     │
+╰───────── 0 to 1 ─╯│   <s> 1.0  –   –   –   –   –      ││                     │
+╭─ previous token ─╮│   Tom .02 .98  –   –   –   –      ││                     │
+│entropy  0.50 nats││ ·swam .86 .09 .06  –   –   –      ││                     │
+│distance       1.5││   ·to .09 .77 .06 .07  –   –      ││                     │
+│largest        .75││  ·the .69 .05 .19 .01 .05  –      ││                     │
 │first token    .10││▸·bank .01 .92 .00 .03 .01 .03     ││                     │
 │itself         .20││                                   ││                     │
 │previous token .60││·bank at Tom  0.9229  score +4.62  ││                     │
-│induction      .00││0                  1               ││                     │
+│induction      .00││0                  1  –: masked    ││                     │
 │duplicate      .00││weight, each row sums to 1         ││                     │
+│                  ││                                   ││                     │
 ╰──────────────────╯╰───────────────────────────────────╯╰─────────────────────╯
 query  <s>  Tom  ·swam  ·to  ·the  ·bank
 keys   <s>  Tom  ·swam  ·to  ·the  ·bank
-$ tfcli inspect attention runs/tiny-1 'Tom swam to the bank' --layer 1 \\
-    --head 2
+$ tfcli inspect attention runs/tiny-1 'Tom swam to the bank' --head 1.2
 ? help  q quit  ← ↑ ↓ → cursor  h l head  k j layer  t kind  w scores  r mean
 """
 
 LARGE = """\
  tfcli tiny-1  cross-attention · layer 1 of 2 · head 2 of 3                                                                 linear, cividis
 ╭─ heads ──────────────────╮╭─ layer 1, head 2 · weights ───────────────────────────────────────────────╮╭─ where sleeps → .? looks ───────╮
-│    0      1      2       ││                   O          gato       dorme        </s>                 ││     O █████████▉            .32 │
-│L0  ▀▀▀▀▀▀ ▀▀▀▀▀▀ ▀▀▀▀▀▀  ││                               ▾                                           ││▸ gato ████████████████████  .65 │
-│    ▀▀▀▀▀▀ ▀▀▀▀▀▀ ▀▀▀▀▀▀  ││                                                                           ││ dorme ▌                     .02 │
-│    ▀▀▀▀▀▀ ▀▀▀▀▀▀ ▀▀▀▀▀▀  ││                                                                           ││  </s> ▎                     .01 │
+│    0      1      2       ││                   O          gato       dorme        </s>                 ││     O ██████▌               .32 │
+│L0  ▀▀▀▀▀▀ ▀▀▀▀▀▀ ▀▀▀▀▀▀  ││                               ▾                                           ││▸ gato █████████████         .65 │
+│    ▀▀▀▀▀▀ ▀▀▀▀▀▀ ▀▀▀▀▀▀  ││                                                                           ││ dorme ▍                     .02 │
+│    ▀▀▀▀▀▀ ▀▀▀▀▀▀ ▀▀▀▀▀▀  ││                                                                           ││  </s> ▏                     .01 │
 │                 ┏━━━━━━┓ ││    <s> → The     .61         .09         .09         .20                  ││                                 │
 │L1  ▀▀▀▀▀▀ ▀▀▀▀▀▀┃▀▀▀▀▀▀┃ ││                                                                           ││                                 │
 │    ▀▀▀▀▀▀ ▀▀▀▀▀▀┃▀▀▀▀▀▀┃ ││                                                                           ││                                 │
@@ -62,22 +62,22 @@ LARGE = """\
 │                          ││                                                                           ││                                 │
 │                          ││                                                                           ││                                 │
 │                          ││                          ┏━━━━━━━━━━┓                                     ││                                 │
-╰───────────── own scales ─╯│                          ┃          ┃                                     ││                                 │
+╰───────────────── 0 to 1 ─╯│                          ┃          ┃                                     ││                                 │
 ╭─ previous token ─────────╮│▸ sleeps → .?     .32     ┃   .65    ┃    .02         .01                  ││                                 │
 │entropy          0.50 nats││                          ┃          ┃                                     ││                                 │
 │distance               1.5││                          ┃          ┃                                     ││                                 │
 │largest                .75││                          ┗━━━━━━━━━━┛                                     ││                                 │
 │first token            .10││                                                                           ││                                 │
 │itself                 .20││sleeps → .? at gato  0.6528  score +1.15                                   ││                                 │
-│previous token         .60││0                  0.946                                                   ││                                 │
-│induction              .00││weight, each row sums to 1, ?: the model's likeliest                       ││                                 │
+│previous token         .60││0                  1  weight, each row sums to 1, ?: the model's likeliest ││                                 │
+│induction              .00││                                                                           ││                                 │
 │duplicate              .00││                                                                           ││                                 │
 │                          ││                                                                           ││                                 │
 │                          ││                                                                           ││                                 │
 ╰──────────────────────────╯╰──────────────────────────────────────────────── rows: input → next token ─╯╰─────────────────────────────────╯
 query  <s>  The  cat  sleeps
 keys   O  gato  dorme  </s>
-$ tfcli inspect attention runs/tiny-1 'O gato dorme' --layer 1 --head 2 --kind cross
+$ tfcli inspect attention runs/tiny-1 'O gato dorme' --head 1.2 --kind cross
 ? help  q quit  ← ↑ ↓ → cursor  h l head  k j layer  t kind  w scores  r mean  p words  s scale  b light  d difference  c cut  o order
 """
 

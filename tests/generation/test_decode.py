@@ -325,24 +325,6 @@ def test_a_token_that_is_none_of_the_likeliest_takes_the_last_place():
     assert beside > 2
 
 
-def test_prompts_that_slide_side_by_side_lose_their_padding_first():
-    """Context 16 in columns: of rows that begin in columns 0 and 6, the last 12 columns are read again; the second
-    then begins in column 2 of them, and at the next time in column 0."""
-    model = small_model(4, positions="learned")
-    chosen = GenerateSection(temperature=0.0, max_new_tokens=24, beyond_context="slide")
-    prompts = [[1, 5, 6, 7, 8, 9, 10, 11], [1, 9]]
-    texts = collect(prompt_tokens(model, prompts, NOTHING_ENDS, chosen), 2)
-    for prompt, text in zip(prompts, texts, strict=True):
-        columns: list[int | None] = [None] * (8 - len(prompt)) + list(prompt)
-        for token, score in zip(text.token_ids, text.log_probabilities, strict=True):
-            if len(columns) == 17:
-                columns = columns[-12:]
-            read = [column for column in columns if column is not None]
-            predicted = whole_log_probabilities(model, read)[-1]
-            assert predicted[token].item() == pytest.approx(score, abs=1e-9)
-            columns.append(token)
-
-
 def test_a_model_that_went_beyond_its_context_can_still_be_trained_and_never_shrinks():
     """A longer text is in the making when a shorter one is read, and tables made for generation take gradients."""
     model = small_model(2, positions="rotary")

@@ -84,6 +84,26 @@ def test_top_p_stops_when_p_is_reached_exactly_and_takes_lower_ids_of_equals():
     assert kept(keep_top_p(torch.zeros(4), 0.5)) == [0, 1]
 
 
+@pytest.mark.parametrize("precision", [torch.float32, torch.float64])
+@given(counts=st.lists(st.integers(1, 9), min_size=2, max_size=6), last=st.integers(0, 5))
+def test_top_p_stops_at_an_exact_sum(precision: torch.dtype, counts: list[int], last: int) -> None:
+    """Probabilities that are whole counts of a total, and a p that some of the best reach exactly in fractions."""
+    counts = sorted(counts, reverse=True)
+    expected = min(last, len(counts) - 2) + 1
+    p = sum(counts[:expected]) / sum(counts)
+    logits = logits_of(*(count / sum(counts) for count in counts)).to(precision)
+    assert kept(keep_top_p(logits, p)) == list(range(expected))
+    assert kept(keep_top_p(logits + 17.3, p)) == list(range(expected))
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.float64])
+@given(best=st.integers(1, 60), other=st.integers(1, 60))
+def test_min_p_keeps_a_token_that_is_exactly_the_share(precision: torch.dtype, best: int, other: int) -> None:
+    best, other = max(best, other), min(best, other)
+    logits = logits_of(best / 100, other / 100).to(precision)
+    assert kept(keep_min_p(logits, other / best)) == [0, 1]
+
+
 @given(LOGITS, st.integers(1, 12))
 def test_top_k_in_general(logits: torch.Tensor, k: int):
     """At least k tokens stay, unchanged; each is better than all that go; only ties exceed k."""

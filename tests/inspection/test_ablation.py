@@ -157,7 +157,7 @@ def test_an_interval_says_what_chance_would_do(trained: Callable[[str], Path]):
     [silent] = parts_of(found, part="head", layer=1, head=0)
     assert (silent.loss, silent.interval) == (0.0, (0.0, 0.0))
     picture = " ".join(printed(AblationView(found), 100).split())
-    assert "1 of 8 parts, whose interval (bootstrap over 12 documents) holds 0; by chance 1 in 20 would" in picture
+    assert "1 of 8 parts, whose interval (t, over 12 documents) contains 0; by chance 1 in 20 would not" in picture
     assert "head 1.0" not in picture
 
 

@@ -155,7 +155,7 @@ def test_a_decoder_gives_the_future_exactly_nothing(trained: Callable[[str], Pat
     assert (record.weights[..., future] == 0.0).all()
     assert (record.weights[..., ~future] > 0.0).all()
     rows = [line.split() for line in printed(weights_matrix(record), 80).splitlines() if line.endswith(" 1.00")]
-    assert [row.count("·") for row in rows] == [5, 4, 3, 2, 1, 0]
+    assert [row.count("–") for row in rows] == [5, 4, 3, 2, 1, 0]
 
     ids = run.tokenizer.encode(text)
     assert len(set(ids)) == len(ids), "each token has its own row of the embedding"

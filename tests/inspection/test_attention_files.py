@@ -22,7 +22,7 @@ def test_svg_has_a_rectangle_and_a_number_for_every_weight_that_is_not_zero() ->
     root = ElementTree.fromstring(matrices_svg([weights_matrix(RECORD)]))
     numbers = [text.text for text in root.iter(f"{SVG}text") if text.get("text-anchor") == "middle"]
     assert numbers == ["1.0", ".25", ".75", ".12", ".50", ".38"]
-    assert len(list(root.iter(f"{SVG}circle"))) == 3
+    assert len(list(root.iter(f"{SVG}path"))) == 3
     assert [text.text for text in root.iter(f"{SVG}text") if text.get("text-anchor") == "end"][1] == "<!--·&·'·\""
 
 

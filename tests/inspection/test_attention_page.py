@@ -12,10 +12,14 @@ from selenium.webdriver.support.ui import Select
 
 from tests.inspection.test_attention_files import NASTY
 from tests.support.browser import browser, open_page
+from tfcli.draw.colors import WEIGHTS as WEIGHTS_MAP
 from tfcli.draw.svg import captioned, picture_html
+from tfcli.draw.themes import Theme
 from tfcli.inspection.attention import AttentionRecord
 from tfcli.inspection.attention.choice import cropped
-from tfcli.inspection.attention.page_view import attention_html
+from tfcli.inspection.attention.matrix_view import weights_matrix
+from tfcli.inspection.attention.page_view import attention_html, matrices_svg
+from tfcli.inspection.attention.view import AttentionView
 from tfcli.inspection.positions.compute import positions_table
 from tfcli.inspection.positions.view import PositionsView
 from tfcli.records.arrays import frozen
@@ -58,17 +62,17 @@ def text(page: Chrome, name: str) -> str:
 def test_it_opens_on_the_telling_head_and_pointing_at_a_query_shows_its_weights(page: Chrome) -> None:
     assert text(page, "title") == "decoder self-attention · layer 1, head 0"
     point_at(page, "queries", 2)
-    assert under(page, "keys") == ["0.063", "0.938", "·"], "the row of layer 1, head 0"
+    assert under(page, "keys") == ["0.063", "0.938", "–"], "the row of layer 1, head 0"
     assert "query 2" in text(page, "hint")
     point_at(page, "keys", 1)
-    assert under(page, "queries") == ["·", "·", "0.938"], "the column of a key"
+    assert under(page, "queries") == ["–", "–", "0.938"], "the column of a key"
 
 
 @pytest.mark.parametrize(("layer", "head"), [(0, 0), (0, 1), (1, 1)])
 def test_any_layer_and_head_can_be_chosen_by_its_thumbnail(page: Chrome, layer: int, head: int) -> None:
     page.find_element(By.CSS_SELECTOR, f'button[data-place="{layer}.{head}"]').click()
     point_at(page, "queries", 2)
-    expected = [f"{value + 1e-9:.3f}" if value else "·" for value in WEIGHTS[layer][head][2]]
+    expected = [f"{value + 1e-9:.3f}" if value else "–" for value in WEIGHTS[layer][head][2]]
     assert under(page, "keys") == expected
     assert text(page, "title").endswith(f"layer {layer}, head {head}")
 
@@ -85,6 +89,73 @@ def test_selections_and_arrow_keys_choose_too(page: Chrome) -> None:
     assert text(page, "title").endswith("layer 0, head 1")
 
 
+def test_colours_go_from_0_to_1_until_the_reader_lets_them_end_at_the_largest(chrome: Chrome, tmp_path: Path) -> None:
+    """Four levels of a quarter: 0.25 is a quarter up the scale, and its end where it is the largest weight."""
+    weights = frozen([[np.full((4, 4), 0.25)]])
+    open_page(
+        chrome, tmp_path, attention_html([AttentionRecord("encoder_self", tuple("abcd"), tuple("abcd"), weights)])
+    )
+
+    def painted() -> list[str]:
+        colors = [chrome.find_element(By.CSS_SELECTOR, name) for name in ("#table td", "#keys span")]
+        return [color.value_of_css_property("background-color") for color in colors]
+
+    quarter, end = ("rgba({}, {}, {}, 1)".format(*WEIGHTS_MAP.table[level]) for level in (8, 32))
+    assert painted() == [quarter, quarter] and text(chrome, "top") == "1"
+    Select(chrome.find_element(By.ID, "range")).select_by_visible_text("0 to the largest")
+    assert painted() == [end, end] and text(chrome, "top") == "0.25"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_theme_does_not_ask_the_reader(theme: Theme, scheme: str, wide: Chrome, tmp_path: Path) -> None:
+    record = AttentionRecord("decoder_self", TOKENS, TOKENS, frozen(WEIGHTS), (1, 0))
+    view = PositionsView(positions_table("sinusoidal", 4, 8))
+    at_width(wide, 800, scheme)
+    for page in (attention_html([record], theme=theme), picture_html(view, theme=theme)):
+        open_page(wide, tmp_path, page)
+        root = wide.find_element(By.TAG_NAME, "html")
+        assert root.value_of_css_property("color-scheme") == theme
+        paper = wide.find_element(By.TAG_NAME, "body").value_of_css_property("background-color")
+        assert (paper == "rgba(18, 18, 18, 1)") == (theme == "dark")
+
+
+@pytest.mark.parametrize("theme", ["auto", "light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_an_svg_of_attention_has_a_theme_too(theme: Theme, scheme: str, wide: Chrome, tmp_path: Path) -> None:
+    """As a document of its own, where no page is around it."""
+    record = AttentionRecord("decoder_self", TOKENS, TOKENS, frozen(WEIGHTS), (1, 0))
+    at_width(wide, 800, scheme)
+    file = tmp_path / "a.svg"
+    file.write_text(matrices_svg([weights_matrix(record)], theme=theme), encoding="utf-8")
+    wide.get(file.as_uri())
+    is_dark = scheme == "dark" if theme == "auto" else theme == "dark"
+    fills = [wide.find_element(By.CSS_SELECTOR, name).value_of_css_property("fill") for name in ("rect", "text")]
+    assert fills == (
+        ["rgb(18, 18, 18)", "rgb(230, 230, 230)"] if is_dark else ["rgb(255, 255, 255)", "rgb(26, 26, 26)"]
+    )
+
+
+@pytest.mark.parametrize(
+    "mark", ["", "data-jp-theme-light='true'", "data-jp-theme-light='false'", "class='vscode-dark'"]
+)
+def test_a_notebook_s_picture_is_dark_where_the_notebook_is(mark: str, wide: Chrome, tmp_path: Path) -> None:
+    """Whatever the system's own colours are; and rules for it reach nothing else on the page."""
+    record = AttentionRecord("decoder_self", TOKENS, TOKENS, frozen(WEIGHTS), (1, 0))
+    picture = AttentionView(record)  # which gives the record its picture
+    assert picture.record is record
+    at_width(wide, 800, "dark")
+    other = "<svg id='other'><rect width='9' height='9' fill='#1a1a1a'/></svg>"
+    open_page(wide, tmp_path, f"<html><body {mark}>{record._repr_html_()}{other}</body></html>")  # type: ignore[attr-defined]
+    ground, elsewhere = (
+        wide.find_element(By.CSS_SELECTOR, name).value_of_css_property("fill")
+        for name in (".tfcli rect", "#other rect")
+    )
+    is_dark = "false" in mark or "vscode" in mark
+    assert ground == ("rgb(18, 18, 18)" if is_dark else "rgb(255, 255, 255)")
+    assert elsewhere == "rgb(26, 26, 26)"
+
+
 def test_heads_taken_together_have_their_name(chrome: Chrome, tmp_path: Path) -> None:
     mean = np.mean(np.array(WEIGHTS, np.float32), axis=1, keepdims=True)
     names = ("layer 0, mean of 2 heads", "layer 1, mean of 2 heads")
@@ -96,7 +167,7 @@ def test_heads_taken_together_have_their_name(chrome: Chrome, tmp_path: Path) ->
 def test_a_click_keeps_a_token_in_sight_while_heads_change(page: Chrome) -> None:
     page.find_elements(By.CSS_SELECTOR, "#queries span")[1].click()
     page.find_element(By.CSS_SELECTOR, 'button[data-place="0.0"]').click()
-    assert under(page, "keys") == ["0.250", "0.750", "·"]
+    assert under(page, "keys") == ["0.250", "0.750", "–"]
 
 
 def test_no_script_runs_but_the_page_s_own(chrome: Chrome, tmp_path: Path) -> None:
@@ -160,7 +231,7 @@ def test_a_weight_of_0_that_is_not_masked_is_a_number(chrome: Chrome, tmp_path: 
     record = AttentionRecord("decoder_self", ("a", "b", "c"), ("a", "b", "c"), frozen(WEIGHTS), (1, 1), mask=mask)
     open_page(chrome, tmp_path, attention_html([record]))
     rows = [[cell.text for cell in row.find_elements(By.TAG_NAME, "td")] for row in table_rows(chrome)]
-    assert rows == [["1.00", "·", "·"], [".00", "1.00", "·"], [".00", ".13", ".88"]]
+    assert rows == [["1.00", "–", "–"], [".00", "1.00", "–"], [".00", ".13", ".88"]]
     point_at(chrome, "queries", 2)
     assert under(chrome, "keys") == ["0.000", "0.125", "0.875"]
     ActionChains(chrome).move_to_element(table_rows(chrome)[0].find_elements(By.TAG_NAME, "td")[2]).perform()

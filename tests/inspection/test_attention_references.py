@@ -65,7 +65,7 @@ def test_a_published_model_is_inspected_end_to_end(tmp_path: Path):
     assert weights.shape[:2] == (5, 8)
     np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-5)
     assert "".join(record["query_tokens"][1:]).strip() == "Once upon a time, there was a little girl"
-    for options in ([], ["--scores"], ["--rollout"], ["--top-k", "5"], ["--head", "0", "--against-head", "0.1"]):
+    for options in ([], ["--scores"], ["--rollout"], ["--top-k", "5"], ["--head", "0.0", "--against-head", "0.1"]):
         result = tfcli(*command, *options)
         assert result.exit_code == 0, result.stderr
         assert "decoder self-attention" in result.stdout.splitlines()[0]

@@ -107,16 +107,16 @@ def test_numbers_stand_under_each_other(names: list[str], width: int) -> None:
     lines = printed(attention_view(record(names)), width).splitlines()
     rows = [line for line in lines if line.endswith(" 1.00")]
     assert len(rows) == len(names)
-    ends = [[cell_len(line[: found.end()]) for found in re.finditer(r"(\.\d\d|1\.0|·)(?= )", line)] for line in rows]
+    ends = [[cell_len(line[: found.end()]) for found in re.finditer(r"(\.\d\d|1\.0|–)(?= )", line)] for line in rows]
     for column in zip(*(places[-len(names) :] for places in ends), strict=True):
-        assert max(column) - min(column) <= 1, "a dot ends a cell before the numbers of its column"
+        assert max(column) - min(column) <= 1, "a dash ends a cell before the numbers of its column"
     assert len({cell_len(line) for line in rows}) == 1
 
 
 def test_a_map_of_long_labels_keeps_its_columns() -> None:
     names = [*NASTY, *NASTY]
     lines = printed(attention_view(record(names)), 60).splitlines()
-    body = [line for line in lines if re.search(r" \d+ [ ░▒▓█·]*·$", line)]
+    body = [line for line in lines if re.search(r" \d+ [ ░▒▓█–]*–$", line)]
     assert len(body) == len(names) - 1, "the last row has no masked cell"
     assert len({cell_len(line) for line in body}) == 1
 

@@ -1,5 +1,6 @@
 """One head and all heads, as numbers, maps and shades, on 60, 80 and 140 columns."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -35,10 +36,10 @@ def test_numbers_under_whole_labels(width: int) -> None:
         "Attention weights · decoder self-attention · layer 0, head 1",
         "rows: queries, columns: keys, the text so far; each row sums to 1",
         "        Lucas ·will ·travel   sum",
-        "  Lucas  1.0    ·      ·     1.00",
-        "  ·will  .25   .75     ·     1.00",
+        "  Lucas  1.0    –      –     1.00",
+        "  ·will  .25   .75     –     1.00",
         "·travel  .12   .50    .38    1.00",
-        "        attention weight  ·: exactly 0, masked",
+        "        attention weight  –: exactly 0, masked  ·: a space",
     ]
 
 
@@ -47,7 +48,7 @@ def test_a_number_is_black_or_white_on_its_colour() -> None:
     line = printed(attention_view(record()), color="truecolor").splitlines()[3]
     yellow = "{};{};{}".format(*WEIGHTS.table[-1])
     assert f"\x1b[38;5;16;48;2;{yellow}m 1.0  \x1b[0m" in line
-    assert "\x1b[2m  ·   \x1b[0m" in line
+    assert "\x1b[2m  –   \x1b[0m" in line
 
 
 def test_rows_that_do_not_sum_to_one_are_reported_as_they_are() -> None:
@@ -72,7 +73,7 @@ def test_a_wide_map_labels_every_token(width: int, count: int) -> None:
     assert sum(line.startswith("·w") for line in lines) == count
     assert max(map(cell_len, lines)) <= width
     first = next(line for line in lines if line.startswith("·w0"))
-    assert first.split()[-1] == "██" + "··" * (count - 1)
+    assert first.split()[-1] == "██" + "––" * (count - 1)
 
 
 def test_a_long_text_is_a_half_block_map_with_every_other_token() -> None:
@@ -107,7 +108,7 @@ def test_overview_labels_every_head_and_wraps() -> None:
     lines = printed(attention_overview(AttentionRecord("encoder_self", TOKENS, TOKENS, weights)), 60).splitlines()
     assert lines[1] == "2 layers (L) × 5 heads (H); 3 queries down, 3 keys across"
     assert lines[2].split() == ["L0", "H0", "L0", "H1", "L0", "H2", "L0", "H3"]
-    assert lines[3] == "  ".join(["████········"] * 4)
+    assert lines[3] == "  ".join(["████––––––––"] * 4)
     assert lines[9] == "L0 H4"
     assert lines[-1] == "0 [  ░░▒▒▓▓██] 1  attention weight"
 
@@ -133,8 +134,44 @@ def test_overview_pools_by_the_largest() -> None:
 
 
 def test_overview_shows_a_weight_of_0_as_0_where_the_mask_lets_it_be_seen() -> None:
-    """Row 2 gives key 0 nothing, and is hidden from nothing: blank, the lowest shade, where "·" would be masked."""
+    """Row 2 gives key 0 nothing, and is hidden from nothing: blank, the lowest shade, where "–" would be masked."""
     weights = frozen([[[[1, 0, 0], [0, 1, 0], [0, 0, 1]]]])
     record = AttentionRecord("decoder_self", TOKENS, TOKENS, weights, mask=frozen(np.tri(3), np.bool_))
     lines = printed(attention_overview(record), 60).splitlines()
-    assert [lines[3], lines[5], lines[7]] == ["████········", "    ████····", "        ████"]
+    assert [lines[3], lines[5], lines[7]] == ["████––––––––", "    ████––––", "        ████"]
+
+
+def legend(text: str) -> list[str]:
+    """What stands at both ends of a colour scale."""
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
+    return next(line.split()[:2] for line in plain if line.strip().startswith("0 "))
+
+
+def test_weights_are_coloured_from_0_to_1_however_small_they_are() -> None:
+    """Four keys with a quarter each: a quarter up the scale; at its end where each head has its own."""
+    weights = np.full((4, 4), 0.25)
+    one = record(weights, ("a", "b", "c", "d"), "encoder_self")
+    quarter, end = ("48;2;{};{};{}m".format(*WEIGHTS.table[level]) for level in (8, 32))
+    fixed, stretched = (printed(attention_view(one, scale=scale), color="truecolor") for scale in ("all", "each"))
+    rows = [line for line in fixed.splitlines() if ".25" in line]
+    assert all(quarter in row and end not in row for row in rows[:4])
+    assert legend(fixed) == ["0", "1"]
+    assert all(end in line for line in stretched.splitlines() if line.count(".25") == 4)
+    assert legend(stretched) == ["0", ".25"]
+
+
+def test_a_long_map_of_weights_ends_at_1_too() -> None:
+    lines = printed(attention_view(causal(60)), 80).splitlines()
+    assert any(line.strip().startswith("0 [  ░░▒▒▓▓██] 1  attention weight") for line in lines)
+    cross = AttentionRecord("cross", ("a", "b"), ("k",) * 70, frozen(np.full((1, 1, 2, 70), 0.1)))
+    assert "0 [  ░░▒▒▓▓██] 1  attention weight" in printed(attention_view(cross), 80)
+
+
+def test_a_space_and_a_masked_cell_have_two_signs() -> None:
+    """No number's cell has the sign of a space, and the legend names both; without a space, one."""
+    lines = printed(attention_view(record()), 80).splitlines()
+    assert "–: exactly 0, masked  ·: a space" in lines[-1]
+    for line in lines[3:6]:
+        assert " · " not in line
+    plain = record(tokens=("Lucas", "will", "travel"))
+    assert "·" not in printed(attention_view(plain), 80).splitlines()[-1]

@@ -86,7 +86,7 @@ def test_a_long_text_keeps_its_peak_and_its_first_keys(count: int, color: str | 
     assert f"see ·w{count - 10} ({count - 10}) look at ·w{count // 3} ({count // 3}): .90" in words
     if color is None:
         rows = [line.split("│") for line in lines if "│" in line]
-        assert all(row[0][-2] in "▓█" for row in rows), "the first key, .6 of at most .9, is seen in every row"
+        assert all(row[0][-2] == "▒" for row in rows), "the first key, .6 of at most 1, is seen in every row"
         body = [line for _, line in rows]
         assert [row for row in body if "█" in row] == [body[(count - 10) // int(pooled[1])]], "one peak, in its row"
 
@@ -112,16 +112,16 @@ def test_scores_stand_above_the_weights() -> None:
         "rows: queries, columns: keys, the text so far",
         "Scores",
         "        Lucas ·will ·travel",
-        "  Lucas  +0.5   ·      ·",
-        "  ·will  -1.2  +0.2    ·",
+        "  Lucas  +0.5   –      –",
+        "  ·will  -1.2  +0.2    –",
         "·travel  +0.0  +1.5  -12.5",
-        "        score  ·: masked: −∞ for the softmax",
+        "        score  –: masked: −∞ for the softmax  ·: a space",
         "Weights",
         "        Lucas ·will ·travel   sum",
-        "  Lucas  1.0    ·      ·     1.00",
-        "  ·will  .25   .75     ·     1.00",
+        "  Lucas  1.0    –      –     1.00",
+        "  ·will  .25   .75     –     1.00",
         "·travel  .12   .50    .38    1.00",
-        "        attention weight  ·: exactly 0, masked",
+        "        attention weight  –: exactly 0, masked  ·: a space",
     ]
 
 
@@ -147,7 +147,7 @@ def test_a_score_that_the_softmax_makes_nothing_of_is_not_called_masked() -> Non
     one = AttentionRecord("decoder_self", ("a", "b"), ("a", "b"), weights, scores=scores, mask=mask)
     lines = printed(AttentionScores(one), 60).splitlines()
     rows = [line.split() for line in lines if line.startswith(("a ", "b "))]
-    assert rows == [["a", "+0", "·"], ["b", "+0", "-200"], ["a", "1.0", "·", "1.00"], ["b", "1.0", ".00", "1.00"]]
+    assert rows == [["a", "+0", "–"], ["b", "+0", "-200"], ["a", "1.0", "–", "1.00"], ["b", "1.0", ".00", "1.00"]]
 
 
 def test_a_difference_names_both_sides_and_lists_the_largest() -> None:
@@ -157,10 +157,10 @@ def test_a_difference_names_both_sides_and_lists_the_largest() -> None:
         "rows: queries, columns: keys, the text so far",
         "above 0: the first looks more, below 0: the second does",
         "        Lucas ·will ·travel",
-        "  Lucas +0.00   ·      ·",
-        "  ·will -0.25 +0.25    ·",
+        "  Lucas +0.00   –      –",
+        "  ·will -0.25 +0.25    –",
         "·travel -0.13 +0.25  -0.12",
-        "        difference of weights  ·: exactly 0 on both sides, masked",
+        "        difference of weights  –: exactly 0 on both sides, masked  ·: a space",
         "",
         "Largest differences",
         "query at key            first  second  difference",
@@ -206,7 +206,7 @@ def test_steps_stand_side_by_side_in_order() -> None:
     lines = printed(evolution_view(one), 80).splitlines()
     assert lines[0] == "Attention weights by step · decoder self-attention · layer 1, head 0"
     assert lines[3].split() == ["step", "40", "step", "1,200"]
-    assert lines[4].split() == ["████········", "████········"]
+    assert lines[4].split() == ["████––––––––", "████––––––––"]
     figures = [line.split() for line in lines[-6:]]
     assert ["step", "entropy,", "nats", "strongest", "query", "at", "key"] in [line.split() for line in lines]
     assert ["40", "1.50", ".25", "·travel", "(2)", "at", "Lucas", "(0)"] in figures

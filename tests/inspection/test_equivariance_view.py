@@ -46,7 +46,7 @@ def test_deviations_and_leaks() -> None:
     assert lines[:3] == ["Equivariance · runs/a", "decoder, positions: rotary", "The ·fish\\x1b"]
     assert lines[4:6] == ["Is f(P X) = P f(X)?", "largest deviation over 10 random orders P of the tokens"]
     assert [line.split() for line in lines[7:9]] == [
-        ["none", "none", "1e-06", "2e-06", "equivariant"],
+        ["none", "none", "rounding", "<0.0001", "equivariant"],
         ["▸", "rotary", "causal", "2.5", "1.2", "order", "counts"],
     ]
     assert [line.split()[-3:] for line in lines[-2:]] == [["0", "nothing", "leaks"], ["the", "future", "leaks"]]
@@ -91,9 +91,9 @@ def test_which_rows_move_in_numbers() -> None:
     assert lines[3:8] == [
         "                              0      0",
         "                   input   attn    MLP",
-        "  a                    ·      ·      ·",
+        "  a                    –      –      –",
         "▸ 日本             1.000   .250   .250",
-        "  c                    ·   .250   .250",
+        "  c                    –   .250   .250",
     ]
     assert lines[-2:] == [
         "attention  2 of 3  mixes tokens, in every layer",
@@ -117,8 +117,8 @@ def test_who_sees_whom_is_said(masked: bool, window: int | None, words: str) -> 
 def test_many_layers_are_a_map() -> None:
     lines = printed(PerturbationView(perturbation(14)), 80).splitlines()
     assert "the first 12 of 14 layers" in lines
-    row = next(line for line in lines if line.lstrip().startswith("a ·"))
-    assert row.split()[1] == "·" * 50, "an input and 24 halves, two cells each"
+    row = next(line for line in lines if line.lstrip().startswith("a –"))
+    assert row.split()[1] == "–" * 50, "an input and 24 halves, two cells each"
     assert max(map(cell_len, lines)) <= 80
 
 

@@ -1,5 +1,6 @@
 """INF721's masked scores worked correctly, and one pass that predicts after every token."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,17 +10,20 @@ import torch
 from torch.nn import functional as F
 
 from tests.inspection.test_explain_attention import NOTATIONS, in_order, matrices
+from tests.support.consoles import printed
+from tfcli.draw.colors import SIGNED
 from tfcli.errors import UsageError
 from tfcli.inspection.explain import Explanation, NotationName
 from tfcli.inspection.explain.attention import explain_masking, explain_scores, in_parallel
 from tfcli.inspection.explain.own import square_scores
 from tfcli.inspection.explain.subject import notation, of_run, toy
+from tfcli.inspection.explain.view import ExplanationView
 from tfcli.runs.load import load_run
 
 
 def explain_lecture_masking(name: NotationName = "inf721") -> Explanation:
-    scores, words, printed = square_scores(None, None)
-    return explain_scores(scores, 3, words, name, printed)
+    scores, words, of_lecture = square_scores(None, None)
+    return explain_scores(scores, 3, words, name, of_lecture)
 
 
 def test_the_lectures_scores_give_these_weights():
@@ -80,3 +84,16 @@ def test_a_run_and_what_has_no_mask(trained: Callable[[str], Path]):
     assert (matrices(explanation)["A₂"][np.triu_indices(len(subject.query_tokens), 1)] == 0).all()
     with pytest.raises(UsageError, match=r"There is no causal mask in .*encoder_self: every token sees the whole text"):
         explain_masking(encoder)
+
+
+def test_a_score_keeps_its_colour_from_step_to_step():
+    """QKᵀ reaches 42, which the mask leaves, and 31; divided by √3 all are smaller, and paler: 31 of 42 is level 28 of
+    33, and 31 / √3 level 23. With its largest score masked, the first step's scale still holds."""
+    explanation = explain_lecture_masking()
+    text = printed(ExplanationView(explanation), 120, "truecolor")
+    for number, level in (("31", 28), ("17.90", 23)):
+        color = "48;2;{};{};{}".format(*SIGNED.table[level])
+        assert set(re.findall(rf"(48;2;\d+;\d+;\d+)m +{re.escape(number)}\x1b", text)) == {color}, number
+    masked = explain_scores(torch.tensor([[1.0, 9.0], [1.0, 2.0]]), 1, ("a", "b"))
+    shown = printed(ExplanationView(masked), 120, "truecolor")
+    assert len(set(re.findall(r"(48;2;\d+;\d+;\d+)m +2(?:\.00)?\x1b", shown))) == 1

@@ -81,10 +81,10 @@ def test_the_commands_are_words_of_a_shell():
     see, find = commands(RECORD, ["--checkpoint", "last"])
     assert find == "Which head tells the banks apart: tfcli inspect heads 'my run' --find bank --checkpoint last"
     target = ["--target=The book's", "--kind", "cross", "--checkpoint", "last", "--", "my run", "O livro caiu"]
-    place = ["tfcli", "inspect", "attention", "--layer", "0", "--head", "0"]
+    place = ["tfcli", "inspect", "attention", "--head", "0.0"]
     assert shlex.split(see.removeprefix("See 0.0: ")) == [*place, *target]
     [alone] = commands(replace(RECORD, heads=(SOME, WHO), finder=None))
-    assert alone == "See 0.1: tfcli inspect attention --layer 0 --head 1 -- 'my run' 'So he went home.'"
+    assert alone == "See 0.1: tfcli inspect attention --head 0.1 -- 'my run' 'So he went home.'"
 
 
 def test_what_is_far_between_is_left_out():

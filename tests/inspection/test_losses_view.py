@@ -37,7 +37,7 @@ def test_without_color_numbers_stand_under_the_tokens():
         "1.0",
         "",
         "The text",
-        "mean loss      1.500  nats a token, over 4 tokens",
+        "mean loss      1.500  nats per token, over 4 tokens",
         "perplexity      4.48  e^loss: as hard as so many equally likely tokens",
         "bits per byte  0.962  sum of losses / ln 2 / bytes of the text",
         "windows            2  of 4 tokens at most, side by side: the first tokens of",

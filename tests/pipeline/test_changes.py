@@ -91,6 +91,22 @@ def test_a_finished_run_goes_on_at_its_last_rate(tmp_path: Path, schedule: str):
     assert load_recorded(run / "recipe.toml").train.schedule_steps == 12
 
 
+def test_more_steps_at_a_rate_of_0_are_refused(tmp_path: Path) -> None:
+    """A linear schedule to 0, as BERT has it: steps after its end would change no weight."""
+    run = tmp_path / "run"
+    settings = {"train": {"schedule": "linear", "final_learning_rate": 0.0, "log_every": 1}}
+    train_tiny(tiny_recipe("decoder", settings), run)
+    before = {file: file.read_bytes() for file in run.rglob("*") if file.is_file()}
+    with pytest.raises(
+        UsageError, match="learning rate of 0 after step 12, so more steps would learn nothing"
+    ) as error:
+        resumed(run, steps=15)
+    assert error.value.remedy == "to stretch the schedule over all steps: --set train.schedule=linear"
+    assert {file: file.read_bytes() for file in run.rglob("*") if file.is_file()} == before
+    _, events = resumed(run, steps=15, schedule="linear")
+    assert events.of(StepsDone)[0].learning_rate > 0
+
+
 def test_a_schedule_is_stretched_when_it_is_named(tmp_path: Path):
     run = tmp_path / "run"
     train_tiny(tiny_recipe("decoder", {"train": {"log_every": 1}}), run)

@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.runs import ARCHITECTURES, Events, never, stop_after, tiny_recipe
 from tfcli.errors import UsageError
+from tfcli.evaluation import bleu_tokenization
 from tfcli.files import digest, read_json, write_json
 from tfcli.inspection.attention import AttentionRecord
 from tfcli.inspection.positions import PositionsRecord
@@ -81,7 +82,7 @@ def test_the_layer_and_the_head_that_are_asked_for_are_looked_at_first(tmp_path:
     ("wanted", "words"),
     [
         ({"layer": 1}, "There is no layer 1: the model has 1; choose 0 to 0"),
-        ({"head": 2}, "There is no head 2: the model has 2; choose 0 to 1"),
+        ({"head": 2}, 'There is no head 0.2: layer 0 has heads 0 to 1; write for example inspect.head = "0.1"'),
         ({"positions": 33}, "inspect.positions = 33, and the model learns 32"),
     ],
     ids=str,
@@ -192,3 +193,42 @@ def test_a_prompt_without_a_mask_is_refused_before_training(tmp_path: Path):
     with pytest.raises(UsageError, match="'A fine day' has no <mask>"):
         run_recipe(recipe, tmp_path / "run", lambda event: None, lambda: False)
     assert not (tmp_path / "run").exists()
+
+
+def test_the_limit_on_bleu_has_the_recipe_s_tokenization(tmp_path: Path):
+    """A run that was trained before there was such a key is scored as the recipe says, and its own is untouched."""
+    settings = {"check": {"min_bleu": 1.0}, "train": {"steps": 2}}
+    _, [before] = run(tiny_recipe("encoder-decoder", settings), tmp_path / "run")
+    recorded = (tmp_path / "run" / "recipe.toml").read_text()
+    assert "[evaluate]" not in recorded
+
+    changed = {"evaluate": {"bleu_tokenize": "char"}}
+    events, [check] = run(tiny_recipe("encoder-decoder", settings, changed), tmp_path / "run")
+    [scores] = events.of(Scores)
+    assert (check.name, check.measured) == ("min_bleu", scores.bleu)
+    assert scores.bleu_tokenize == "char" and "tok:char" in (scores.signature or "")
+    assert check.measured != before.measured
+    assert [event.reused for event in events.of(StageStarted)][:2] == [True, False], "scored, and not trained again"
+    assert (tmp_path / "run" / "recipe.toml").read_text() == recorded
+
+
+def test_a_tokenization_that_is_not_installed_is_refused_before_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(bleu_tokenization, "find_spec", lambda name: None)
+    recipe = tiny_recipe("encoder-decoder", {"evaluate": {"bleu_tokenize": "ja-mecab"}})
+    with pytest.raises(UsageError, match="'ja-mecab' needs a package that is not installed"):
+        run(recipe, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_scores_of_an_older_version_are_measured_again(tmp_path: Path):
+    """They had other intervals."""
+    first, _ = run(tiny_recipe(), tmp_path / "run")
+    file = tmp_path / "run" / "scores.json"
+    values = read_json(file)
+    values["format_version"] = 1
+    write_json(file, values)
+    events, _ = run(tiny_recipe(), tmp_path / "run")
+    assert [event.reused for event in events.of(StageStarted)] == [True, False, False]
+    assert events.of(Scores) == first.of(Scores)

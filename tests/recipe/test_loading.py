@@ -2,6 +2,7 @@
 
 import ast
 import os
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import tfcli
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.recipe import shipped
+from tfcli.recipe.data import TokenizerSection
 from tfcli.recipe.loading import (
     build_recipe,
     load_recorded,
@@ -471,3 +473,28 @@ def test_the_users_toml_is_read_in_one_place():
         "inspection/recurrent/view.py",
         "inspection/scaling/view.py",
     }
+
+
+def test_many_special_tokens_are_compared_a_few_times_each() -> None:
+    """Not each with all before it: of 2,000 those were two million comparisons."""
+    comparisons = 0
+
+    class Counted(str):
+        __slots__ = ()
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal comparisons
+            comparisons += 1
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    tokens = tuple(Counted(f"<t{number}>") for number in range(2_000))
+    section = object.__new__(TokenizerSection)
+    for field in fields(TokenizerSection):
+        object.__setattr__(section, field.name, field.default)
+    object.__setattr__(section, "special_tokens", tokens)
+    assert [*section.refusals()] == []
+    assert comparisons < 100 * len(tokens)
+    object.__setattr__(section, "special_tokens", (*tokens, "<t7>"))
+    assert [*section.refusals()] == [("The special token '<t7>' is there already", "leave it out")]

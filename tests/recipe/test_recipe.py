@@ -251,6 +251,7 @@ def test_an_undocumented_setting_is_found():
 
 def test_every_section_and_setting_has_a_default():
     """`tfcli train --arch decoder` with nothing else: no recipe may demand a setting."""
-    assert set(SECTIONS) == {"tokenizer", "data", "model", "train", "generate", "inspect", "check", "result", "origin"}
+    stages = {"tokenizer", "data", "model", "train", "generate", "evaluate", "inspect"}
+    assert set(SECTIONS) == {*stages, "check", "result", "origin"}
     for kind in SECTIONS.values():
         assert kind() == kind()

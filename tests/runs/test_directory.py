@@ -67,11 +67,15 @@ def test_pruning_finishes_what_an_interrupted_pruning_left(tmp_path: Path):
         (left_over / "model.safetensors").write_bytes(b"w")
     checkpoint(run, 20)
     checkpoint(run, 30)
-    half = [tmp_path / ".model.safetensors.123.tmp", tmp_path / ".recipe.toml.9.tmp", tmp_path / ".tmped6nrl"]
-    for file in half:
+    digits = "0123456789abcdef"
+    names = (f".model.safetensors.{digits}.tmp", f".recipe.toml.{digits}.tmp", ".tmped6nrl")
+    half = [tmp_path / name for name in names]
+    of_the_user = [tmp_path / name for name in (".notes.tmp", ".tmp", ".tmp-of-mine")]
+    for file in (*half, *of_the_user):
         file.write_bytes(b"w")
     run.prune({30})
     assert not any(file.exists() for file in half)
+    assert all(file.exists() for file in of_the_user)
     assert [*(tmp_path / "checkpoints").iterdir()] == [run.checkpoint(30)]
 
 

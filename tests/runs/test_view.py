@@ -259,3 +259,10 @@ def test_a_model_of_attention_alone_is_said_to_have_no_feed_forward(tmp_path: Pa
         folder = write_run(tmp_path / str(d_ff), falling(20), {"model": {"d_ff": d_ff}})
         text = " ".join(printed(RunView(read_detail(folder)), 140).split())
         assert f"rmsnorm (pre), {said}" in text
+
+
+@pytest.mark.parametrize("loss", [1e308, -1e308])
+def test_a_huge_loss_of_a_damaged_log_is_a_short_number(loss: float) -> None:
+    """Of 308 digits nobody reads the last four decimals."""
+    shown = printed(RunList([replace(GOOD, best_loss=loss)]), 120)
+    assert f"{loss:g} @900" in shown and "0000000" not in shown

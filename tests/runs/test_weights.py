@@ -1,5 +1,6 @@
 """Weights: whole or not at all, and checked against the model before any of them is taken."""
 
+import json
 import pickle
 import resource
 from collections.abc import Callable, Iterator
@@ -34,6 +35,19 @@ def test_weights_come_back_to_the_last_bit(tmp_path: Path, tie: bool):
     ids = torch.tensor([[1, 2, 3]])
     assert torch.equal(filled(ids), saved(ids))
     assert (filled.head.weight is filled.embedding.weight) is tie, "filling must not untie"
+
+
+def test_metadata_are_written_in_the_order_of_their_keys(tmp_path: Path):
+    """The library writes them in random order; nine keys are in order by chance once in 362,880 times."""
+    path, metadata = tmp_path / "model.safetensors", {key: f'"{key}", é' for key in "ihgfedcba"}
+    save_tensors(path, {"b": torch.arange(3), "a": torch.ones(2, 2)}, metadata)
+    content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    assert list(header["__metadata__"]) == list("abcdefghi")
+    tensors, read = load_tensors(path)
+    assert read == metadata
+    assert torch.equal(tensors["b"], torch.arange(3)) and torch.equal(tensors["a"], torch.ones(2, 2))
 
 
 def test_views_and_gradients_are_saved_as_plain_numbers(tmp_path: Path):

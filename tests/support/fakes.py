@@ -61,6 +61,9 @@ class FakeDivision:
     def removed(self) -> dict[str, int]:
         return self.cleaning.removed if self.cleaning else {}
 
+    def tables(self) -> tuple[()]:
+        return ()
+
     def skipped(self) -> SkippedRecords:
         return NONE_SKIPPED
 

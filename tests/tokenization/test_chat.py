@@ -110,6 +110,69 @@ def test_what_a_user_spells_stays_text_unless_asked_for(tmp_path: Path):
     assert 2 not in prompt_ids(run.model, run.tokenizer, "the </s> end", GenerateSection())
 
 
+@pytest.mark.parametrize(
+    ("expression", "prompt"),
+    [
+        ("content", "</s>the end"),
+        ("content | trim", " </s> the end "),
+        ("content | upper | lower", "the </S> end"),
+        ("content | lower", "the </S> end</s>"),
+        ("content | capitalize", "the </S> end"),
+        ("content | replace(' ', '')", "the < / s > end"),
+        ("content | replace('</s>', '<s>')", "the </s> end"),
+        ("content | tojson", 'the "</s>" end'),
+        ("content[:8]", "the end of it"),
+        ("content ~ '/s>'", "the end<"),
+        ("content.split('the')[1]", "x the </s> end"),
+        ("content if content.startswith('the') else content | upper", "the </s> end"),
+    ],
+)
+def test_a_template_that_rewrites_the_prompt_makes_no_special_token_of_it(
+    expression: str, prompt: str, tmp_path: Path
+) -> None:
+    """The template has one <s> of its own and one </s>, and no mark of ours is read by the model."""
+    folder = save_checkpoint(tmp_path / "checkpoint", "llama")
+    template = "<s>{% set content = messages[-1].content %}{{ " + expression + " }}</s>"
+    (folder / "chat_template.jinja").write_text(template)
+    import_run(str(folder), tmp_path / "run")
+    run = load_run(tmp_path / "run")
+    ids = prompt_ids(run.model, run.tokenizer, prompt, GenerateSection(chat=True))
+    assert (ids[0], ids[-1]) == (1, 2)
+    assert not {0, 1, 2} & {*ids[1:-1]}
+    assert run.tokenizer.chat is not None
+    said = run.tokenizer.chat.text([{"role": "user", "content": prompt}]).removeprefix("<s>").removesuffix("</s>")
+    assert "".join(run.tokenizer.decode(ids).split()) == "".join(said.split())
+
+
+def test_marks_of_ours_in_a_prompt_are_text(tmp_path: Path) -> None:
+    """A prompt that has the noncharacters itself is marked by others."""
+    folder = save_checkpoint(tmp_path / "checkpoint", "llama")
+    (folder / "chat_template.jinja").write_text("<s>{{ messages[-1].content }}</s>")
+    import_run(str(folder), tmp_path / "run")
+    run = load_run(tmp_path / "run")
+    ids = prompt_ids(run.model, run.tokenizer, "a \ufdd0</s>\ufdd1", GenerateSection(chat=True))
+    assert (ids.count(1), ids.count(2), ids[-1]) == (1, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("expression", "prompt"),
+    [
+        ("content | lower if content in ['</S>', 'hello'] else 'no'", "</S>"),
+        ("content | reverse", "the >s/< end"),
+        ("content[:8]", "the </s> end"),
+    ],
+)
+def test_a_template_that_hides_what_is_the_prompt_is_refused(expression: str, prompt: str, tmp_path: Path) -> None:
+    """It looks at the whole prompt, or turns the marks around, or cuts them off, so that they say nothing."""
+    folder = save_checkpoint(tmp_path / "checkpoint", "llama")
+    template = "{% set content = messages[-1].content %}{{ " + expression + " }}"
+    (folder / "chat_template.jinja").write_text(template)
+    import_run(str(folder), tmp_path / "run")
+    run = load_run(tmp_path / "run")
+    with pytest.raises(UsageError, match="cannot be told from those that this spells"):
+        prompt_ids(run.model, run.tokenizer, prompt, GenerateSection(chat=True))
+
+
 @pytest.mark.parametrize("what", HOSTILE)
 def test_what_is_wrong_with_a_template_is_one_sentence(what: str):
     with pytest.raises(TfcliError) as raised:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer as Backend
+from tokenizers import models, pre_tokenizers
 
 from tests.support.checkpoints import _FAMILIES
 from tfcli.records.roles import TokenRoles
@@ -13,7 +14,7 @@ from tfcli.tokenization.tokenizer import Tokenizer
 
 from .conftest import ALGORITHMS
 
-FOREIGN = ("gpt2", "llama", "bert", "marian", "t5")
+FOREIGN = ("gpt2", "llama", "bert", "marian", "t5", "bart")
 QUICK = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -68,3 +69,45 @@ def test_bytes_that_another_byte_makes_invalid_are_not_shown_before():
     stream = tokenizer.stream()
     pieces = [stream.push(first + byte) for byte in (0xC3, 0xA9, 0xFF)]
     assert (pieces, stream.finish()) == (["", "", ""], "\ufffd" * 3)
+
+
+UNKNOWN = [
+    ("bert", "the ☃ cat", "the � cat"),
+    ("bert", "the cat ☃ ☃", "the cat � �"),
+    ("marian", "the ☃ cat", "the � cat"),
+    ("marian", "the cat☃", "the cat�"),
+    ("t5", "☃ the cat ☃.", "� the cat �."),
+]
+
+
+@pytest.mark.parametrize(("family", "text", "decoded"), UNKNOWN)
+def test_what_an_imported_tokenizer_does_not_know_is_shown(family: str, text: str, decoded: str) -> None:
+    """Its file declares the unknown token as special, and the library leaves special tokens out."""
+    tokenizer = foreign(family)
+    ids = tokenizer.encode(text)
+    assert tokenizer.roles.unk in ids
+    assert tokenizer.decode(ids) == decoded
+    stream = tokenizer.stream()
+    pieces = [*map(stream.push, ids), stream.finish()]
+    assert "".join(pieces) == decoded
+
+
+def test_the_unknown_token_of_byte_level_families() -> None:
+    """RoBERTa and BART have one that no text becomes; GPT-2's is the token that ends its texts, and is no text."""
+    bart = foreign("bart")
+    letter = bart.encode("x")
+    assert bart.decode([*letter, bart.roles.unk, *letter]) == "x\ufffdx"
+    gpt2 = foreign("gpt2")
+    assert gpt2.roles.unk == gpt2.roles.eos
+    assert gpt2.decode([*gpt2.encode("x"), gpt2.roles.eos]) == "x"
+
+
+def test_without_a_decoder_tokens_are_joined_by_spaces() -> None:
+    """As the library joins them: a file of words that has no decoder."""
+    names = {"<pad>": 0, "<s>": 1, "</s>": 2, "<unk>": 3, "the": 4, "cat": 5}
+    backend = Backend(models.WordLevel(names, unk_token="<unk>"))
+    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    backend.add_special_tokens(["<pad>", "<s>", "</s>", "<unk>"])
+    tokenizer = Tokenizer(backend)
+    assert tokenizer.decode([1, 4, 5, 4, 2]) == "the cat the"
+    assert tokenizer.decode([1, 4, 3, 5, 2]) == "the \ufffd cat"

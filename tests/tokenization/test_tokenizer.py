@@ -6,8 +6,8 @@ import re
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tokenizers import AddedToken, models, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Backend
-from tokenizers import models, pre_tokenizers
 
 from tfcli.errors import BrokenInputError, UsageError
 from tfcli.tokenization import labels
@@ -118,6 +118,36 @@ def test_a_mask_stands_where_training_puts_it(trained: dict[str, Tokenizer], alg
         pytest.skip(f"{algorithm} spells this 'cat' in parts")
     ids[places[0]] = tokenizer.roles.mask  # type: ignore[call-overload]
     assert tokenizer.encode_masked(text.replace("cat", "<mask>")) == ids
+
+
+SPACED_MASKS = [
+    "saw a <mask> cat",
+    "saw a  <mask> cat",
+    "saw a\n<mask> cat",
+    "saw a\u3000\t<mask> cat",
+    "saw a [MASK] cat",
+    " <mask><mask> \n<mask> cat ",
+]
+MASKS = ["saw a<mask> cat", "saw\x1f<mask> a cat", "saw a<mask>  cat<mask>\n\n"]
+
+
+@pytest.mark.parametrize(
+    ("text", "strips"),
+    [(text, {"lstrip": True}) for text in SPACED_MASKS + MASKS]
+    + [(text, {"lstrip": True, "rstrip": True}) for text in SPACED_MASKS + MASKS]
+    + [(text, {"rstrip": True}) for text in MASKS],
+)
+def test_a_mask_takes_the_white_space_that_its_file_says(text: str, strips: dict[str, bool]) -> None:
+    """RoBERTa's takes all before it. The library, which finds the mask by its spelling, has the expected ids."""
+    backend = Backend(models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    specials = ["<s>", "<pad>", "</s>", "<unk>"]
+    trainer = trainers.BpeTrainer(special_tokens=specials, initial_alphabet=alphabet, show_progress=False)
+    backend.train_from_iterator(["saw a cat there"] * 9, trainer)
+    backend.add_special_tokens([AddedToken("<mask>", normalized=False, special=True, **strips)])
+    expected = Backend.from_str(backend.to_str()).encode(text.replace("[MASK]", "<mask>")).ids
+    assert Tokenizer(backend).encode_masked(text) == expected
 
 
 def test_char_masks_one_character(trained: dict[str, Tokenizer]) -> None:

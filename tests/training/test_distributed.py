@@ -157,6 +157,11 @@ def test_nothing_in_a_divided_checkpoint_is_pickled(tmp_path: Path, cache: Path)
     files = [file for file in folder.rglob("*") if file.is_file()]
     assert {file.suffix for file in files} == {".safetensors", ".json"}
     assert sum(file.match("model.parts/shard-*") for file in files) == 4
+    for file in files:
+        if file.suffix == ".safetensors":
+            content = file.read_bytes()
+            header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+            assert list(header["__metadata__"]) == sorted(header["__metadata__"])
     shapes = {name: tuple(p.shape) for name, p in load_run(run, "last").model.named_parameters()}
     assert min(shape[0] for shape in shapes.values()) == 2
     # Not evaluated yet, so that the weights of this step are in model.safetensors as well.

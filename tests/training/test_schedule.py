@@ -2,10 +2,14 @@
 
 import itertools
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tfcli.errors import UsageError
 from tfcli.recipe.train import TrainSection
 from tfcli.training.schedule import learning_rate
 
@@ -67,3 +71,50 @@ def test_after_the_peak_it_only_falls(schedule: str):
     rates = [learning_rate(step, section(schedule=schedule)) for step in range(10, 111)]
     assert all(later < earlier for earlier, later in itertools.pairwise(rates))
     assert all(math.isfinite(rate) and rate > 0 for rate in rates)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"steps": 1},
+        {"steps": 1, "schedule": "linear"},
+        {"steps": 1, "schedule": "wsd", "decay_share": 1.0},
+        {"steps": 9, "schedule_steps": 1},
+    ],
+)
+def test_a_training_in_which_every_rate_is_0_is_refused(settings: dict[str, Any]) -> None:
+    nothing = {"warmup_steps": 0, "final_learning_rate": 0.0, **settings}
+    with pytest.raises(UsageError, match="so nothing is learned; use more steps, or --set"):
+        section(**nothing)
+    for change in ({"warmup_steps": 1}, {"final_learning_rate": 0.1}, {"schedule": "constant"}, {"steps": 2}):
+        allowed = nothing | {"schedule_steps": None, "steps": 1} | change
+        assert max(learning_rate(step, section(**allowed)) for step in (1, 2)) > 0
+
+
+@given(
+    steps=st.integers(1, 4),
+    schedule_steps=st.none() | st.integers(1, 4),
+    warmup=st.integers(0, 2),
+    final=st.sampled_from([0.0, 0.1]),
+    schedule=st.sampled_from(["cosine", "linear", "inverse_sqrt", "constant", "wsd"]),
+    share=st.sampled_from([0.2, 0.5, 0.6, 1.0]),
+)
+def test_a_training_is_refused_exactly_if_all_its_rates_are_0(
+    steps: int, schedule_steps: int | None, warmup: int, final: float, schedule: Any, share: float
+) -> None:
+    settings = {
+        "steps": steps,
+        "schedule_steps": schedule_steps,
+        "warmup_steps": warmup,
+        "final_learning_rate": final,
+        "schedule": schedule,
+        "decay_share": share,
+    }
+    unchecked = SimpleNamespace(**({"learning_rate": 1.0} | settings))
+    learns = any(learning_rate(step, unchecked) > 0 for step in range(1, steps + 1))  # type: ignore[arg-type]
+    try:
+        section(**settings)
+    except UsageError:
+        assert not learns
+    else:
+        assert learns

@@ -158,7 +158,10 @@ def test_padding_and_steps_left_out_are_shown_where_there_are_any() -> None:
 def test_what_a_resume_has_changed_and_lost_is_said() -> None:
     made = TrainingView()
     small = TrainingStarted("runs/a", "decoder", 100, 0, 100, 64, 150, 90, "cpu", "float32", warmup_steps=100)
-    assert "; the learning rate rises to the end, for train.warmup_steps = 100" in event_line(small)
+    assert (
+        "; the warm-up (train.warmup_steps = 100) takes the whole training, so the learning rate rises until the last "
+        "step; for a shorter one: --set train.warmup_steps=10;" in event_line(small)
+    )
     assert event_line(small).endswith("; 150 tokens to learn from are little, and read 42 times")
     assert ";" not in event_line(replace(small, train_tokens=200, warmup_steps=99))
     lost = TrainingStarted("runs/a", "decoder", 100, 60, 100, 64, 900, 90, "cpu", "float32", lost_lines=1)

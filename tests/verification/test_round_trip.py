@@ -9,6 +9,7 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from tests.tokenization.conftest import ALGORITHMS, train
+from tests.tokenization.test_stream import FOREIGN, foreign
 from tests.verification.subjects import subject
 from tfcli.tokenization.labels import TokenStream
 from tfcli.tokenization.tokenizer import Tokenizer
@@ -43,6 +44,18 @@ def test_sound_tokenizers_pass(algorithm: str, lowercase: bool):
     for proof in PROOFS:
         check = proof.check(made)
         assert check.status == "passed", check
+
+
+@pytest.mark.parametrize("family", FOREIGN)
+def test_imported_tokenizers_with_an_unknown_token_pass(family: str) -> None:
+    """The torture texts have characters that BERT, T5 and Marian do not know."""
+    tokenizer = foreign(family)
+    made = subject()
+    model = replace(made.run.config.model, vocab_size=tokenizer.vocab_size)
+    config = replace(made.run.config, model=model, roles=tokenizer.roles)
+    imported = replace(made, run=replace(made.run, tokenizer=tokenizer, config=config))
+    for proof in (round_trip, stream):
+        assert proof.check(imported).status == "passed"
 
 
 def test_the_texts_are_of_every_plane_and_can_be_encoded():

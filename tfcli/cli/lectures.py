@@ -85,7 +85,7 @@ def run(terminal: Terminal, name: Annotated[str, _NAME], runs: Annotated[Path, _
         terminal.show(f"{idea.id}   {idea.idea}\nSee: {idea.see}.")
         if idea.run and not is_run(place := runs / idea.run):
             how = lectures().runs[idea.run]
-            terminal.text(f"It needs {place}, which is made in {how['minutes']}:\n{_in(runs, how['command'])}\n")
+            terminal.message(f"It needs {place}, which is made in {how['minutes']}:\n{_in(runs, how['command'])}\n")
             missing += [idea.id]
         elif not all(_succeeds(terminal, _in(runs, line)) for line in idea.commands):
             failed.append(idea.id)
@@ -104,7 +104,7 @@ def _succeeds(terminal: Terminal, line: str) -> bool:
     """Run a command in this process, which has loaded already what the next one needs."""
     from tfcli.cli.main import commands
 
-    terminal.write(f"\n$ {line}\n\n", "bold")
+    terminal.message(f"\n$ {line}\n", "bold")
     words = [*shlex.split(line)[1:], "--color", terminal.color, *["--quiet"] * terminal.quiet]
     try:
         commands(words[0])(words, prog_name="tfcli")

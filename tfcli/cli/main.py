@@ -13,13 +13,13 @@ import typer
 from tfcli.console.options import argument, command
 from tfcli.console.signals import exit_codes
 from tfcli.console.terminal import Lossy, Named, Terminal
-from tfcli.console.usage import Commands, group, leave_out_what_help_never_draws
+from tfcli.console.usage import group, leave_out_what_help_never_draws, root_class
 
 _HELP = """Transformers from the terminal: train, generate, score and look inside.
 
 Begin with one of these:
 
-  tfcli run quickstart                a small model in a minute
+  tfcli run quickstart                a small model in 1 to 2 minutes
   tfcli train mytext.txt              one of your own text
   tfcli explain attention "It fell"   every matrix, without a model
 """
@@ -96,7 +96,7 @@ def commands(wanted: str | None = None) -> typer.Typer:
     """The commands under their names. Where one is `wanted`, the others are not loaded: their help has one line."""
     app = typer.Typer(
         name="tfcli",
-        cls=Commands,
+        cls=root_class(commands),
         help=_HELP,
         no_args_is_help=True,
         add_completion=False,
@@ -129,7 +129,7 @@ def main() -> None:
     if not re.fullmatch("0*[1-9][0-9]{0,3}", os.environ.get("COLUMNS", "80")):
         del os.environ["COLUMNS"]  # no width that anything could be shown in
     sys.stdout, sys.stderr = Named(sys.stdout), Lossy(sys.stderr)
-    if sys.argv[1:] in (["--help"], ["-h"], []):
+    if sys.argv[1:] in (["--help"], ["-h"], ["help"], []):
         leave_out_what_help_never_draws()
     with exit_codes(Terminal()):
         commands(next((word for word in sys.argv[1:] if word in _COMMANDS), ""))(prog_name="tfcli")

@@ -8,7 +8,7 @@ import typer
 
 from tfcli.cli.train import DryRun, Log, Out
 from tfcli.console.options import Json, argument, command
-from tfcli.console.settings import LENGTH, MACHINE, Asked, recipe_from, require_own_text
+from tfcli.console.settings import LENGTH, MACHINE, Asked, recipe_from, require_device, require_own_text
 from tfcli.console.terminal import Terminal
 from tfcli.errors import TfcliError, UsageError
 from tfcli.machine import wait_asleep_if_busy
@@ -51,6 +51,7 @@ def run(
     from tfcli.training.tracking import tracking
 
     settings = recipe_from(asked, recipe)
+    require_device(settings.train.device)
     if check and settings.check == CheckSection():
         remedy = "leave --check out, or set one: --set check.max_loss=3"
         raise UsageError(f"The recipe {recipe} has no [check] limits", remedy)
@@ -118,8 +119,8 @@ def _following(settings: "Recipe", shown: dict[type, Any]) -> list[list[str]]:
     text = settings.inspect.attention or " ".join(words[:12])
     looking = ["--target", settings.inspect.target] if settings.inspect.target else []
     if record is not None:
-        layer, head = map(str, record.focus)
-        looking += ["--layer", layer, "--head", head]
+        layer, head = record.focus
+        looking += ["--head", f"{layer}.{head}"]
     return [
         ["tfcli", "generate", run, prompt] if prompt else ["tfcli", "evaluate", run],
         ["tfcli", "inspect", *(["attention", run, text, "--words", *looking] if text else ["model", run])],

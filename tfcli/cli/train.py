@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tfcli.console.options import Json, command, first_given
-from tfcli.console.settings import EVERY, OUTPUT, TRAINING, Asked, recipe_from, require_own_text
+from tfcli.console.settings import EVERY, OUTPUT, TRAINING, Asked, recipe_from, require_device, require_own_text
 from tfcli.console.terminal import Terminal
 from tfcli.errors import TfcliError, UsageError
 from tfcli.machine import wait_asleep_if_busy
@@ -81,6 +81,7 @@ def train(
         _resume(terminal, resume, asked, log, json)
         return
     settings = recipe_from(asked, init=init)
+    require_device(settings.train.device)
     require_own_text(asked.given.get("recipe"), settings)
     if dry_run:
         from tfcli.planning.command import show_plan
@@ -104,6 +105,8 @@ def train(
 def _require_no_other_run(run: Path, asked: Asked, other: str | None) -> None:
     """Refuse beside --resume what says how a run begins."""
     names = [name for name in ("sources", "data", "preset", "size", "recipe") if name in asked.given]
+    if names and names[0] in ("sources", "data") and _names_own_text(run, asked):
+        names.pop(0)
     if not names and other is None:
         return
     typed = shlex.join(asked.words(names[0])) if names else other
@@ -114,6 +117,19 @@ def _require_no_other_run(run: Path, asked: Asked, other: str | None) -> None:
     raise UsageError(f"{problem} such as {typed}", remedy)
 
 
+def _names_own_text(run: Path, asked: Asked) -> bool:
+    """Whether the text that was typed is the run's own: its addresses are then read again."""
+    from tfcli.recipe.loading import load_recorded
+    from tfcli.runs.directory import existing_run
+
+    source = asked.settings.get("data", {}).get("source")
+    return source is not None and source == _as_typed(load_recorded(existing_run(run).recipe).data.source)
+
+
+def _as_typed(source: str | tuple[str, ...] | None) -> str | list[str] | None:
+    return list(source) if isinstance(source, tuple) else source
+
+
 def _changed(run: Path, asked: Asked) -> "Recipe":
     from tfcli.recipe.loading import changed_recipe
     from tfcli.runs.directory import existing_run
@@ -122,8 +138,12 @@ def _changed(run: Path, asked: Asked) -> "Recipe":
 
 
 def _resume(terminal: Terminal, path: Path, asked: Asked, log: Log, json: bool) -> None:
+    device = "auto"
     with suppress(TfcliError):  # a run that cannot be read is refused below
-        wait_asleep_if_busy(_changed(path, asked).train.threads)
+        train = _changed(path, asked).train
+        device = train.device
+        wait_asleep_if_busy(train.threads)
+    require_device(device)
 
     def resumed(report: Any, should_stop: Callable[[], bool], workers: Any) -> Any:
         _changed(path, asked)

@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
+from tfcli.addresses import AddressNeeded, typed, typed_in
 from tfcli.console import settings, signals, usage
 from tfcli.console.terminal import Color, Terminal
+from tfcli.draw.themes import Theme
 from tfcli.errors import Misnamed, Remark, UsageError, shortened
 from tfcli.outputs import about, describe, require_output, write_output, written
+from tfcli.threads import forget_threads
 
 if TYPE_CHECKING:
     from tfcli.draw.tables import CsvTable
@@ -31,6 +34,8 @@ Json = Annotated[bool, _output("--json", help="Print JSON with stable keys inste
 Csv = Annotated[bool, _output("--csv", help="Print the numbers as CSV instead.")]
 Svg = Annotated[Path | None, _output("--svg", metavar="F", help="Also write the picture as SVG.")]
 Html = Annotated[Path | None, _output("--html", metavar="F", help="Also write the picture as a web page.")]
+_THEME = "Colours of files: light, dark, or as their reader has it (auto)."
+ThemeOption = Annotated[Theme, _output("--theme", help=_THEME)]
 StepByStep = Annotated[bool, _output("--step", help="Show one step at a time: Enter goes on, Backspace back, q ends.")]
 Seed = Annotated[int | None, typer.Option("--seed", min=0, help=settings.SEED_HELP, show_default=settings.SEED_USUAL)]
 TextSeed = Annotated[int | None, typer.Option(min=0, help="Seed of the built-in generators of text.", show_default="0")]
@@ -41,6 +46,8 @@ Text = Annotated[str, argument(metavar="TEXT", help="The text to read; - for std
 _TARGET = "The target text of an encoder-decoder."
 Target = Annotated[str | None, typer.Option(metavar="TEXT", help=_TARGET, show_default="its translation")]
 Kind = Literal["encoder_self", "decoder_self", "cross"]  # of attention
+LAYER_HELP = "One layer, from 0: all of its heads."
+HEAD_HELP = "One head as LAYER.HEAD, both from 0, such as 1.0; or its number beside --layer."
 Run = Annotated[Path, argument(metavar="RUN", help="A run: its name in `tfcli runs list`, last, or a folder.")]
 
 
@@ -54,7 +61,7 @@ class Weights:
 
     def load(self, run: Path) -> "LoadedRun":
         """The run's model, ready to compute. Raises what `open_run` raises."""
-        use_threads(self.threads)
+        use_threads(self.threads, measured=True)
         return open_run(run, self.checkpoint, self.device)
 
 
@@ -66,13 +73,21 @@ class Outputs:
     svg: Svg = None
     html: Html = None
     json: Json = False
+    theme: ThemeOption = "auto"
 
     def __post_init__(self) -> None:
+        require_picture(self.theme, self.svg, self.html, getattr(self, "answers", None))
         if self.csv and self.json:
             raise UsageError("--csv and --json are two forms of one result", "give one of the two")
         for name, path in vars(self).items():
             if isinstance(path, Path):
                 require_output(path, f"--{name}")
+
+
+def require_picture(theme: Theme, *files: Path | None) -> None:
+    """Refuse a theme where no picture goes to a file: a terminal has its own colours."""
+    if theme != "auto" and not any(files):
+        raise UsageError(f"--theme {theme} is for a picture in a file, and none is written", "add --svg FILE")
 
 
 @dataclass(frozen=True)
@@ -134,8 +149,9 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     def wrapper(**values: Any) -> None:
         terminal = Terminal(values.pop("color"), values.pop("quiet"), values.pop("verbose"))
         debug = values.pop("debug")
+        forget_threads()
         with signals.stop_on_signals(), signals.exit_codes(terminal, debug=debug), warnings.catch_warnings():
-            warnings.showwarning = functools.partial(_remark, terminal, warnings.showwarning)
+            warnings.showwarning = functools.partial(_remark, terminal, warnings.showwarning, set())
             began = time.perf_counter()
             for name, value in values.items():
                 for text in map(str, _each(value)):  # bytes that are no text fit into no recipe, manifest or JSON
@@ -145,12 +161,17 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
                     problem = f"{settings.flag_of(name)} {shortened(str(value))} is out of range"
                     raise UsageError(problem, "give a number below 2^63")
             try:
+                values |= _sources_typed(infos, values)
                 values |= _runs_meant(terminal, infos, values)
                 describe(_given(values, "run"), _given(values, "text"))
                 usage.refuse_unknown_keys(values.get("assignments") or (), options)
+                typed_device = values.get("device")
                 for name, (made_of, names) in groups.items():
                     values[name] = made_of(**{one: values.pop(one) for one in names})
+                _require_devices(typed_device, values)
                 function(terminal=terminal, **values)
+            except AddressNeeded as error:
+                raise usage.with_address(error) from error
             except Misnamed as error:
                 raise usage.with_command(error, takes_checkpoint="checkpoint" in infos) from None
             finally:
@@ -166,6 +187,31 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     return wrapper
 
 
+def _sources_typed(infos: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The sources on the command line, from now on known as typed by this user, and without their secrets."""
+    found: dict[str, Any] = {}
+    for name, info in infos.items():
+        value = values[name]
+        if "SOURCE" in (info.metavar or "").split("|"):
+            found[name] = [typed(one) for one in value] if isinstance(value, list) else value and typed(value)
+    assignments = values.get("assignments")
+    if assignments:
+        is_data = [one.strip().startswith("data") for one in assignments]
+        found["assignments"] = [typed_in(one) if of else one for one, of in zip(assignments, is_data, strict=True)]
+    return found
+
+
+def _require_devices(typed: str | None, values: Mapping[str, Any]) -> None:
+    """Refuse a device that is not there, whether --device or --set names it."""
+    devices = [typed]
+    for value in values.values():
+        if isinstance(value, settings.Asked):
+            devices.append(value.settings.get("train", {}).get("device"))
+    for device in devices:
+        if device is not None:
+            settings.require_device(device)
+
+
 def _each(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list | tuple) else [value]
 
@@ -174,10 +220,14 @@ def _given(values: Mapping[str, Any], name: str) -> str:
     return " · ".join(map(str, _each(values.get(name) or values.get(f"{name}s") or ())))
 
 
-def _remark(terminal: Terminal, show: Callable[..., None], message: Warning, *where: Any, **more: Any) -> None:
-    """Say a `Remark` of tfcli's own as a note; show any other warning as Python does."""
+def _remark(
+    terminal: Terminal, show: Callable[..., None], noted: set[str], message: Warning, *where: Any, **more: Any
+) -> None:
+    """Print a `Remark` as a note, once for each text; show any other warning as Python does."""
     if isinstance(message, Remark):
-        terminal.note(str(message))
+        if str(message) not in noted:
+            noted.add(str(message))
+            terminal.note(str(message))
     else:
         show(message, *where, **more)
 
@@ -256,14 +306,28 @@ def _note_old_import(terminal: Terminal, path: Path) -> None:
         terminal.note(f"{path} was imported by an old rule for the tokens that begin and end texts; {again}")
 
 
-def use_threads(threads: int) -> None:
-    """Compute with this many CPU threads; 0: one for each free core."""
-    from tfcli.machine import choose_threads, wait_asleep_if_busy
+def use_threads(threads: int, *, measured: bool = False) -> None:
+    """Compute with this many CPU threads.
+
+    Args:
+        threads: The number that the user asks for. 0 leaves it to the machine.
+        measured: Let the models that are loaded choose between one thread and all by the time that their layers
+            take, unless the user or the environment names a number. Else 0 means one thread for each free core.
+    """
+    from tfcli.machine import choose_threads, environment_fixes_threads, wait_asleep_if_busy
+    from tfcli.threads import begin_choosing, keep_threads
 
     wait_asleep_if_busy(threads)
     import torch
 
-    torch.set_num_threads(choose_threads(threads, torch.get_num_threads()))
+    usual = torch.get_num_threads()
+    if measured and not threads and usual > 1 and not environment_fixes_threads():
+        vector = torch.ones(1 << 17)
+        begin_choosing(usual, torch.set_num_threads, lambda: vector.add_(1))
+        return
+    number = choose_threads(threads, usual)
+    torch.set_num_threads(number)
+    keep_threads(number)
 
 
 def open_run(
@@ -328,21 +392,21 @@ def present(
     table: "Callable[[Any], CsvTable]",
     *,
     json: Callable[[Any], Any] | None = None,
-    svg: Callable[[], str] | None = None,
-    html: Callable[[], str] | None = None,
+    svg: Callable[[Theme], str] | None = None,
+    html: Callable[[Theme], str] | None = None,
 ) -> None:
-    """Write the files that were asked for, then print the view, or JSON or CSV (of the `table`) instead. Files show the
-    view 120 columns wide, unless `svg` or `html` draw their own; `json` makes values of a form of their own; the
+    """Write the files that the options name, then print the view, or JSON or CSV (of the `table`) instead. Files show
+    the view 120 columns wide, unless `svg` or `html` draw their own; `json` makes values of a form of their own; the
     steps of a stepwise one are `Showing`'s."""
     from tfcli.draw.svg import captioned, picture_html, picture_svg
     from tfcli.draw.tables import to_csv, to_json
 
     for option, path, draw in (
-        ("--svg", outputs.svg, svg or (lambda: picture_svg(view))),
-        ("--html", outputs.html, html or (lambda: picture_html(view))),
+        ("--svg", outputs.svg, svg or (lambda theme: picture_svg(view, theme=theme))),
+        ("--html", outputs.html, html or (lambda theme: picture_html(view, theme=theme))),
     ):
         if path is not None:
-            write_output(path, option, captioned(draw(), **about))
+            write_output(path, option, captioned(draw(outputs.theme), **about))
     if outputs.json:
         terminal.json((json or to_json)(record))
     elif outputs.csv:

@@ -148,7 +148,22 @@ class Reporter:
             self.terminal.text(finished.run)
         elif already:  # no training had to be reported
             self.terminal.json(_named(finished))
-        self.hint()
+        if not self.json and not self.terminal.quiet:
+            self._say_what_was_reached(finished)
+
+    def _say_what_was_reached(self, finished: TrainingFinished) -> None:
+        """The loss next to chance, and what to type next."""
+        from tfcli.pipeline.ending import ending_of
+        from tfcli.training.view import loss_in_words
+
+        try:
+            ending = ending_of(finished)
+        except TfcliError:  # of a run that was trained elsewhere, the text may not be here
+            self.hint()
+            return
+        if sentence := loss_in_words(ending):
+            self.terminal.note(sentence)
+        self.hint(ending.commands)
 
     def stop_if_asked(self) -> None:
         """Raise the documented exit where training was stopped by a signal."""

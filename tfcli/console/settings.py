@@ -35,7 +35,7 @@ def _option(name: str, keys: str, kind: Any, panel: str | None, help: str, defau
 Devices = Literal["auto", "cpu", "cuda", "mps"]
 SEED_USUAL = "the recipe's, else 0"
 SEED_HELP = "Seed of weights, order, masks, dropout and samples; the built-in text has data.seed."
-DEVICE_HELP, THREADS_HELP = "Where to compute; auto: CUDA, else CPU.", "CPU threads; 0: one for each free core."
+DEVICE_HELP, THREADS_HELP = "Where to compute; auto: CUDA, else CPU.", "CPU threads; 0: as many as are fastest."
 _SOURCE = (
     "Text files, globs, pairs (a.de,a.en or a table), -, builtin:NAME or hf:owner/name\\[:config]\\[@split]; or a "
     "folder made by `tfcli prepare`."
@@ -143,6 +143,25 @@ def weighted_sources(sources: Sequence[str], weights: str) -> list[dict[str, Any
     return [{"source": name, "weight": one} for name, one in zip(sources, numbers, strict=True)]
 
 
+READING_HELP = "Set how the text is read, such as data.columns or data.header."
+_READING_KEYS = ("columns", "header", "separator", "on_bad_record")
+
+
+def reading_settings(assignments: Sequence[str]) -> dict[str, Any]:
+    """What --set says of how a text is read, as arguments of `open_source`. Other keys are refused."""
+    from tfcli.recipe.loading import build_recipe, parse_assignments
+
+    settings = parse_assignments(assignments)
+    data = settings.get("data", {})
+    others = [name for name in settings if name != "data"]
+    others += [f"data.{key}" for key in data if key not in _READING_KEYS]
+    if others:
+        problem = f"--set {others[0]!r} says nothing about how this text is read"
+        raise UsageError(problem, f"set data.{', data.'.join(_READING_KEYS)}")
+    read = build_recipe(settings).data.reading
+    return {key: value for key, value in read.items() if key in data}
+
+
 def usual(default: str, about: str, **limits: Any) -> Any:
     """An option that is None where it is not given, with what help shows as its default."""
     return typer.Option(help=about, show_default=default, **limits)
@@ -153,9 +172,21 @@ def flag_of(name: str) -> str:
     return "--set" if name == "assignments" else f"--{name.replace('_', '-')}"
 
 
+def require_device(name: str) -> None:
+    """Refuse a device that this machine does not have, before any work.
+
+    PyTorch is loaded only for a device that may be missing.
+    """
+    if name in get_args(Devices) and name not in ("auto", "cpu"):
+        from tfcli.models.device import choose_device
+
+        choose_device(name)
+
+
 def layers_of(asked: Asked, recipe: str | None = None, init: Path | None = None) -> "list[Settings]":
     """What was typed, and what that names, as layers of settings, of which the last one wins. The run of `init` says
     what nothing else does, and so does a source of pairs for the architecture."""
+    from tfcli.addresses import typed
     from tfcli.models import presets
     from tfcli.recipe import loading, train
     from tfcli.runs.config import read_config
@@ -168,7 +199,7 @@ def layers_of(asked: Asked, recipe: str | None = None, init: Path | None = None)
         {} if init is None else {"model": asdict(read_config(existing_run(init).config).model) | {"labels": None}},
         presets.preset(preset) if preset else {},
         presets.size(size) if size else {},
-        {} if recipe is None else loading.read_recipe(recipe),
+        {} if recipe is None else loading.with_sources(loading.read_recipe(recipe), typed),
         {"model": {"num_decoder_layers": None}} if "layers" in asked.given else {},  # both stacks
         asked.settings,
     ]
@@ -184,7 +215,7 @@ def layers_of(asked: Asked, recipe: str | None = None, init: Path | None = None)
             architecture = "encoder"
         elif objective or said("completion_only"):
             architecture = "decoder"
-        elif source and _is_pairs(source, _said(layers, "data", "columns")):
+        elif source and _is_pairs(source, _said(layers, "data", "columns"), _said(layers, "data", "header")):
             architecture = "encoder-decoder"
             shown = shortened(source if isinstance(source, str) else " ".join(source))
             warnings.warn(f"{shown} holds pairs, so an encoder-decoder is trained.", Remark, stacklevel=2)
@@ -250,13 +281,14 @@ def require_sources(source: Any) -> None:
             require_there(name)
 
 
-def _is_pairs(source: Any, columns: Any) -> bool:
+def _is_pairs(source: Any, columns: Any, header: Any) -> bool:
     from tfcli.corpora.open import looks_like_pairs
     from tfcli.data.shards import MANIFEST_NAME, read_manifest
 
     if isinstance(source, str) and (Path(source) / MANIFEST_NAME).is_file():
         return read_manifest(Path(source)).kind == "pairs"
-    return looks_like_pairs((source,) if isinstance(source, str) else source, columns)
+    names = (source,) if isinstance(source, str) else source
+    return looks_like_pairs(names, columns, "auto" if header is None else header)
 
 
 def require_own_text(name: str | None, recipe: "Recipe") -> None:

@@ -10,10 +10,12 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
+from tfcli.addresses import masked
 from tfcli.console.terminal import Terminal
 from tfcli.errors import Interrupted, TfcliError
+from tfcli.machine import of_unix
 
 INTERRUPTED, TERMINATED, HUNG_UP, UNREAD = 130, 143, 129, 1
 _ANSWERED = {"SIGINT": INTERRUPTED, "SIGBREAK": INTERRUPTED, "SIGTERM": TERMINATED, "SIGHUP": HUNG_UP}
@@ -21,6 +23,9 @@ _ANSWERED = {"SIGINT": INTERRUPTED, "SIGBREAK": INTERRUPTED, "SIGTERM": TERMINAT
 _EXIT_CODES = {getattr(signal, name): code for name, code in _ANSWERED.items() if hasattr(signal, name)}
 _HANG_UP = getattr(signal, "SIGHUP", None)
 NOTHING_LEFT = "Stopped; nothing is left half-written."
+_NO_MEMORY = "There is not enough memory; use a smaller model, batch or context, or raise the limit on memory."
+NO_MEMORY_LINE = f"tfcli: {_NO_MEMORY}\n".encode()  # made while there is memory
+_UNLOADED = ("failed to map segment", "cannot allocate memory", "Cannot allocate memory")
 _PATIENCE = 2.0  # seconds for which a command that has been stopped may tidy up, deaf to further signals
 _LOADING = 10.0  # seconds for which a signal waits for a library to be loaded, whose C++ would lose it, or abort
 
@@ -39,6 +44,7 @@ class _Stopping:
     stopped: Stopped | None = None
     since = 0.0
     waits_since: float | None = None
+    no_memory = False
 
 
 def exit_code_of(stopped: KeyboardInterrupt) -> int:
@@ -166,8 +172,10 @@ def exit_codes(terminal: Terminal, *, debug: bool = False) -> Iterator[None]:
         discard_unwritten()
         raise SystemExit(0) from None
     except (Exception, KeyboardInterrupt) as error:
+        if is_out_of_memory(error):
+            _end_without_memory(error, debug=debug)
         if debug:
-            traceback.print_exc()
+            print(masked(traceback.format_exc()), end="", file=sys.stderr)
         discard_unwritten()
         sentence, exit_code = explained(error if isinstance(error, Interrupted) else stopped() or error)
         terminal.error(sentence)
@@ -180,9 +188,8 @@ def explained(error: BaseException) -> tuple[str, int]:
         return str(error), error.exit_code
     if isinstance(error, KeyboardInterrupt):
         return NOTHING_LEFT, exit_code_of(error)
-    is_refused = isinstance(error, RuntimeError) and "can't allocate memory" in str(error)  # by PyTorch, on a CPU
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError" or is_refused:
-        return "There is not enough memory; use a smaller model, batch or context.", 1
+    if is_out_of_memory(error):
+        return _NO_MEMORY, 1
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:  # nothing has been made under it
         return f"{error.filename or 'A name'} is too long a name; shorten it.", 2
     if isinstance(error, OSError):
@@ -190,6 +197,60 @@ def explained(error: BaseException) -> tuple[str, int]:
         return f"{error.strerror or error}{where}; check the path, its permissions and the space left.", 1
     # Not foreseen: a fault of the program, which must not look like one of the user's.
     return f"tfcli has a fault: {type(error).__name__}: {error}; --debug shows where it happened.", 1
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether there was no memory left: for Python, for PyTorch, for a process, or to load a library."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    if isinstance(error, RuntimeError):
+        return "can't allocate memory" in str(error)  # by PyTorch, on a CPU
+    if isinstance(error, ImportError):
+        return _has_memory_limit() and any(map(_is_unloaded_library, _chain(error)))
+    return isinstance(error, OSError) and error.errno == errno.ENOMEM
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """An error, and those that it came from."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _is_unloaded_library(error: BaseException) -> bool:
+    """Whether the system had no memory for a shared library; it says the same of a disk that runs no programs."""
+    return isinstance(error, MemoryError) or any(sign in str(error) for sign in _UNLOADED)
+
+
+def _has_memory_limit() -> bool:
+    """Whether this process may have a part of the machine's memory alone (`ulimit -v`)."""
+    resource = of_unix("resource")
+    return resource is not None and resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+
+
+def _end_without_memory(error: BaseException, *, debug: bool) -> NoReturn:
+    """End the program with one sentence, for which rich and its modules may have no memory."""
+    _Stopping.no_memory = True
+    if debug:
+        with suppress(MemoryError):
+            traceback.print_exc()
+    for link in _chain(error):
+        link.__traceback__ = None  # the frames keep what was too large
+    with suppress(MemoryError, OSError):
+        discard_unwritten()
+    try:
+        sys.stderr.write(f"tfcli: {_NO_MEMORY}\n")
+        sys.stderr.flush()
+    except MemoryError:
+        os.write(2, NO_MEMORY_LINE)
+    raise SystemExit(1) from None
+
+
+def silence_exit() -> None:
+    """Where memory has run out, lose what libraries still write to stderr while the program ends."""
+    if _Stopping.no_memory:
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def discard_unwritten() -> None:

@@ -43,6 +43,12 @@ def decoded(data: bytes, where: str) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
+        from tfcli.corpora.reading import wide_encoding
+
+        encoding = wide_encoding(data)
+        if encoding is not None:
+            problem = f"{capitalized(where)} is {encoding}, and text is read in UTF-8"
+            raise BrokenInputError(problem, f"convert it with `iconv -f {encoding} -t UTF-8`") from error
         problem = f"{capitalized(where)} is not valid UTF-8 (byte {error.start} is 0x{data[error.start]:02x})"
         raise BrokenInputError(problem, "convert it to UTF-8") from error
 
@@ -157,24 +163,63 @@ def texts_and_lines(values: Sequence[str], option: str, require: Require) -> Non
     for value in values:
         if os.path.isdir(value):  # noqa: PTH112 (of any text)
             raise UsageError(f"{option} {value} is a folder", "name a file with a text a line")
-        is_file = os.path.isfile(value) or value.endswith((".txt", ".jsonl"))  # noqa: PTH113 (of any text)
+        is_file = os.path.isfile(value) or _names_file(value)  # noqa: PTH113 (of any text)
         stdin = lines_as_they_come(_stdin(whole=True), "on stdin") if value == "-" else None
         lines = stdin or (_of_file(Path(value)) if is_file else iter([(option, value)]))
         if not sum(map(bool, _checked(lines, require, UsageError))):
             raise UsageError(f"{value} holds no text", "write a text a line")
 
 
+def _names_file(value: str) -> bool:
+    """Whether a text ends like the name of a file of texts, compressed or not."""
+    from tfcli.corpora.reading import name_parts
+
+    return "\0" not in value and name_parts(Path(value))[0] in (".txt", ".jsonl")
+
+
 def _of_file(file: Path) -> Iterator[Line | None]:
+    """The lines of a file, or the prompts of a `.jsonl` file, read as `tfcli train` reads a file of text.
+
+    It may be compressed. A pipe is read as it comes, like standard input.
+    """
+    from tfcli.corpora.reading import name_parts
+
+    is_pipe = file.exists() and not file.is_file()
+    lines = _of_pipe(file) if is_pipe else _of_stored_file(file)
+    is_records = name_parts(file)[0] == ".jsonl"
+    for line in lines:
+        yield _of_record(*line) if line and is_records else line
+
+
+def _of_stored_file(path: Path) -> Iterator[Line | None]:
+    from tfcli.corpora import reading as corpus
+
+    if not path.exists():
+        raise UsageError(f"There is no file {str(path)!r}", "check the path")
+    file = corpus.stored_file(path)
+    corpus.require_readable(file)
+    for number, line in enumerate(corpus.read_lines(file, _refuse), 1):
+        place = f"line {number} of {path}"
+        if len(line) > LONGEST:
+            problem = f"{capitalized(place)} is longer than {LONGEST:,} characters"
+            raise BrokenInputError(problem, "break it into lines")
+        text = line.rstrip("\r\n")
+        if text.strip():
+            yield place, text
+
+
+def _of_pipe(path: Path) -> Iterator[Line | None]:
+    reading(path)
     try:
-        opened = file.open("rb")
-    except FileNotFoundError as error:
-        raise UsageError(f"There is no file {str(file)!r}", "check the path") from error
+        pipe = path.open("rb")
     except OSError as error:
-        raise UsageError(f"Cannot read {file}: {error.strerror}", "check its permissions") from error
-    reading(file)
-    with opened:
-        for line in lines_as_they_come(opened, f"of {file}"):
-            yield _of_record(*line) if line and file.suffix == ".jsonl" else line
+        raise UsageError(f"Cannot read {path}: {error.strerror}", "check its permissions") from error
+    with pipe:
+        yield from lines_as_they_come(pipe, f"of {path}")
+
+
+def _refuse(error: BrokenInputError) -> None:
+    raise error
 
 
 def _of_record(place: str, line: str) -> Line:

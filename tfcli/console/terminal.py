@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, Literal
 
+from tfcli.errors import readable
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -89,6 +91,12 @@ class Terminal:
         """Print a line of the result: never wrapped, never styled."""
         self.write(text + "\n")
 
+    def message(self, text: str, style: str = "") -> None:
+        """Print a line of the result that is made for people: into a pipe, too, without control characters."""
+        from tfcli.draw.safe import printable
+
+        self.write(printable(text, keep_newlines=True) + "\n", style)
+
     def write(self, text: str, style: str = "") -> None:
         """Print a piece of the result at once: as it is into a pipe, without control characters to people."""
         if is_terminal() or self.out.is_terminal:  # the latter by --color always, too
@@ -120,13 +128,20 @@ class Terminal:
             yield status.update
 
     def error(self, sentence: str) -> None:
-        """Say what went wrong."""
-        self._say(f"tfcli: {sentence}", keep_newlines=False)
+        """Say what went wrong, with no more of a long value than its ends."""
+        self._say(f"tfcli: {readable(sentence)}", keep_newlines=False)
 
     def json(self, value: Any) -> None:
-        """Print one JSON value on one line. What could steer a terminal is escaped, which changes no value."""
-        from tfcli.draw.safe import UNSAFE
+        """Print one JSON value on one line. What could steer a terminal is escaped, which changes no value.
 
+        The results of commands that compute with a model end with the number of CPU threads.
+        """
+        from tfcli.draw.safe import UNSAFE
+        from tfcli.threads import threads_in_use
+
+        threads = threads_in_use()
+        if threads is not None and isinstance(value, dict) and "threads" not in value:
+            value = value | {"threads": threads}
         line = json.dumps(value, ensure_ascii="utf" not in (sys.stdout.encoding or "").lower(), allow_nan=False)
         print(UNSAFE.sub(lambda found: json.dumps(found[0])[1:-1], line), flush=True)
 
@@ -140,9 +155,10 @@ class Terminal:
             self.show(view(record))
 
     def _say(self, text: str, style: str | None = None, *, keep_newlines: bool = True) -> None:
+        from tfcli.addresses import masked
         from tfcli.draw.safe import printable
 
-        text = printable(text, keep_newlines=keep_newlines)
+        text = printable(masked(text), keep_newlines=keep_newlines)
         self.err.print(text, markup=False, highlight=False, soft_wrap=True, style=style)
 
     def _console(self, *, stderr: bool) -> "Console":

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from tfcli.records.dataset import SkippedRecords
+from tfcli.records.dataset import SkippedRecords, TableReading
 
 Part = Literal["train", "validation"]
 PARTS: tuple[Part, Part] = ("train", "validation")
@@ -73,6 +73,7 @@ class Source:
     divided: Callable[[], Iterator[tuple[Part, Document]]] | None = None  # its own division, as ordered as `documents`
     skipped: Callable[[], SkippedRecords] = SkippedRecords  # records that cannot be read, as far as it has been read
     require_unchanged: Callable[[], None] = lambda: None  # a TfcliError of files that have changed since it was opened
+    tables: tuple[TableReading, ...] = ()  # how its CSV and TSV files are read
 
 
 def texts(document: Document) -> Iterator[Text]:

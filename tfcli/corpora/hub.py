@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from tfcli.addresses import require_known
 from tfcli.corpora import PARTS, Document, Source, reading, tables
 from tfcli.errors import TfcliError, UsageError, first_lines, shortened
 from tfcli.files import digest
@@ -20,6 +21,7 @@ def open_hub(name: str, how: reading.How) -> Source:
     if not match:
         remedy = "write hf:owner/name, hf:owner/name:config or hf:owner/name@split"
         raise UsageError(f"'{shortened(name)}' is no dataset name", remedy)
+    require_known(name)
     with _explained(name):
         import datasets
 
@@ -55,8 +57,10 @@ def _hub_reader(name: str, split: str, stream: Any, how: reading.How) -> Callabl
             for number, record in enumerate(undecoded.select_columns(list(outer)) if outer else undecoded, 1):
                 yield f"Record {number}", record
 
-    table = tables.record_table(f"{name.split('@')[0]}@{split}", records, how.bad_records())
-    return tables.table_documents(table, how.kind, how.columns)
+    table = tables.record_table(
+        f"{name.split('@')[0]}@{split}", records, how.bad_records(), null_is_blank=how.as_before
+    )
+    return tables.documents_of(table, how.kind, tables.chosen_of_records(table.columns, how))
 
 
 @contextmanager

@@ -3,6 +3,8 @@ which need no file and no network: stories, pt-en, the interpreter's own documen
 
 import glob
 import os
+import shlex
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -10,16 +12,20 @@ from itertools import chain, islice, product, zip_longest
 from pathlib import Path
 from random import Random
 
+from tfcli.addresses import hidden, require_known
 from tfcli.corpora import TASKS, Document, Documents, Kind, Pair, Part, Source, is_blank, reading, tables, texts
+from tfcli.corpora.columns import require_column_count
+from tfcli.corpora.compression import COMPRESSIONS
 from tfcli.corpora.hub import HUB_PREFIX, open_hub
+from tfcli.corpora.notices import table_notices, table_records
 from tfcli.corpora.remote import is_remote, remote_files
-from tfcli.errors import BrokenInputError, TfcliError, UsageError, near, shortened
+from tfcli.errors import BrokenInputError, Remark, TfcliError, UsageError, near, shortened
 from tfcli.files import digest
-from tfcli.recipe.data import OnBadRecord
+from tfcli.recipe.data import Header, OnBadRecord
 
 _WHOLE = (".txt", ".md")
 _TABLES = (".jsonl", ".csv", ".tsv", ".parquet", ".arrow")
-_KNOWN = f"{' '.join(_WHOLE + _TABLES)}, plain or with {' or '.join(reading.COMPRESSIONS)}"
+_KNOWN = f"{' '.join(_WHOLE + _TABLES)}, plain or with {' or '.join(COMPRESSIONS)}"
 
 
 def _open_files(name: str, how: reading.How) -> Source:
@@ -28,8 +34,10 @@ def _open_files(name: str, how: reading.How) -> Source:
     files = _stored_files(name)
     for file in files:
         _require_known(file)
+    begin = len(how.tables)
     readers = [_reader(file, how) for file in files]
-    return _file_source(name, how, files, lambda: chain.from_iterable(read() for read in readers))
+    readings = how.tables[begin:]
+    return _file_source(name, how, files, lambda: chain.from_iterable(read() for read in readers), readings)
 
 
 def require_there(name: str) -> None:
@@ -96,16 +104,38 @@ def _open_standard_input(how: reading.How) -> Source:
     spool = reading.standard_input(how.kind)
     file = reading.StoredFile(spool.path, "Standard input", ".txt" if how.kind == "text" else ".tsv", spool=spool)
     reading.require_content(file)
-    return _file_source("-", how, [file], _reader(file, how))
+    begin = len(how.tables)
+    documents = _reader(file, how)
+    return _file_source("-", how, [file], documents, how.tables[begin:])
 
 
-def _file_source(name: str, how: reading.How, files: Sequence[reading.StoredFile], documents: Documents) -> Source:
+def _file_source(
+    name: str,
+    how: reading.How,
+    files: Sequence[reading.StoredFile],
+    documents: Documents,
+    readings: Sequence[reading.FileReading] = (),
+) -> Source:
+    """The source of some files; `readings` says how those that are tables are read."""
+    numbers = {file.label: number for number, file in enumerate(files)}
+    new = [(numbers[one.label], one.is_header, one.places) for one in readings if one.is_new]
+
     def fingerprint() -> str:
-        read = "files", how.kind, how.columns, [file.digest() for file in files]
-        more = {"separator": how.separator, "skip": how.skips or None}
-        return digest(*read, *([more] if any(more.values()) else []))
+        contents = [file.digest() for file in files]
+        # What is left out here is read as it always was, so that earlier datasets keep their fingerprints.
+        more: dict[str, object] = {"separator": how.separator, "skip": how.skips or None}
+        if new:
+            more["tables"] = new
+        return digest("files", how.kind, how.columns, contents, *([more] if any(more.values()) else []))
 
-    return Source((name,), how.kind, documents, fingerprint, require_unchanged=partial(_require_unchanged, files))
+    return Source(
+        (name,),
+        how.kind,
+        documents,
+        fingerprint,
+        require_unchanged=partial(_require_unchanged, files),
+        tables=table_records(name, readings),
+    )
 
 
 def _require_unchanged(read: Sequence[reading.StoredFile | Source]) -> None:
@@ -123,24 +153,18 @@ def _reader(file: reading.StoredFile, how: reading.How) -> Documents:
     if how.kind in TASKS:
         from tfcli.corpora.labelled import labelled_texts
 
-        return labelled_texts(file, how.kind, how.columns, bad)
+        return labelled_texts(file, how, bad)
     if not is_text:
-        return tables.table_documents(_table(file, how.columns, bad), how.kind, how.columns)
+        return tables.table_documents(file, how, bad)
     if how.kind == "pairs":
         problem = f"{file.label} holds text, where pairs are needed"
         raise UsageError(problem, "name a table with two columns, or two parallel files joined by a comma")
     return lambda: reading.read_texts(file, how.separator, bad)
 
 
-def _table(file: reading.StoredFile, columns: Sequence[str] | None, bad: reading.BadRecords) -> tables.Table:
-    if file.suffix in (".csv", ".tsv"):
-        return tables.delimited_table(file, columns, bad)
-    records = tables.json_lines(file) if file.suffix == ".jsonl" else tables.columnar_records(file)
-    return tables.record_table(file.label, records, bad)
-
-
 def _stored_files(name: str) -> list[reading.StoredFile]:
     name = name.removeprefix("file://")
+    require_known(name)  # on Windows a path, too, may be that of another machine
     if is_remote(name):
         return [reading.remote_file(url) for url in remote_files(name)]
     return [reading.stored_file(path) for path in _paths(name)]
@@ -211,7 +235,21 @@ def _path(name: str) -> Path:
     raise UsageError(f"There is no file '{name}'", remedy)
 
 
+# What turns a document of a known format into text, on most systems.
+_CONVERTERS = {
+    **dict.fromkeys((".epub", ".docx", ".odt", ".rtf", ".tex", ".html", ".htm"), "pandoc {file} -t plain -o {text}"),
+    ".pdf": "pdftotext {file} {text}",
+    **dict.fromkeys((".mobi", ".azw3"), "ebook-convert {file} {text}"),
+}
+
+
 def _require_known(file: reading.StoredFile) -> None:
+    converter = _CONVERTERS.get(file.path.suffix.lower())
+    if converter is not None and not file.url:
+        text = file.path.with_suffix(".txt")
+        command = converter.format(file=shlex.quote(str(file.path)), text=shlex.quote(str(text)))
+        problem = f"{file.label} is a document, and tfcli reads plain text"
+        raise UsageError(problem, f"make {text.name} of it, as with `{command}`, and name that")
     if file.suffix not in _WHOLE + _TABLES:
         remedy = f"name a file that ends in {_KNOWN}"
         if not file.url and (other := _half(file.path)):
@@ -247,25 +285,34 @@ def open_source(
     kind: Kind,
     *,
     columns: Sequence[str] | None = None,
+    header: Header = "auto",
     max_documents: int | None = None,
     seed: int = 0,
     separator: str | None = None,
     on_bad_record: OnBadRecord = "refuse",
+    as_before: bool = False,
 ) -> Source:
     """Open one source or several, one after the other; whatever can be known before reading is checked here. A name is
     a path, a folder, a glob or a URL, two parallel files joined by a comma (pairs), `-` for standard input,
     `builtin:NAME`, or `hf:owner/name[:config][@split]`. Blank documents, and pairs with a blank side, are left out. Of
     tables, `columns` are read, one for text and two for pairs (None: the obvious ones); of everything, no more than
-    `max_documents` (None: all, or a generator's own number). A `separator` stands between two documents of a plain text
+    `max_documents` (None: all, or a generator's own number). `header` says whether the first row of a CSV or TSV file
+    names its columns ("auto": that is decided, and what is not plain is said by a `Remark`); `as_before`: as versions
+    before `data.header` decided. A `separator` stands between two documents of a plain text
     file; None: a whole file is one. A record that cannot be read is refused, or left out and counted
     (`Source.skipped`). A UsageError where a source does not exist, is empty or of the wrong kind, or holds nothing but
     white space; a BrokenInputError where the first document is binary, not UTF-8, or truncated; a TfcliError where the
-    hub or a remote file cannot be reached, or a file has changed while it was read."""
-    names = (names,) if isinstance(names, str) else tuple(names)
-    if kind not in TASKS:
-        tables.require_column_count(kind, columns)
-    how = reading.How(kind, columns, separator, on_bad_record == "skip")
-    opened = [_open_one(name, how, max_documents, seed) for name in names]
+    hub or a remote file cannot be reached, or a file has changed while it was read; an AddressNeeded where a name is a
+    network address that this user has never typed."""
+    names = tuple(hidden(name) for name in ([names] if isinstance(names, str) else names))
+    require_column_count(kind, columns)
+    how = reading.How(kind, columns, separator, on_bad_record == "skip", header, as_before)
+    opened = []
+    for name in names:
+        begin = len(how.tables)
+        opened.append(_open_one(name, how, max_documents, seed))
+        for notice in table_notices(name, kind, how.tables[begin:]):
+            warnings.warn(notice, Remark, stacklevel=2)
     source = opened[0] if len(opened) == 1 else joined(opened, kind)
     documents, divided, fingerprint = source.documents, source.divided, source.fingerprint
     source = replace(
@@ -356,9 +403,9 @@ def python_docs() -> Iterator[str]:
     return (topics[name] for name in sorted(topics))
 
 
-def looks_like_pairs(names: Sequence[str], columns: Sequence[str] | None) -> bool:
-    """Whether the first name is one of pairs: two files joined by a comma, a built-in of pairs, or a table that has two
-    columns and none called text. Of standard input and the hub it is not known."""
+def looks_like_pairs(names: Sequence[str], columns: Sequence[str] | None, header: Header = "auto") -> bool:
+    """Whether the first name is one of pairs: two files joined by a comma, a built-in of pairs, or a table with two
+    columns for pairs and none for text. Of standard input and the hub it is not known."""
     name = names[0]
     if name == "-" or name.startswith(HUB_PREFIX):
         return False
@@ -370,10 +417,9 @@ def looks_like_pairs(names: Sequence[str], columns: Sequence[str] | None) -> boo
         return len(columns) == 2
     try:
         first = _stored_files(name)[0]
-        found = _table(first, None, reading.BadRecords(skips=True)).columns if first.suffix in _TABLES else ()
+        return first.suffix in _TABLES and tables.holds_pairs(first, header)
     except TfcliError:  # which is said where it is read
         return False
-    return "text" not in found and (len(found) == 2 or {"source", "target"} <= {*found})
 
 
 def joined(sources: Sequence[Source], kind: Kind) -> Source:
@@ -386,6 +432,7 @@ def joined(sources: Sequence[Source], kind: Kind) -> Source:
         lambda: digest([source.fingerprint() for source in sources]),
         divided=None if len(divisions) < len(sources) else lambda: chain.from_iterable(one() for one in divisions),
         require_unchanged=partial(_require_unchanged, sources),
+        tables=tuple(chain.from_iterable(source.tables for source in sources)),
     )
 
 

@@ -2,40 +2,44 @@
 text is exactly what the file says, or an error that says why not. The text reader of the `datasets` library turns every
 line ending into a line feed and does not say which byte is wrong, so text is read here."""
 
-import bz2
 import codecs
 import functools
-import gzip
 import hashlib
-import io
-import lzma
 import os
 import re
+import shlex
 import sys
 import tempfile
 import weakref
-import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO
 from urllib.parse import urlsplit
 
 from tfcli import machine
 from tfcli.corpora import Kind, LongText, Text
+from tfcli.corpora.compression import COMPRESSIONS, decompressed
 from tfcli.corpora.remote import State, identity, open_remote, remote_state
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import digest, file_digest
 from tfcli.outputs import reading
+from tfcli.recipe.data import Header
 from tfcli.records.dataset import NONE_SKIPPED, SkippedRecords
 
-COMPRESSIONS = (".gz", ".zst", ".bz2", ".xz")
 LONGEST = 64 << 20  # bytes of a line, or of a record of several lines
 CHUNK = 1 << 20  # bytes that are read at a time
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_WIDE_BYTE_ORDER_MARKS = (  # that of UTF-32 begins with that of UTF-16
+    (codecs.BOM_UTF32_LE, "UTF-32"),
+    (codecs.BOM_UTF32_BE, "UTF-32"),
+    (codecs.BOM_UTF16_LE, "UTF-16"),
+    (codecs.BOM_UTF16_BE, "UTF-16"),
+)
+_SAMPLED_BYTES = 256
 _MOST = 6  # of the machine's memory, the part that one text of a stream may have: a longer one may never end
 
 
@@ -105,16 +109,27 @@ class StoredFile:
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
-        """Yield the bytes, decompressed; BrokenInputError: truncated, none, or the disk fails; TfcliError: changed."""
+        """Yield the bytes, decompressed.
+
+        Raises:
+            BrokenInputError: The file is truncated, damaged or not what its name says, or the disk fails.
+            TfcliError: The file has changed since it was described.
+        """
         try:
-            with self.raw() as raw, _decompressed(raw, self.compression) as stream:
-                yield stream
-        except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
+            with self.raw() as raw, decompressed(raw, self.compression, self.label) as stream:
+                try:
+                    yield stream
+                except BrokenInputError:
+                    if self.compression:
+                        _require_undamaged(stream)
+                    raise
+        except BrokenInputError:
             self.require_unchanged()
-            if isinstance(error, OSError) and error.errno is not None:
-                raise BrokenInputError(f"Cannot read {self.label}: {error.strerror}", "check the disk") from error
-            problem = f"{self.label} is truncated or is no {self.compression} file ({error})"
-            raise BrokenInputError(problem, "fetch or compress it again") from error
+            raise
+        except OSError as error:
+            self.require_unchanged()
+            problem = f"Cannot read {self.label}: {error.strerror or error}"
+            raise BrokenInputError(problem, "check the disk") from error
         self.require_unchanged()
 
     def require_unchanged(self) -> None:
@@ -124,6 +139,14 @@ class StoredFile:
             how = f"it had {before} bytes and has {after}" if before != after else "it was written to"
             problem = f"{self.label} has changed while it was read: {how if now else 'it is gone'}"
             raise TfcliError(problem, "give the command again when nothing writes to it any more")
+
+
+def _require_undamaged(stream: BinaryIO) -> None:
+    """Read on after an error in the text: damage shows at the end of a block, after the nonsense it brings."""
+    with suppress(ValueError):  # it is closed
+        for _ in range(LONGEST // CHUNK):
+            if not stream.read(CHUNK):
+                break
 
 
 def stored_file(path: Path) -> StoredFile:
@@ -154,12 +177,17 @@ def _state(path: Path, url: str = "") -> State:
     return ()
 
 
-def require_content(file: StoredFile) -> None:
-    """Refuse a file that cannot be opened, holds no byte, or is compressed and broken from the start."""
+def require_readable(file: StoredFile) -> None:
+    """Refuse a file that cannot be opened."""
     try:
         file.raw().close()
     except OSError as error:
         raise UsageError(f"Cannot read {file.label}: {error.strerror}", "check its permissions") from error
+
+
+def require_content(file: StoredFile) -> None:
+    """Refuse a file that cannot be opened, holds no byte, or is compressed and broken from the start."""
+    require_readable(file)
     with file.open() as stream:
         if not stream.read(1):
             raise UsageError(f"{file.label} is empty", "give it some text or name another source")
@@ -191,14 +219,57 @@ class BadRecords:
 
 
 @dataclass(frozen=True)
+class FileReading:
+    """How a table is read.
+
+    Attributes:
+        label: What messages call the file.
+        first: The cells of the first row of a CSV or TSV file; none of another table.
+        is_header: Whether these name the columns.
+        is_certain: Whether nothing has to be said about this decision.
+        columns: The columns that are read, by name or number.
+        places: The places of these columns in a CSV or TSV file.
+        unread: The names of the other columns, if the choice was not the user's.
+        labels: The one of these that holds labels, if any.
+        is_label_first: Whether the values alone say that labels come before their texts.
+        is_new: Whether versions before `data.header` read a CSV or TSV file in another way.
+    """
+
+    label: str
+    first: tuple[str, ...]
+    is_header: bool
+    is_certain: bool
+    columns: tuple[str, ...]
+    places: tuple[int, ...]
+    unread: tuple[str, ...]
+    labels: str | None
+    is_label_first: bool
+    is_new: bool
+
+
+@dataclass(frozen=True)
 class How:
-    """How files are read: into what, from which columns, what stands between texts, whether bad ones are left out."""
+    """How files are read.
+
+    Attributes:
+        kind: What is read from them.
+        columns: The columns of tables that are asked for; None: the obvious ones.
+        separator: What is between two documents of a plain text file.
+        skips: Whether records that cannot be read are left out.
+        header: Whether the first row of a CSV or TSV file names the columns.
+        as_before: Read CSV and TSV files as versions before `data.header` did.
+        bad: The records of each file that cannot be read.
+        tables: How each table is read.
+    """
 
     kind: Kind
     columns: Sequence[str] | None
     separator: str | None
     skips: bool
-    bad: list[BadRecords] = field(default_factory=list)  # those of each file that is read so
+    header: Header = "auto"
+    as_before: bool = False
+    bad: list[BadRecords] = field(default_factory=list)
+    tables: list[FileReading] = field(default_factory=list)
 
     def bad_records(self, require_unchanged: Callable[[], None] = lambda: None) -> BadRecords:
         """Those of one more file."""
@@ -294,16 +365,6 @@ def too_long(file: StoredFile, number: int) -> BrokenInputError:
     return BrokenInputError(problem, "give shorter records, or a .txt file for each text")
 
 
-def _decompressed(raw: BinaryIO, compression: str) -> BinaryIO:
-    if compression == ".zst":
-        import pyarrow
-
-        # pyarrow comes with `datasets` and reads zstd, which the standard library cannot before Python 3.14.
-        return cast(BinaryIO, io.BufferedReader(pyarrow.CompressedInputStream(raw, "zstd")))
-    openers: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-    return cast(BinaryIO, openers[compression](raw, "rb")) if compression else raw
-
-
 def _stretches(file: StoredFile) -> Iterator[str]:
     offset, line, left = 0, 1, b""  # what is left begins a character
     with file.open() as stream:
@@ -317,6 +378,9 @@ def _stretches(file: StoredFile) -> Iterator[str]:
 
 def _decode(data: bytes, file: StoredFile, offset: int, line: int, *, is_last: bool = True) -> tuple[str, int]:
     """The text, and how many bytes it is; `offset`, `line`: of the first. Unless `is_last`, a character may go on."""
+    encoding = wide_encoding(data) if offset == 0 else None
+    if encoding is not None:
+        raise BrokenInputError(f"{file.label} is {encoding}, and text is read in UTF-8", _conversion(file, encoding))
     if (position := data.find(b"\0")) >= 0:
         place = f"byte {offset + position} is 0, in line {line + data.count(10, 0, position)}"
         raise BrokenInputError(f"{file.label} is binary, not text: {place}", "give text in UTF-8")
@@ -328,3 +392,33 @@ def _decode(data: bytes, file: StoredFile, offset: int, line: int, *, is_last: b
         place = f"byte {offset + position} is 0x{data[position]:02x}, in line {line + data.count(10, 0, position)}"
         raise BrokenInputError(f"{file.label} is not valid UTF-8: {place}", "save it as UTF-8") from error
     return text, start + used
+
+
+def wide_encoding(data: bytes) -> str | None:
+    """The name of UTF-16 or UTF-32, if the beginning of a text is in one of them, as `iconv` takes it.
+
+    >>> wide_encoding("\ufeffhello".encode("utf-16-le")), wide_encoding("hello".encode("utf-16-be"))
+    ('UTF-16', 'UTF-16BE')
+    """
+    for mark, name in _WIDE_BYTE_ORDER_MARKS:
+        if data.startswith(mark):
+            return name
+    sample = data[: _SAMPLED_BYTES - _SAMPLED_BYTES % 2]
+    even, odd = sample[::2], sample[1::2]
+    # Of Latin letters, every other byte is zero; text in other scripts is only known by its mark.
+    if odd and 2 * odd.count(0) > len(odd) and 0 not in even:
+        return "UTF-16LE"
+    if odd and 2 * even.count(0) > len(even) and 0 not in odd:
+        return "UTF-16BE"
+    return None
+
+
+def _conversion(file: StoredFile, encoding: str) -> str:
+    """How to convert a file to UTF-8."""
+    command = f"iconv -f {encoding} -t UTF-8"
+    if file.compression:
+        return f"decompress it, and convert it with `{command}`"
+    if file.spool or file.url:
+        return f"convert it with `{command}`"
+    converted = file.path.with_name(f"{file.path.stem}.utf8{file.path.suffix}")
+    return f"convert it: `{command} {shlex.quote(str(file.path))} > {shlex.quote(str(converted))}`"

@@ -1,14 +1,17 @@
 """Remote files (URLs): read as a stream, over HTTP by the standard library, from all other stores by fsspec. That comes
 with `datasets`; the library that it needs for a store, such as s3fs, is the user's to install."""
 
+import base64
 import io
 import logging
 import re
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
+from tfcli.addresses import masked, permit, reachable
 from tfcli.errors import TfcliError, UsageError, first_lines
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://.", re.ASCII)
@@ -35,6 +38,7 @@ def remote_files(name: str) -> list[str]:
         if found == [path]:
             return [name]
         urls = [str(system.unstrip_protocol(one)) for one in sorted(found) if system.size(one)]
+        permit(urls)
     if not urls:
         raise UsageError(f"No file with anything in it matches '{name}'", "check the address")
     return urls
@@ -112,7 +116,14 @@ def _protocol(url: str) -> str:
 
 
 def _response(url: str) -> Any:
-    request = urllib.request.Request(url, headers={"User-Agent": "tfcli", "Accept-Encoding": "identity"})
+    parts = urllib.parse.urlsplit(reachable(url))
+    credentials, _, host = parts.netloc.rpartition("@")
+    address = urllib.parse.urlunsplit(parts._replace(netloc=host))
+    request = urllib.request.Request(address, headers={"User-Agent": "tfcli", "Accept-Encoding": "identity"})
+    if credentials:
+        basic = base64.b64encode(urllib.parse.unquote(credentials).encode()).decode()
+        # Another host, to which the answer may lead, does not get them.
+        request.add_unredirected_header("Authorization", f"Basic {basic}")
     return urllib.request.urlopen(request, timeout=60.0)  # seconds that the server may be silent
 
 
@@ -124,10 +135,10 @@ def _file_system(url: str) -> tuple[Any, str]:
     if protocol not in fsspec.available_protocols():
         raise UsageError(f"Nothing here reads {protocol}://, as in {url}", "name a file, or https://, s3:// or gs://")
     try:
-        system, path = fsspec.core.url_to_fs(url)
+        system, path = fsspec.core.url_to_fs(reachable(url))
     except ImportError as error:
         if (library := _LIBRARIES.get(protocol)) is None:
-            raise UsageError(f"Cannot read {url}: {first_lines(error)}", "install that library") from error
+            raise UsageError(f"Cannot read {url}: {masked(first_lines(error))}", "install that library") from error
         raise UsageError(f"Reading {url} needs the library {library}", f"pip install {library}") from error
     return system, path
 
@@ -143,6 +154,6 @@ def _explained(url: str) -> Iterator[None]:
         if isinstance(error, FileNotFoundError) or getattr(error, "code", None) in (404, 410):
             raise UsageError(f"There is no file {url}", "check the address") from error
         inner = getattr(error, "reason", None)  # of a URLError, which shows it in brackets
-        why = first_lines(inner if isinstance(inner, Exception) else error)
+        why = masked(first_lines(inner if isinstance(inner, Exception) else error))
         remedy = "check the address, the network and what you may read there"
         raise TfcliError(f"Cannot fetch {url}: {why}", remedy) from error

@@ -13,7 +13,8 @@ from tfcli.corpora.open import DEFAULT, joined, open_source
 from tfcli.errors import UsageError
 from tfcli.files import digest
 from tfcli.recipe.data import CLEANING_KEYS, DataSection, WeightedSource
-from tfcli.records.dataset import SkippedRecords
+from tfcli.recipe.loading import naming_text
+from tfcli.records.dataset import SkippedRecords, TableReading
 
 if TYPE_CHECKING:
     from tfcli.corpora.cleaning import Cleaning, Copies
@@ -91,6 +92,10 @@ class TrainValidationSplit:
         """The records that could not be read, in what has been read."""
         return reduce(SkippedRecords.joined, (source.skipped() for source in self.read()))
 
+    def tables(self) -> tuple[TableReading, ...]:
+        """How the CSV and TSV files are read, in what is read."""
+        return tuple(chain.from_iterable(source.tables for source in self.read()))
+
     def require_unchanged(self) -> None:
         """Refuse, by a TfcliError, sources that have changed since they were opened."""
         for source in self.read():
@@ -141,28 +146,46 @@ def evaluation_only(source: Source) -> TrainValidationSplit:
     return TrainValidationSplit(source, "file", 0.5, validation=source)
 
 
-def open_split(section: DataSection, kind: Kind) -> TrainValidationSplit:
-    """The source of a recipe's data section, or the built-in of that kind, cleaned and divided; of mixtures, each."""
-    opened = _open(section, kind) if section.sources is None else _open_mixture(section, section.sources, kind)
+def open_split(section: DataSection, kind: Kind, *, as_before: bool = False) -> TrainValidationSplit:
+    """The source of a recipe's data section, or the built-in of that kind, cleaned and divided; of mixtures, each.
+    `as_before`: CSV and TSV files are read as versions before `data.header` read them."""
+    with naming_text(section):
+        if section.sources is None:
+            opened = _open(section, kind, as_before=as_before)
+        else:
+            opened = _open_mixture(section, section.sources, kind, as_before=as_before)
     return without_copies(opened, section)
 
 
 def _open(
-    section: DataSection, kind: Kind, cleaning: "Cleaning | None" = None, held_out: Source | None = None
+    section: DataSection,
+    kind: Kind,
+    cleaning: "Cleaning | None" = None,
+    held_out: Source | None = None,
+    *,
+    as_before: bool,
 ) -> TrainValidationSplit:
-    reading = {"max_documents": section.max_documents, "seed": section.seed, **section.reading}
-    source = open_source(section.source or DEFAULT[kind], kind, **reading)
-    return split_source(source, section, kind, cleaning, held_out)
+    source = open_source(
+        section.source or DEFAULT[kind],
+        kind,
+        max_documents=section.max_documents,
+        seed=section.seed,
+        as_before=as_before,
+        **section.reading,
+    )
+    return split_source(source, section, kind, cleaning, held_out, as_before=as_before)
 
 
-def _open_mixture(section: DataSection, sources: Sequence[WeightedSource], kind: Kind) -> TrainValidationSplit:
+def _open_mixture(
+    section: DataSection, sources: Sequence[WeightedSource], kind: Kind, *, as_before: bool
+) -> TrainValidationSplit:
     """Every source divided on its own; a file of validation is held out once."""
     shares: list[WeightedSplit] = []
     cleaning, nothing = _cleaning(section, kind), Source((), kind, lambda: iter(()), lambda: "")
     for one in sources:
         columns = section.columns if one.text_field is None else (one.text_field,)
         own = replace(section, source=one.source, sources=None, columns=columns)
-        split = _open(own, kind, cleaning, nothing if shares else None)
+        split = _open(own, kind, cleaning, nothing if shares else None, as_before=as_before)
         shares.append(WeightedSplit(split, one.weight, one.max_epochs))
     splits = [share.split for share in shares]
     source, fraction = joined([split.source for split in splits], kind), section.validation_fraction
@@ -196,7 +219,13 @@ def without_copies(division: TrainValidationSplit, section: DataSection) -> Trai
 
 
 def split_source(
-    source: Source, section: DataSection, kind: Kind, cleaning: "Cleaning | None" = None, held_out: Source | None = None
+    source: Source,
+    section: DataSection,
+    kind: Kind,
+    cleaning: "Cleaning | None" = None,
+    held_out: Source | None = None,
+    *,
+    as_before: bool = False,
 ) -> TrainValidationSplit:
     """Clean and divide a source as a recipe's data section says. Without a choice: `file` where a validation source is
     given, else the source's own division where it has one, else hash, or tail below 100 documents. UsageError where the
@@ -221,7 +250,7 @@ def split_source(
         problem = f"{section.validation} is both data.source and data.validation"
         raise UsageError(problem, "name another validation source")
     if held_out is None:
-        held_out = open_source(section.validation, kind, seed=section.seed, **section.reading)
+        held_out = open_source(section.validation, kind, seed=section.seed, as_before=as_before, **section.reading)
         held_out = cleaning.cleaned(held_out) if cleaning else held_out
     return TrainValidationSplit(cleaned, split, section.validation_fraction, held_out, cleaning=cleaning)
 

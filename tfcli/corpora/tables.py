@@ -4,151 +4,153 @@ library reads them through pandas, which turns the texts "NA" and "null" into mi
 what looks like a date into a date. Parquet and Arrow are read with pyarrow, since the `datasets` library would count a
 download on the hub. A column inside a column is named with a dot: `translation.de`."""
 
-import csv
 import json
-import re
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
-from tfcli.corpora import Documents, Kind, Pair
-from tfcli.corpora.reading import LONGEST, BadLine, BadRecords, Report, Spool, StoredFile, read_lines, too_long
-from tfcli.errors import BrokenInputError, UsageError, first_lines, near, shortened
+from tfcli.corpora import TASKS, Documents, Kind, Pair
+from tfcli.corpora.columns import Columns, choose_columns, label_column, obvious_columns
+from tfcli.corpora.delimited import DelimitedFile, open_as_before, open_delimited
+from tfcli.corpora.headers import role_of
+from tfcli.corpora.older_tables import OlderReading, older_reading
+from tfcli.corpora.reading import BadLine, BadRecords, FileReading, How, Report, Spool, StoredFile, read_lines
+from tfcli.errors import BrokenInputError, UsageError, first_lines, json_fault
+from tfcli.recipe.data import Header
 
 Record = Mapping[str, Any]
 Records = Callable[[tuple[str, ...], Report], Iterable[tuple[str, Record]]]
 """Each record with its place ("line 7") and at least the given outer columns, or all; the unreadable is reported."""
 
-_NAME = re.compile(r"[A-Za-z_]([A-Za-z0-9_.-]{0,30}[A-Za-z0-9_])?")
+START = "start"
+"""The column that has the place of an answer in its context, where it occurs there more than once."""
+
 _ROWS = 256  # of Parquet and Arrow, turned into records at a time
-_USUAL_PAIRS = (("source", "target"), ("prompt", "answer"), ("prompt", "completion"))  # columns, the usual ones first
 
 
 @dataclass(frozen=True)
 class Table:
-    """Records with named columns that can be read any number of times."""
+    """Records with named or numbered columns that can be read any number of times.
 
-    label: str  # what messages call it
-    columns: tuple[str, ...]  # the columns that can hold text
-    rows: Callable[[tuple[str, ...]], Iterator[tuple[str, ...]]]  # values of columns; a missing one is empty
+    Attributes:
+        columns: The columns that can hold text.
+        rows: Gives the values of the chosen columns for each record.
+    """
+
+    columns: Columns
+    rows: Callable[[tuple[str, ...]], Iterator[tuple[str, ...]]]
 
 
-def table_documents(table: Table, kind: Kind, wanted: Sequence[str] | None) -> Documents:
-    """A table's documents, from the columns `wanted` or else the obvious ones; UsageError where there are none such."""
-    chosen = _chosen(table, kind, wanted)
+def table_documents(file: StoredFile, how: How, bad: BadRecords) -> Documents:
+    """The documents of a table: the texts of one column, or the pairs of two.
+
+    Raises:
+        UsageError: A column is not there, or it is not clear which to read.
+    """
+    if file.suffix in (".csv", ".tsv"):
+        delimited, chosen = chosen_of_delimited(file, how, bad)
+        return documents_of(delimited_table(delimited, bad), how.kind, chosen)
+    records = json_lines(file) if file.suffix == ".jsonl" else columnar_records(file)
+    table = record_table(file.label, records, bad, null_is_blank=how.as_before)
+    return documents_of(table, how.kind, chosen_of_records(table.columns, how))
+
+
+def holds_pairs(file: StoredFile, header: Header) -> bool:
+    """Whether a table has columns for pairs, and none for text."""
+    bad = BadRecords(skips=True)
+    if file.suffix in (".csv", ".tsv"):
+        columns = open_delimited(file, None, header, bad).columns
+    else:
+        records = json_lines(file) if file.suffix == ".jsonl" else columnar_records(file)
+        columns = record_table(file.label, records, bad).columns
+    return obvious_columns(columns, "text") is None and obvious_columns(columns, "pairs") is not None
+
+
+def documents_of(table: Table, kind: Kind, chosen: tuple[str, ...]) -> Documents:
+    """A table's documents, from the columns that were chosen."""
     if kind == "text":
         return lambda: (text for (text,) in table.rows(chosen))
     return lambda: (Pair(source, target) for source, target in table.rows(chosen))
 
 
-def require_column_count(kind: Kind, wanted: Sequence[str] | None) -> None:
-    """Refuse `data.columns` with the wrong number of names."""
-    count, expected = (1, "one name for text") if kind == "text" else (2, "two names for pairs (source, target)")
-    if wanted is not None and len(wanted) != count:
-        raise UsageError(f"data.columns is {shortened(json.dumps(list(wanted)))}", f"give {expected}")
+def chosen_of_delimited(file: StoredFile, how: How, bad: BadRecords) -> tuple[DelimitedFile, tuple[str, ...]]:
+    """A CSV or TSV file, and the columns that are read from it, which is recorded.
+
+    Raises:
+        UsageError: A column is not there, or it is not clear which to read.
+    """
+    if how.as_before:
+        return open_as_before(file, how.kind, how.columns, bad)
+    delimited = open_delimited(file, how.columns, how.header, bad)
+    chosen = choose_columns(delimited.columns, how.kind, how.columns)
+    places = tuple(map(delimited.columns.place, chosen))
+    before = older_reading(how.kind, delimited.first, how.columns)
+    _record(how, delimited.columns, chosen, delimited, is_new=before != OlderReading(delimited.is_header, places))
+    return delimited, chosen
 
 
-def _chosen(table: Table, kind: Kind, wanted: Sequence[str] | None) -> tuple[str, ...]:
-    if wanted is not None:
-        for name in wanted:
-            if name not in table.columns:
-                guess = near(name, table.columns)
-                there = _listed(table) or "columns without text"
-                problem = f"{table.label} has no column of text '{shortened(name)}', only {there}"
-                raise UsageError(problem, f"perhaps '{guess[0]}' was meant" if guess else "choose one of those")
-        return tuple(wanted)
-    for known in _USUAL_PAIRS if kind == "pairs" else (("text",),):
-        if {*known} <= {*table.columns}:
-            return known
-    if len(table.columns) == len(known):
-        return table.columns
-    if len(table.columns) > len(known):
-        example = json.dumps(list(table.columns[: len(known)]), ensure_ascii=False)
-        problem = f"{table.label} has the columns {_listed(table)}, and it is not clear which to read"
-        raise UsageError(problem, f"say so, for example with --set 'data.columns={example}'")
-    if kind == "text":
-        raise UsageError(f"{table.label} has no column of text", "name a table with one")
-    found = f"only one column of text, {_listed(table)}" if table.columns else "no column of text"
-    raise UsageError(f"{table.label} has {found}, where pairs need two", "give one column for each side of the pair")
+def chosen_of_records(columns: Columns, how: How) -> tuple[str, ...]:
+    """The columns that are read from a table whose columns always have names, which is recorded.
+
+    Raises:
+        UsageError: A column is not there, or it is not clear which to read.
+    """
+    chosen = choose_columns(columns, how.kind, how.columns)
+    _record(how, columns, chosen)
+    return chosen
 
 
-def _listed(table: Table) -> str:
-    return ", ".join(f"'{column}'" for column in table.columns)
+def _record(
+    how: How,
+    columns: Columns,
+    chosen: tuple[str, ...],
+    delimited: DelimitedFile | None = None,
+    *,
+    is_new: bool = False,
+) -> None:
+    unread = () if how.columns is not None else columns.unread(chosen)
+    if how.kind == "span":
+        unread = tuple(name for name in unread if name != START)
+    labels = label_column(columns) if how.kind not in TASKS else None
+    places = tuple(map(columns.place, chosen)) if delimited else ()
+    has_known_name = any(role_of(name) is not None for name in chosen)
+    is_guessed = how.kind == "classify" and how.columns is None and not has_known_name
+    how.tables.append(
+        FileReading(
+            label=columns.label,
+            first=delimited.first if delimited else (),
+            is_header=delimited is None or delimited.is_header,
+            is_certain=delimited is None or delimited.is_certain,
+            columns=chosen,
+            places=places,
+            unread=unread,
+            labels=labels if labels in unread else None,
+            is_label_first=is_guessed and places == (1, 0),
+            is_new=is_new,
+        )
+    )
 
 
-def delimited_table(file: StoredFile, wanted: Sequence[str] | None, bad: BadRecords) -> Table:
-    """A `.csv` or `.tsv` file as a table, whose columns are "1", "2" and so on where it has no header. The first row is
-    one when its cells are distinct plain names of up to 32 ASCII letters, digits, `_`, `.` and `-`, a letter or `_`
-    first and no punctuation last: "pt, en" is a header, "Sim., Yes." a record. The columns `wanted` overrule this:
-    names that are in the first row make it a header, and the numbers make it a record."""
-    first = next((row for _, row in numbered_rows(file, bad.reading())), [])
-    numbers = tuple(str(place) for place in range(1, len(first) + 1))
-    asked = set(wanted or ())
-    header = bool(asked) and asked <= set(first)
-    if not header and not (asked and asked <= set(numbers)):
-        header = len(set(first)) == len(first) and all(_NAME.fullmatch(cell) for cell in first)
-    columns = tuple(first) if header else numbers
+def delimited_table(delimited: DelimitedFile, bad: BadRecords) -> Table:
+    """A CSV or TSV file as a table."""
 
     def rows(chosen: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-        places = [columns.index(name) for name in chosen]
-        for _, row in even_rows(file, bad.reading(), len(columns), header):
+        places = [delimited.columns.place(name) for name in chosen]
+        for _, row in delimited.rows(bad.reading()):
             yield tuple(row[place] for place in places)
 
-    return Table(file.label, columns, rows)
+    return Table(delimited.columns, rows)
 
 
-def even_rows(file: StoredFile, report: Report, width: int, has_header: bool) -> Iterator[tuple[int, list[str]]]:
-    """The rows below the header, as numbered; one that has not as many fields as the first is reported."""
-    for number, row in islice(numbered_rows(file, report), has_header, None):
-        if len(row) == width:
-            yield number, row
-        else:
-            problem = f"Line {number} of {file.label} has {len(row)} fields, where the first has {width}"
-            remedy = "correct the line" if file.suffix == ".tsv" else "quote fields with commas"
-            report(BrokenInputError(problem, remedy))
+def record_table(label: str, records: Records, bad: BadRecords, *, null_is_blank: bool = False) -> Table:
+    """A table of mappings; its columns are those of the first record whose value is text or missing.
 
-
-def numbered_rows(file: StoredFile, report: Report) -> Iterator[tuple[int, list[str]]]:
-    """The rows with the number of their last line; blank lines are no rows."""
-    if file.suffix == ".tsv":
-        for number, line in enumerate(read_lines(file, report), 1):
-            if (content := line.removesuffix("\n").removesuffix("\r")) and not isinstance(line, BadLine):
-                yield number, content.split("\t")
-        return
-    csv.field_size_limit(sys.maxsize)  # a field is a document here; the library's default ends at 128 KiB
-    size, is_bad = 0, False
-
-    def lines() -> Iterator[str]:
-        nonlocal size, is_bad
-        for number, line in enumerate(read_lines(file, report), 1):
-            size += len(line)
-            if size > LONGEST:  # of a quote that nothing closes
-                raise too_long(file, number)
-            is_bad |= isinstance(line, BadLine)
-            yield line
-
-    reader = csv.reader(lines(), strict=True)
-    while True:
-        size, is_bad, begin = 0, False, reader.line_num + 1
-        try:
-            row = next(reader, None)
-        except csv.Error as error:
-            first = f"Lines {begin} to" if begin < reader.line_num else "Line"
-            problem = f"{first} {reader.line_num} of {file.label} {'are' if ' to' in first else 'is'} no valid CSV"
-            remedy = "close every quote, double those inside a field, or save it as .tsv"
-            if not is_bad:
-                report(BrokenInputError(f"{problem} ({error})", remedy))
-            continue
-        if row is None:
-            return
-        if row and not is_bad:
-            yield reader.line_num, row
-
-
-def record_table(label: str, records: Records, bad: BadRecords) -> Table:
-    """A table of mappings; its columns are those of the first record whose value is text or missing."""
+    Args:
+        label: What messages call the table.
+        records: Gives the records.
+        bad: What becomes of records that cannot be read.
+        null_is_blank: Read a missing value as a blank text, as versions before `data.header` did.
+    """
     first = next((record for _, record in records((), bad.reading())), {})
     if not first and bad.found.count:
         problem = f"There is no record in {label} that can be read: {bad.found.first[0]}"
@@ -159,11 +161,16 @@ def record_table(label: str, records: Records, bad: BadRecords) -> Table:
         report = bad.reading()
         for place, record in records(outer, report):
             try:
-                yield tuple(_text(record, column, f"{place} of {label}") for column in chosen)
+                texts = [_text(record, column, f"{place} of {label}") for column in chosen]
+                if None in texts and not null_is_blank:
+                    raise _null(f"{place} of {label}", chosen[texts.index(None)])
+                yield tuple(text or "" for text in texts)
             except BrokenInputError as error:
                 report(error)
 
-    return Table(label, tuple(_text_columns(first)), rows)
+    texts = tuple(_text_columns(first))
+    unsuitable = tuple(name for name in first if not any(name in (text, text.split(".")[0]) for text in texts))
+    return Table(Columns(label, texts, unsuitable=unsuitable), rows)
 
 
 def json_lines(file: StoredFile) -> Records:
@@ -176,7 +183,7 @@ def json_lines(file: StoredFile) -> Records:
             try:
                 record = json.loads(line)
             except (ValueError, RecursionError) as error:
-                problem = f"Line {number} of {file.label} is not valid JSON ({error})"
+                problem = f"Line {number} of {file.label} is not valid JSON ({json_fault(error)})"
                 report(BrokenInputError(problem, "give one JSON object a line"))
                 continue
             if isinstance(record, dict):
@@ -196,18 +203,24 @@ def _text_columns(record: Record, prefix: str = "") -> Iterator[str]:
             yield from _text_columns(value, f"{prefix}{name}.")
 
 
-def _text(record: Record, column: str, place: str) -> str:
+def _text(record: Record, column: str, place: str) -> str | None:
     value: Any = record
     for name in [column] if column in record else column.split("."):
         if not isinstance(value, Mapping) or name not in value:
             raise BrokenInputError(f"{place} has no column '{column}'", "give every record the same columns")
         value = value[name]
     if value is None:
-        return ""
+        return None
     if not isinstance(value, str):
         problem = f"{place} has {str(value)[:40]} in the column '{column}', which is not text"
         raise BrokenInputError(problem, "make it a string")
     return encodable(value, place, f"the column '{column}'")
+
+
+def _null(place: str, column: str) -> BrokenInputError:
+    """The error of a record without a value in a column."""
+    remedy = "give it some text, or leave such records out with --set data.on_bad_record=skip"
+    return BrokenInputError(f"{place} has null in the column '{column}', which is not text", remedy)
 
 
 def encodable(text: str, place: str, where: str) -> str:

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
 from tfcli.corpora import PARTS, PIECE_CHARACTERS, Document, Kind, Pair, Part, batched, pieces
-from tfcli.data.shards import SIDES, opened_chunk, token_dtype
+from tfcli.data.chunk_files import opened_chunk
+from tfcli.data.shards import SIDES, token_dtype
 from tfcli.errors import UsageError, shortened
 from tfcli.files import replacing
 from tfcli.records.dataset import SkippedRecords

@@ -21,6 +21,30 @@ class Mixed:
     retired: tuple[int | None, ...]  # tokens of the stream when a source had been read `caps` times; None: read on
 
 
+def expected_epochs(totals: Sequence[int], weights: Sequence[float], caps: Sequence[int | None]) -> list[float]:
+    """How often each source is read in one pass over a mixture, to within one document.
+
+    Sources that are not capped keep the ratio of their weights at every point, whoever else has
+    been retired, and the pass ends when the source of most tokens has been read once:
+
+        epochs_i = min(cap_i, (weight_i / weight_largest) * total_largest / total_i)
+
+    Args:
+        totals: Tokens of each source, 1 at least.
+        weights: Its share, in any unit.
+        caps: How often it is read at most; None for no limit.
+
+    >>> expected_epochs([40, 10], [2, 1], [None, None]), expected_epochs([40, 10], [2, 1], [None, 1])
+    ([1.0, 2.0], [1.0, 1.0])
+    """
+    largest = int(np.argmax(totals))
+    epochs = []
+    for total, weight, cap in zip(totals, weights, caps, strict=True):
+        uncapped = weight / weights[largest] * (totals[largest] / total)
+        epochs.append(uncapped if cap is None else min(float(cap), uncapped))
+    return epochs
+
+
 def mixed_order(
     lengths: Sequence[NDArray[np.int64]], weights: Sequence[float], caps: Sequence[int | None] | None = None
 ) -> Mixed:

@@ -6,12 +6,12 @@ chunk, and what is killed goes on with the chunks that are missing."""
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,10 +19,11 @@ from tfcli.corpora import PARTS, TASKS
 from tfcli.data.chunks import TOKENIZER_NAME, Encoded, Progress, Share, decide, encode_share
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.shards import MANIFEST_NAME, SHARD_TOKENS, read_manifest, write_manifest
+from tfcli.data.share_files import read_share, require_sound_chunks, write_share
 from tfcli.data.workers import Origin, WorkerError, encode_by_ray, encode_by_workers
 from tfcli.data.writer import ChunkWriter, Encoding, Weighted, appended_fingerprint
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
-from tfcli.files import Lock, digest, read_versioned, replacing_folder, require_writable, validated, write_json
+from tfcli.files import Lock, digest, replacing_folder, require_writable, sweep
 from tfcli.records.dataset import NONE_SKIPPED, DatasetRecord
 from tfcli.tokenization.tokenizer import load_tokenizer
 
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from tfcli.tokenization.tokenizer import Tokenizer
 
 _VERSION = 1  # of what is stored: a number that changes would make every dataset anew
-_SHARE_NAME = "share.json"
 _NEW = ".appended"
+_LONGEST_NAME = 80  # characters of a name that go into that of its folder of chunks
 
 
 def prepare(
@@ -103,6 +104,7 @@ def _encoding(division: TrainValidationSplit, tokenizer: Tokenizer, encoded: Enc
         mixture=tuple(Weighted(*one) for one in mixture),
         skipped=encoded[1],
         removed=division.removed,
+        tables=division.tables(),
     )
 
 
@@ -125,7 +127,7 @@ def prepare_share(
             tokenizer.save(made / TOKENIZER_NAME)
             about = _encoding(division, tokenizer, encoded, share)
             division.require_unchanged()
-            write_json(made / _SHARE_NAME, {"format_version": _VERSION, **asdict(about)})
+            write_share(made, about)
             for file in folder.glob("[0-9]*.npz"):
                 file.rename(made / file.name)
 
@@ -155,6 +157,7 @@ def append(division: TrainValidationSplit, tokenizer: Tokenizer, folder: Path, t
         if old.earlier and old.fingerprint == appended_fingerprint(old.earlier[-1].fingerprint, added):
             return old.record(folder, reused=True)
         shutil.rmtree(folder / _NEW, ignore_errors=True)  # of one that was killed
+        sweep(folder / _NEW)
         with _chunk_folder(folder, added) as chunks, replacing_folder(folder / _NEW) as made:
             encoded = encode_share(division, tokenizer, chunks, Share(), tell, is_whole=False)
             first = {part: len(old.part(part).shards) for part in PARTS}
@@ -172,29 +175,41 @@ def append(division: TrainValidationSplit, tokenizer: Tokenizer, folder: Path, t
 
 
 def merge(shares: Sequence[Path], out: Path, *, shard_tokens: int = SHARD_TOKENS) -> DatasetRecord:
-    """Make one dataset, the same as one machine would have made, of the folders of `prepare_share`. UsageError where
-    one is missing, of another text or tokenizer, or no share, or `out` holds something; BrokenInputError of a damaged
-    one."""
-    about = {path: _read_share(path) for path in shares}
-    (first, wanted), *others = about.items()
-    for path, one in others:
-        if replace(one, share=wanted.share) != replace(wanted, share=wanted.share) or one.share.of != wanted.share.of:
+    """Make one dataset, the same as one machine would have made, of the folders of `prepare_share`.
+
+    The shares stay as they are. Each is read twice: to be checked, then to be written.
+
+    Raises:
+        UsageError: A share is missing, there twice, of another text or tokenizer, or no share, or
+            `out` holds something.
+        BrokenInputError: A share is damaged.
+    """
+    abouts = {path: read_share(path) for path in shares}
+    first, *others = abouts
+    about = abouts[first]
+    for path in others:
+        other = abouts[path]
+        if other.share.of != about.share.of or replace(other, share=about.share) != about:
             problem = f"{path} and {first} are shares of different datasets"
             raise UsageError(problem, "merge the shares of one text, one tokenizer and one division alone")
-    by_number, of = {one.share.number: path for path, one in about.items()}, wanted.share.of
-    if missing := [f"{number + 1}/{of}" for number in range(of) if number not in by_number]:
-        raise UsageError(f"The share {missing[0]} is missing ({len(by_number)} of {of} are there)", "name it, too")
+
+    by_number = {other.share.number: path for path, other in abouts.items()}
+    num_shares = about.share.of
+    for number in range(num_shares):
+        if number not in by_number:
+            problem = f"The share {number + 1}/{num_shares} is missing ({len(by_number)} of {num_shares} are there)"
+            raise UsageError(problem, "name it, too")
     if len(by_number) < len(shares):
         raise UsageError("One share is there twice", "name each once")
+
     tokenizer = load_tokenizer(first / TOKENIZER_NAME)
-    if tokenizer.fingerprint != wanted.tokenizer_fingerprint:
-        raise BrokenInputError(f"{first / TOKENIZER_NAME} has changed", "prepare the share again")
-    folders = [by_number[number] for number in range(of)]
-    for chunk in chain.from_iterable(wanted.paths(folders)):
-        if not chunk.is_file():
-            raise BrokenInputError(f"{chunk} is missing", f"prepare the share {chunk.parent} again")
+    if tokenizer.fingerprint != about.tokenizer_fingerprint:
+        raise BrokenInputError(f"{first / TOKENIZER_NAME} has changed", f"prepare the share {first} again")
     _require_free(out)
-    return _written(wanted, tokenizer, folders, out, shard_tokens)
+    folders = [by_number[number] for number in range(num_shares)]
+    for folder in folders:
+        require_sound_chunks(folder, abouts[folder], tokenizer.vocab_size)
+    return _written(about, tokenizer, folders, out, shard_tokens)
 
 
 def _require_free(out: Path) -> None:
@@ -202,15 +217,6 @@ def _require_free(out: Path) -> None:
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"{out} is there already", "choose another output folder")
     require_writable(out)
-
-
-def _read_share(folder: Path) -> Encoding:
-    path = folder / _SHARE_NAME
-    if not path.is_file():
-        remedy = f"make it with `tfcli prepare SOURCE --tokenizer FILE --shard 1/4 --out {folder}`"
-        raise UsageError(f"{folder} is no share of a dataset", remedy)
-    _, values = read_versioned(path, _VERSION, remedy="prepare the share again")
-    return validated(Encoding, values, path, "prepare the share again")
 
 
 def dataset_fingerprint(division: TrainValidationSplit, tokenizer: Tokenizer) -> str:
@@ -239,19 +245,25 @@ def _existing(division: TrainValidationSplit, tokenizer: Tokenizer, out: Path) -
 
 
 def _chunks_of(out: Path, name: str) -> Path:
-    return out.with_name(f".{out.name[:80]}.{name}.chunks")
+    return out.with_name(f".{out.name[:_LONGEST_NAME]}.{name}.chunks")
 
 
 @contextmanager
 def _chunk_folder(out: Path, name: str) -> Iterator[Path]:
-    """The hidden folder beside `out` in which chunks lie until they are shards. A kill leaves it, and so does Ctrl-C,
-    where there is something in it; an error in the text does not."""
+    """The hidden folder beside `out` in which chunks lie until they are shards.
+
+    It is locked, shared with other processes that encode the same. A kill leaves it, and so does
+    Ctrl-C, where there is something in it; an error in the text does not. When all is well, those
+    that a kill has left of other texts for the same `out` are removed.
+    """
     folder = _chunks_of(out, name)
     made = [path for path in out.parents if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
+    lock = _shared_lock(folder)
     try:
         yield folder
         shutil.rmtree(folder, ignore_errors=True)
+        _remove_abandoned_chunks(out)
     except BaseException as error:
         if not isinstance(error, KeyboardInterrupt | WorkerError):
             shutil.rmtree(folder, ignore_errors=True)
@@ -259,3 +271,30 @@ def _chunk_folder(out: Path, name: str) -> Iterator[Path]:
             for path in (folder, *made):
                 path.rmdir()
         raise
+    finally:
+        if lock is not None:
+            lock.release()
+
+
+def _shared_lock(folder: Path) -> Lock | None:
+    """The lock of a folder of chunks; None on a file system that has none."""
+    try:
+        return Lock(folder, shared=True)
+    except OSError:
+        return None
+
+
+def _remove_abandoned_chunks(out: Path) -> None:
+    """Remove the folders of chunks for `out` that no process holds."""
+    if out.name != out.name[:_LONGEST_NAME]:
+        return  # names that are cut off may be those of another folder
+    pattern = re.compile(rf"\.{re.escape(out.name)}\.[0-9a-f]{{16}}(\.\d+\.\d+)?\.chunks")
+    for folder in out.parent.glob(".*.chunks"):
+        if not pattern.fullmatch(folder.name) or folder.is_symlink() or not folder.is_dir():
+            continue
+        try:
+            lock = Lock(folder)
+        except OSError:  # a process encodes into it, or it cannot be locked
+            continue
+        shutil.rmtree(folder, ignore_errors=True)
+        lock.release()

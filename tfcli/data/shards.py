@@ -3,12 +3,11 @@
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,13 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 from tfcli.corpora import PARTS, TASKS, Kind, Part
 from tfcli.errors import BrokenInputError, UsageError, shortened
 from tfcli.files import file_digest, read_versioned, validated, write_json
-from tfcli.records.dataset import NONE_SKIPPED, DatasetRecord, MixedSource, PartCounts, SkippedRecords
+from tfcli.records.dataset import NONE_SKIPPED, DatasetRecord, MixedSource, PartCounts, SkippedRecords, TableReading
 from tfcli.records.roles import TokenRoles
 
 FORMAT_VERSION = 3
 _BEFORE_MIXTURES = 2  # what none of these is in, and is written still where there is none
 _READ = (FORMAT_VERSION, _BEFORE_MIXTURES, 1)  # in 1 every text begins with bos, even where that ends another one
-_WHERE_THERE_ARE = ("mixture", "earlier", "skipped", "copies", "removed", "labels")
+_WHERE_THERE_ARE = ("mixture", "earlier", "skipped", "copies", "removed", "labels", "tables")
 MANIFEST_NAME = "manifest.json"
 SIDES: dict[Kind, tuple[str, ...]] = {"text": ("",), **dict.fromkeys(("pairs", *TASKS), ("source", "target"))}
 _MOST_IDS = 1 << 32
@@ -87,6 +86,7 @@ class Manifest:
     copies: int = 0  # validation documents that stand in training, too, letter for letter
     removed: dict[str, int] = field(default_factory=dict)  # how many documents were left out before, for each reason
     labels: tuple[str, ...] = ()  # of labelled texts; the target's numbers count them from 1 (`data/labelled.py`)
+    tables: tuple[TableReading, ...] = ()  # how CSV and TSV files were read; an older dataset does not say
 
     def edition(self, fingerprint: str) -> "Manifest | None":
         """The dataset as it was known by a fingerprint, which is that of today or an earlier one."""
@@ -97,6 +97,7 @@ class Manifest:
                 were = {part: getattr(one, part) for part in PARTS}
                 parts: Any = {p: PartManifest(counts, self.part(p).shards[:many]) for p, (counts, many) in were.items()}
                 parts |= {"fingerprint": fingerprint, "sources": one.sources, "earlier": self.earlier[:number]}
+                parts["tables"] = tuple(table for table in self.tables if table.source in one.sources)
                 return replace(self, **parts, removed={})
         return None
 
@@ -266,17 +267,6 @@ class PartWriter(AbstractContextManager["PartWriter"]):
                 path = self._folder / file_name(self._part, self._first + len(self.shards), name)
                 self._open[name] = _GrowingArray(path, dtype)
             self._open[name].append([0])
-
-
-@contextmanager
-def opened_chunk(path: Path) -> Iterator[Any]:
-    """The arrays of a chunk: `PART.SIDE.ids`, `PART.SIDE.ends`, `PART.sums`. BrokenInputError removes a damaged one."""
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            yield arrays
-    except (ValueError, KeyError, EOFError, BadZipFile) as error:
-        path.unlink(missing_ok=True)
-        raise BrokenInputError(f"{path} is damaged ({error})", "give the command again: it makes this anew") from error
 
 
 class ShardArray:

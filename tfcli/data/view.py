@@ -10,7 +10,7 @@ from tfcli.draw import View
 from tfcli.draw.numbers import duration, exact, percent, plural, short
 from tfcli.draw.safe import printable
 from tfcli.draw.tables import columns, dim, grid, heading
-from tfcli.records.dataset import CacheEntry, DatasetRecord, PartCounts
+from tfcli.records.dataset import CacheEntry, DatasetRecord, PartCounts, TableReading
 
 _REMOVED = {
     "short": "too short",
@@ -30,7 +30,9 @@ class DatasetView(View[DatasetRecord]):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record = self.record
         state = "reused, nothing changed" if record.reused else "prepared"
-        yield from heading(f"Dataset · {record.kind} · {state}", f"from {', '.join(map(printable, record.sources))}")
+        yield from heading(
+            f"Dataset · {printable(record.kind)} · {state}", f"from {', '.join(map(printable, record.sources))}"
+        )
         both = {"training": record.train, "validation": record.validation}
         parts = {record.only: record.validation} if record.only else both
         table = columns("l" + "r" * len(parts), gap=3)
@@ -56,16 +58,27 @@ class DatasetView(View[DatasetRecord]):
         unit = unit.removesuffix("s")
         if record.removed:
             each = ", ".join(f"{exact(count)} {_REMOVED.get(why, why)}" for why, count in record.removed.items())
-            yield Text(f"Left out: {plural(sum(record.removed.values()), unit)} ({each}).")
+            yield Text(f"Left out: {plural(sum(record.removed.values()), unit)} ({printable(each)}).")
         if record.copies and not record.only:
             share = percent(record.copies / record.validation.documents)
             many = f"{exact(record.copies)} of {plural(record.validation.documents, f'validation {unit}')} ({share})"
             stand = "stands" if record.copies == 1 else "stand"
             drop = "data.drop_duplicates = train or validation leaves out such copies there."
             yield Text(f"{many} {stand} in training, too; {drop}", "yellow")
+        for reading in record.tables:
+            yield Text(printable(_table_line(reading)), "dim", overflow="fold")
         split = "" if record.only else f"split by {record.split} · "
         about = f"{split}vocabulary {exact(record.vocab_size)} · {record.fingerprint[:12]}"
-        yield from dim(about, printable(record.path))
+        yield from dim(printable(about), printable(record.path))
+
+
+def _table_line(reading: TableReading) -> str:
+    """What the first row of a table was taken for, and the columns that were read."""
+    files = f" ({plural(reading.files, 'file')})" if reading.files > 1 else ""
+    first_row = "a header" if reading.header else "data"
+    columns = "column" if len(reading.columns) == 1 else "columns"
+    source = "standard input" if reading.source == "-" else reading.source
+    return f"{source}{files}: first row is {first_row}; {columns} {', '.join(reading.columns)}"
 
 
 def _unknown(part: PartCounts) -> str:

@@ -9,6 +9,7 @@ import logging
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -17,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tfcli import addresses
 from tfcli.corpora import Kind
 from tfcli.data.chunks import Encoded, Progress, Share, counted, encode_share, encoded_chunks
-from tfcli.errors import BrokenInputError, TfcliError, UsageError, first_lines
+from tfcli.errors import BrokenInputError, Remark, TfcliError, UsageError, first_lines
 from tfcli.files import replacing
 from tfcli.machine import PIPE, child, cores
 from tfcli.records.dataset import SkippedRecords
@@ -41,7 +43,8 @@ class Origin:
     def asked(self, kind: Kind) -> dict[str, Any]:
         """The same as JSON."""
         section = {name: value for name, value in asdict(self.section).items() if value is not None}
-        return {"data": section, "kind": kind, "tokenizer": str(self.tokenizer.absolute())}
+        tokenizer = str(self.tokenizer.absolute())
+        return {"data": section, "kind": kind, "tokenizer": tokenizer, "addresses": addresses.shared()}
 
 
 class WorkerError(TfcliError):
@@ -52,6 +55,8 @@ def _open(asked: Mapping[str, Any]) -> tuple[TrainValidationSplit, Tokenizer]:
     from tfcli.corpora.split import open_split
     from tfcli.recipe.loading import build_recipe
 
+    addresses.share(asked["addresses"])
+    warnings.simplefilter("ignore", Remark)  # the process that asks has printed it
     section = build_recipe({"data": asked["data"]}).data
     return open_split(section, asked["kind"]), load_tokenizer(Path(asked["tokenizer"]))
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
+import shlex
+import warnings
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -16,11 +19,12 @@ from numpy.typing import NDArray
 
 from tfcli.corpora import PARTS, Kind, Part
 from tfcli.data import shards
+from tfcli.data.chunk_files import opened_chunk
 from tfcli.data.chunks import COUNTED, SUMS, TOKENIZER_NAME, Share, chunk_name
-from tfcli.data.mixture import mixed_order
-from tfcli.errors import UsageError
+from tfcli.data.mixture import expected_epochs, mixed_order
+from tfcli.errors import BrokenInputError, Remark, UsageError
 from tfcli.files import digest
-from tfcli.records.dataset import NONE_SKIPPED, MixedSource, PartCounts, SkippedRecords
+from tfcli.records.dataset import NONE_SKIPPED, MixedSource, PartCounts, SkippedRecords, TableReading
 
 if TYPE_CHECKING:
     from tfcli.tokenization.tokenizer import Tokenizer
@@ -49,6 +53,7 @@ class Encoding:
     mixture: tuple[Weighted, ...]
     skipped: SkippedRecords = NONE_SKIPPED
     removed: dict[str, int] = field(default_factory=dict)
+    tables: tuple[TableReading, ...] = field(default=(), compare=False)  # shares of older versions do not have it
 
     def paths(self, folders: Sequence[Path]) -> list[list[Path]]:
         """The files of each source's chunks, of which every folder has one in turn."""
@@ -93,46 +98,74 @@ class ChunkWriter:
 
     def write(self, folders: Sequence[Path]) -> None:
         """Append the chunks of each source; of a mixture, training by weight, validation one source after the other."""
-        chunks, mixture = self._about.paths(folders), self._about.mixture
+        chunks = self._about.paths(folders)
+        is_mixture = bool(self._about.mixture)
+        lengths = self._training_lengths(chunks) if is_mixture else []  # refused before anything is written
         self.copies = _count_copies(list(chain.from_iterable(chunks)))
         with self.opened() as writers:
             for path in chain.from_iterable(chunks):
-                with shards.opened_chunk(path) as arrays:
+                with opened_chunk(path) as arrays:
                     for part, writer in writers.items():
-                        if part == "validation" or not mixture:
+                        if part == "validation" or not is_mixture:
                             self.sums[part] += arrays[f"{part}.sums"].sum(axis=0)
                             writer.write(_sides(arrays, part, self._about.kind))
-            if mixture:
-                self._mix(chunks, mixture)
+            if is_mixture:
+                self._mix(chunks, lengths)
 
     def _characters(self, part: Part) -> int:
         return int(self.sums[part][SUMS.index("characters")])
 
-    def _mix(self, chunks: Sequence[Sequence[Path]], mixture: Sequence[Weighted]) -> None:
-        place, none = SUMS.index("tokens"), np.zeros(0, np.int64)
-        lengths = [np.concatenate([none, *_by_document(paths, "train.sums", place)]) for paths in chunks]
-        for one, own in zip(mixture, lengths, strict=True):
-            if not len(own):
-                problem = f"The training part of {one.source} has no document"
+    def _training_lengths(self, chunks: Sequence[Sequence[Path]]) -> list[NDArray[np.int64]]:
+        """The tokens of each training document of each source of a mixture; says how long the mixture is.
+
+        Raises:
+            UsageError: A source has no training document, or is read too often without `max_epochs`.
+        """
+        column = SUMS.index("tokens")
+        none = np.zeros(0, np.int64)
+        lengths = []
+        for weighted, paths in zip(self._about.mixture, chunks, strict=True):
+            tokens = np.concatenate([none, *_by_document(paths, "train.sums", column)])
+            if not len(tokens):
+                problem = f"The training part of {weighted.source} has no document"
                 raise UsageError(problem, "give more text, or change data.split or data.validation_fraction")
+            if tokens.min() < 1:
+                raise BrokenInputError(f"{weighted.source} has a document without a token", "prepare it again")
+            lengths.append(tokens)
+        _require_few_epochs(self._about.mixture, [int(tokens.sum()) for tokens in lengths])
+        return lengths
+
+    def _mix(self, chunks: Sequence[Sequence[Path]], lengths: Sequence[NDArray[np.int64]]) -> None:
+        mixture = self._about.mixture
         mixed = mixed_order(lengths, [one.weight for one in mixture], [one.max_epochs for one in mixture])
         streams = [_training_documents(paths, self._about.kind) for paths in chunks]
         sides = shards.SIDES[self._about.kind]
-        batch, held = list[dict[str, NDArray[Any]]](), 0
+        batch: list[dict[str, NDArray[Any]]] = []
+        num_ids = 0
         for number, source in enumerate(mixed.order.tolist(), start=1):
             document, sums = next(streams[source])
             self.sums["train"] += sums
             batch.append(document)
-            held += sum(map(len, document.values()))
-            if held >= _HELD or number == len(mixed.order):
-                by_side = {side: [one[side] for one in batch] for side in sides}
+            num_ids += sum(map(len, document.values()))
+            if num_ids >= _HELD or number == len(mixed.order):
+                by_side = {side: [document[side] for document in batch] for side in sides}
                 joined = {side: (np.concatenate(ids), np.cumsum([*map(len, ids)])) for side, ids in by_side.items()}
                 self._writers["train"].write(joined)
-                batch, held = [], 0
-        found = zip(mixture, lengths, mixed.documents, mixed.tokens, mixed.retired, strict=True)
-        for one, own, read, tokens, retired in found:
-            about: dict[str, Any] = {"documents": read, "tokens": tokens, "share": tokens / sum(mixed.tokens)}
-            self._mixture.append(MixedSource(**vars(one), **about, epochs=read / len(own), retired_at=retired))
+                batch = []
+                num_ids = 0
+        for number, weighted in enumerate(mixture):
+            tokens = mixed.tokens[number]
+            source = MixedSource(
+                source=weighted.source,
+                weight=weighted.weight,
+                max_epochs=weighted.max_epochs,
+                documents=mixed.documents[number],
+                tokens=tokens,
+                share=tokens / sum(mixed.tokens),
+                epochs=mixed.documents[number] / len(lengths[number]),
+                retired_at=mixed.retired[number],
+            )
+            self._mixture.append(source)
 
     def finish(self, **more: Any) -> shards.Manifest:
         """The manifest, written. A part without text is a UsageError."""
@@ -172,6 +205,7 @@ class ChunkWriter:
             earlier=(*old.earlier, shards.Edition(old.fingerprint, old.sources, *states)),
             skipped=old.skipped.joined(about.skipped),
             removed=dict(Counter(old.removed) + Counter(about.removed)),
+            tables=old.tables + about.tables,
         )
 
     def _part(self, part: Part) -> shards.PartManifest:
@@ -179,6 +213,45 @@ class ChunkWriter:
 
 
 _HELD = 1 << 20  # tokens of mixed documents that are written together
+_MOST_EPOCHS = 100  # of a source without max_epochs: with more, the weights are most often a mistake
+
+
+def _require_few_epochs(mixture: Sequence[Weighted], totals: Sequence[int]) -> None:
+    """Say how long a mixture is; refuse, by a UsageError, one that reads a source too often."""
+    caps = [weighted.max_epochs for weighted in mixture]
+    epochs = expected_epochs(totals, [weighted.weight for weighted in mixture], caps)
+    for weighted, number in zip(mixture, epochs, strict=True):
+        if weighted.max_epochs is None and number > _MOST_EPOCHS:
+            largest = mixture[int(np.argmax(totals))]
+            problem = (
+                f"The weights read {weighted.source} {_times(number)} while {largest.source} is read once,"
+                f" and without max_epochs a source is read {_MOST_EPOCHS} times at most"
+            )
+            remedy = f"choose other weights, or write {_sources_with_cap(mixture, weighted)} in their place"
+            raise UsageError(problem, remedy)
+    tokens = sum(total * number for total, number in zip(totals, epochs, strict=True))
+    named = zip(mixture, epochs, strict=True)
+    counts = ", ".join(f"{weighted.source} {_times(number)}" for weighted, number in named)
+    warnings.warn(f"The mixture has about {round(tokens):,} training tokens: {counts}.", Remark, stacklevel=2)
+
+
+def _times(epochs: float) -> str:
+    if epochs > 1e15:
+        return "endlessly often"
+    if epochs >= 10:
+        return f"{epochs:,.0f} times"
+    return f"{epochs:.1f} times" if epochs >= 1 else f"{epochs:.2g} times"
+
+
+def _sources_with_cap(mixture: Sequence[Weighted], capped: Weighted) -> str:
+    """The option that allows one source of a mixture to be read more than so many times."""
+    tables = []
+    for weighted in mixture:
+        max_epochs = _MOST_EPOCHS if weighted is capped else weighted.max_epochs
+        cap = "" if max_epochs is None else f", max_epochs={max_epochs}"
+        name = json.dumps(weighted.source, ensure_ascii=False)
+        tables.append(f"{{source={name}, weight={weighted.weight!r}{cap}}}")
+    return "--set " + shlex.quote(f"data.sources=[{', '.join(tables)}]")
 
 
 def _sides(arrays: Any, part: Part, kind: Kind) -> dict[str, tuple[NDArray[Any], NDArray[np.int64]]]:
@@ -189,8 +262,9 @@ def _by_document(chunks: Sequence[Path], name: str, column: int | None = None) -
     """What is summed up for each document, chunk by chunk: the last row of one goes on in the first of the next."""
     left = np.zeros(1, np.int64)
     for path in chunks:
-        with shards.opened_chunk(path) as arrays:
-            values = arrays[name] if column is None else arrays[name][:, column].copy()
+        with opened_chunk(path) as arrays:
+            values = arrays[name] if column is None else arrays[name][:, column]
+            values = values.copy()
         values[:1] += left.astype(values.dtype)  # hashes are sums modulo 2^64
         left = values[-1:]
         yield values[:-1]
@@ -199,8 +273,8 @@ def _by_document(chunks: Sequence[Path], name: str, column: int | None = None) -
 def _count_copies(chunks: Sequence[Path]) -> int:
     """How many validation documents stand in training, too; of 8 bytes each, those of validation alone are held."""
     for path in chunks[:1]:
-        with shards.opened_chunk(path) as arrays:
-            if "train.keys" not in arrays.files:
+        with opened_chunk(path) as arrays:
+            if "train.keys" not in arrays:
                 return 0
     validation = np.concatenate([*_by_document(chunks, "validation.keys"), np.zeros(0, np.uint64)])
     held, counts = np.unique(validation, return_counts=True)
@@ -217,7 +291,7 @@ def _training_documents(chunks: Sequence[Path], kind: Kind) -> Iterator[tuple[di
         begun: dict[str, list[NDArray[Any]]] = {side: [] for side in sides}
         sums, at = np.zeros(len(SUMS), np.int64), 0
         for path in chunks:
-            with shards.opened_chunk(path) as arrays:
+            with opened_chunk(path) as arrays:
                 rows, found = iter(arrays["train.sums"]), _sides(arrays, "train", kind)
             # Behind what each end closes comes the rest.
             left = {side: deque(np.split(ids, ends)) for side, (ids, ends) in found.items()}

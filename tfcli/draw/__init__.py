@@ -16,14 +16,21 @@ class View(Generic[R]):
 
     def __init_subclass__(cls) -> None:
         def html(record: Any) -> str:
-            from tfcli.draw.svg import picture_svg
-
-            return f'<div style="overflow-x: auto">{picture_svg(cls(record), 100, dark=False)}</div>'
+            return notebook_html(cls(record))
 
         for kind in get_args(cls.__dict__.get("__orig_bases__", [None])[0]):
             for one in get_args(kind) if isinstance(kind, UnionType) else (kind,):
                 if is_dataclass(one) and not hasattr(one, "_repr_html_"):
                     setattr(one, "_repr_html_", html)  # noqa: B010 (a record says nothing of it)
+
+
+def notebook_html(view: Any) -> str:
+    """What a notebook shows of a view: its picture, in the colours of the notebook's page."""
+    from tfcli.draw.svg import picture_svg
+    from tfcli.draw.themes import notebook_style
+
+    picture = picture_svg(view, 100, "light")
+    return f'<div class="tfcli" style="overflow-x: auto"><style>{notebook_style()}</style>{picture}</div>'
 
 
 class Shown(list[R]):

@@ -17,6 +17,7 @@ T = TypeVar("T")
 BLACK, WHITE = (0, 0, 0), (255, 255, 255)
 LEVELS = 33  # colours in a map; odd, so that a signed map has one exactly at 0
 NO_VALUE = LEVELS  # the level of a cell that holds no value (NaN)
+NO_VALUE_MARK = "–"  # stands in such a cell, as of a masked weight; "·" is a space in a token
 
 
 @dataclass(frozen=True)
@@ -108,8 +109,8 @@ class Brush:
         return self.colormap.glyphs if self._tints is None else self.colormap.glyphs[:0:-1] + self.colormap.glyphs
 
     def glyph(self, level: int) -> str:
-        """The glyph that stands for a level; "·" where there is no value."""
-        return "·" if level == NO_VALUE else step(self.glyphs, level)
+        """The glyph that stands for a level; `NO_VALUE_MARK` where there is no value."""
+        return NO_VALUE_MARK if level == NO_VALUE else step(self.glyphs, level)
 
     def tint(self, level: int) -> Style | None:
         """Of a level's glyph where there are sixteen colours and the map is signed."""

@@ -13,6 +13,8 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
+from tfcli.draw.numbers import decimals
+
 # The bit of each dot in a Braille cell (Unicode block U+2800), by [row][column].
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 _UPPER, _LOWER = 0x01 | 0x08 | 0x02 | 0x10, 0x04 | 0x20 | 0x40 | 0x80
@@ -63,7 +65,7 @@ class Plot:
         low, high, marks = _centred(low, high, self.height)
         ticks = {_line_of(tick, low, high, self.height): tick for tick in marks}
         digits = _digits(list(ticks.values()))
-        names = {line: f"{tick:.{digits}f}" for line, tick in ticks.items()}
+        names = {line: decimals(tick, digits) for line, tick in ticks.items()}
         gutter = max([self.gutter, *map(len, names.values())])
         first, last = self.x_range or (float(xs.min()), float(xs.max()))
         width = max(4, options.max_width - gutter - 3)
@@ -96,6 +98,9 @@ class Plot:
         yield Text.assemble(" " * (gutter + 2), left, " " * before, middle, " " * behind, right)
         if not fits:
             yield names[3:]
+
+
+_FURTHEST = 1e300
 
 
 @dataclass
@@ -211,9 +216,15 @@ def _digits(ticks: list[float]) -> int:
 
 def _unbroken(series: Series) -> Iterable[_Points]:
     """Its points between those that are not finite, from each of these on."""
-    xs, ys = np.array(series.xs, dtype=np.float64), np.array(series.ys, dtype=np.float64)
+    xs, ys = _drawable(series.xs), _drawable(series.ys)
     gaps = np.flatnonzero(~np.isfinite(ys))
     return zip(np.split(xs, gaps), np.split(ys, gaps), strict=True)
+
+
+def _drawable(values: Sequence[float | None] | NDArray[Any]) -> NDArray[np.float64]:
+    """Numbers whose differences a float holds: finite ones no further from 0 than `_FURTHEST`."""
+    numbers = np.array(values, dtype=np.float64)
+    return np.where(np.isfinite(numbers), np.clip(numbers, -_FURTHEST, _FURTHEST), numbers)
 
 
 def _finite(xs: NDArray[np.float64], ys: NDArray[np.float64], y_range: tuple[float, float] | None) -> _Points:

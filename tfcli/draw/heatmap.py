@@ -13,7 +13,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from tfcli.draw.colors import NO_VALUE, SIGNED, WEIGHTS, Brush, brush_for, levels
+from tfcli.draw.colors import NO_VALUE, NO_VALUE_MARK, SIGNED, WEIGHTS, Brush, brush_for, levels
 from tfcli.draw.safe import fit, widest
 
 Line = list[Segment]
@@ -278,7 +278,7 @@ class HeatMap:
     ) -> RenderResult:
         words = self.meaning
         if self.empty and np.isnan(self.values).any():
-            words += f"  {'empty' if brush.in_color else '·'}: {self.empty}"
+            words += f"  {'empty' if brush.in_color else NO_VALUE_MARK}: {self.empty}"
         bar = scale_bar(f"{low:.3g}", f"{high:.3g}", brush)
         yield from legend(bar, words, layout.gutter, width)
         if layout.row_factor * layout.column_factor > 1:

@@ -2,6 +2,9 @@
 
 import math
 
+# Several roundings in float32 of numbers around 1 stay below it.
+_RESIDUE = 1e-6
+_HUGE = 1e9
 _THOUSANDS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -92,6 +95,26 @@ def percent_in_four(share: float) -> str:
     if 0 < share < 0.005:
         return " <1%"
     return ">99%" if 0.995 <= share < 1 else f"{share:4.0%}"
+
+
+def decimals(value: float, digits: int = 4) -> str:
+    """A number with so many decimals; a huge one, which has no use for them, with a power of ten.
+
+    >>> decimals(1.23456), decimals(12.0, 1), decimals(1e308)
+    ('1.2346', '12.0', '1e+308')
+    """
+    return f"{value:.{digits}f}" if abs(value) < _HUGE else f"{value:.{digits}g}"
+
+
+def residue(difference: float) -> str:
+    """What rounding leaves between two ways to compute the same number; a larger difference as a number.
+
+    Digits of a residue differ between processors and say nothing, so they are not shown.
+
+    >>> residue(2.98e-08), residue(0.0), residue(0.0125)
+    ('<1e-6', '<1e-6', '0.0125')
+    """
+    return "<1e-6" if abs(difference) < _RESIDUE else f"{difference:.3g}"
 
 
 def speed(tokens_per_second: float) -> str:

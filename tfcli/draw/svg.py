@@ -23,30 +23,43 @@ from rich.terminal_theme import TerminalTheme
 from tfcli.draw import Stepwise
 from tfcli.draw.colors import RGB, hexadecimal
 from tfcli.draw.safe import printable, shortened
+from tfcli.draw.themes import COLOR_SCHEMES, DARK_GROUND, GROUND, INK, Theme, darkened, page_style, svg_style
 
 _FONT = "ui-monospace, DejaVu Sans Mono, Menlo, Consolas, monospace"
 
 
-def svg_document(title: str, width: int, height: int, parts: Iterable[str], look: str = "") -> str:
-    """Elements on a white ground, words in a monospaced font of 13 px; `look`: further attributes of everything."""
+def svg_document(title: str, width: int, height: int, parts: Iterable[str], theme: Theme = "auto") -> str:
+    """Elements on a ground of their own, words in a monospaced font of 13 px.
+
+    Args:
+        title: What the document shows.
+        width: Width of the ground in pixels.
+        height: Height of the ground in pixels.
+        parts: Elements with the colours that they have on white.
+        theme: "auto" adds a style sheet, by which readers with dark screens see the picture on a dark ground.
+    """
+    # Crisp edges leave no seam between neighbouring rectangles.
     head = (
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='{height}' viewBox='0 0 {width} {height}' "
-        f"font-family='{_FONT}' font-size='13'{look}>"
+        f"font-family='{_FONT}' font-size='13' fill='{INK}' shape-rendering='crispEdges'>"
     )
-    ground = f"<rect width='{width}' height='{height}' fill='#ffffff'/>"
-    return "\n".join([head, f"<title>{escape(title)}</title>", ground, *parts, "</svg>"]) + "\n"
+    ground = f"<rect width='{width}' height='{height}' fill='{DARK_GROUND if theme == 'dark' else GROUND}'/>"
+    before, drawn = f"{head}\n<title>{escape(title)}</title>\n{svg_style(theme)}{ground}", "\n".join(parts)
+    if theme == "dark":
+        before, drawn = darkened(before), darkened(drawn)
+    return f"{before}\n{drawn}\n</svg>\n"
 
 
 WIDTH = 120
 _NARROW = 44  # columns, in 384 pixels
 _CELL, _LINE, _MARGIN = 8, 18, 16
 _INK, _PAPER, _DIM = (26, 26, 26), (255, 255, 255), (102, 102, 102)
-# The sixteen colours of a terminal, dark enough to be read on white; `dark.css` has them for black.
+# The sixteen colours of a terminal, dark enough to be read on white; `themes.py` has those for a dark ground.
 _SIXTEEN: list[RGB] = [
     *((26, 26, 26), (185, 28, 28), (21, 128, 61), (180, 83, 9)),
     *((29, 78, 216), (162, 28, 175), (14, 116, 144), (102, 102, 102)),
 ]
-_DARK, _PAGE = ((files(__package__) / name).read_text("utf-8") for name in ("dark.css", "page.html"))
+_PAGE = (files(__package__) / "page.html").read_text("utf-8")
 _THEME = TerminalTheme(_PAPER, _INK, _SIXTEEN, _SIXTEEN)
 # Blocks as (left, top, right, bottom), in shares of a cell.
 _BLOCKS = {"▀": (0.0, 0.0, 1.0, 0.5)}
@@ -63,27 +76,25 @@ _HEAVY = "┃━┏┓┗┛┡┩╇┳"
 _DOTS = ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 3), (1, 3))
 
 
-def picture_svg(view: Any, width: int = WIDTH, *, dark: bool = True) -> str:
-    """An SVG document of what a console of `width` columns shows of `view`, in 24-bit colour on white; `dark`: on black
-    for readers who have it so, by rules that would reach what stands beside it in a page."""
+def picture_svg(view: Any, width: int = WIDTH, theme: Theme = "auto") -> str:
+    """An SVG document of what a console of `width` columns shows of `view`, in 24-bit colour."""
     lines = _console_lines(view, width)
     columns = max((sum(segment.cell_length for segment in line) for line in lines), default=0)
     wide, high = 2 * _MARGIN + _CELL * columns, 2 * _MARGIN + _LINE * len(lines)
     title = "".join(segment.text for segment in lines[0]).strip() if lines else ""
     parts = [part for number, line in enumerate(lines) for part in _line(line, _MARGIN + _LINE * number)]
-    # Crisp edges leave no seam between neighbouring rectangles.
-    look = f" fill='{hexadecimal(_INK)}' shape-rendering='crispEdges'"
-    return svg_document(title, wide, high, [f"<style>{_DARK}</style>", *parts] if dark else parts, look)
+    return svg_document(title, wide, high, parts, theme)
 
 
-def picture_html(view: Any, width: int = WIDTH) -> str:
+def picture_html(view: Any, width: int = WIDTH, theme: Theme = "auto") -> str:
     """A web page with the same picture, and that of a narrow console for a narrow screen; the steps of a stepwise view
     one at a time, or all of them. It needs no network."""
     parts = view.parts() if isinstance(view, Stepwise) else [view]
-    pictures = ["".join(picture_svg(part, columns, dark=False) for columns in (width, _NARROW)) for part in parts]
+    pictures = ["".join(picture_svg(part, columns, "light") for columns in (width, _NARROW)) for part in parts]
     sections = [f"<section{' data-step' * (number > 0)}>\n{one}</section>\n" for number, one in enumerate(pictures)]
     title = pictures[0].partition("<title>")[2].partition("</title>")[0]
-    return filled_page(_PAGE, TITLE=title, DARK=_DARK, PICTURES="".join(sections))
+    looks = {"SCHEME": COLOR_SCHEMES[theme], "STYLE": page_style(theme)}
+    return filled_page(_PAGE, **looks, TITLE=title, PICTURES="".join(sections))
 
 
 def filled_page(page: str, **parts: str) -> str:

@@ -1,4 +1,4 @@
-"""Bootstrap confidence intervals: a score is computed again and again from resamples of the documents.
+"""Bootstrap: a score is computed again and again from resamples of the documents. `intervals` makes use of it.
 
 Efron 1979, Bootstrap methods: another look at the jackknife. For pairs of translations, Koehn 2004, Statistical
 significance tests for machine translation evaluation. A resample of a score that is a function of sums is that
@@ -10,10 +10,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from tfcli.records.evaluation import Interval
-
 RESAMPLES = 1000
-FEWEST_UNITS = 10  # with fewer units there are too few different resamples for the tails of an interval
+# With fewer units no interval is given: too few to know how they vary.
+FEWEST_UNITS = 10
 MOST_UNITS = 4000  # above this, units are first put together at random: a sum varies as before, and the time is bounded
 _SEED = 12345  # as in sacrebleu; the same for every run, so that results can be repeated
 Array = NDArray[np.float64]
@@ -32,14 +31,6 @@ def resampled(sums: Array) -> Array:
         sums, units = grouped, MOST_UNITS
     chosen = draw.integers(units, size=(RESAMPLES, units)) + units * np.arange(RESAMPLES)[:, None]
     return np.bincount(chosen.ravel(), minlength=RESAMPLES * units).reshape(RESAMPLES, units).astype(np.float64) @ sums
-
-
-def interval(values: Array) -> Interval | None:
-    """Where the middle 95 % of a score's resamples, (R,), lie (percentiles); None where some are no number."""
-    if np.isnan(values).any():
-        return None
-    low, high = np.quantile(values, (0.025, 0.975), method="inverted_cdf")
-    return float(low), float(high)
 
 
 def p_value(differences: Array, difference: float) -> float | None:

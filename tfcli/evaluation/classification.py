@@ -17,6 +17,7 @@ from torch.nn import functional as F
 
 from tfcli.data.batch import IGNORED, Batch
 from tfcli.evaluation.bootstrap import Array, Score
+from tfcli.evaluation.intervals import unseen_error, unseen_error_of_labels
 from tfcli.evaluation.windows import scoring
 from tfcli.models.objective import best_spans, targets_of
 from tfcli.models.transformer import Transformer
@@ -98,6 +99,25 @@ class TaskScores:
                 true, told = (entities([self.labels[label] for label in side]) for side in sides)
                 sums[row, -3:] = len(true & told), len(told), len(true)
         return sums
+
+    def exact_matches(self, sums: Array) -> Array:
+        """Of each text under the task "span", the answers that are right and all answers. Shape: (R, 2)."""
+        return np.stack([sums[:, -2], sums[:, 1] / 2], axis=1)
+
+    def unseen_errors(self, sums: Array) -> dict[str, float]:
+        """For each F1, the share of mistakes that these texts, (R, K), would not exclude if all were right.
+
+        A label is seen in the texts that have it, and entities in the texts with any. See `intervals.unseen_error`.
+        """
+        if self.task == "span":
+            return {"span_f1": unseen_error(int((sums[:, 1] > 0).sum()))}
+        count = len(self.labels)
+        true = sums[:, COUNTED + 2 * count : COUNTED + 3 * count]
+        texts_with_label = (true > 0).sum(0)
+        errors = {"macro_f1": unseen_error_of_labels(texts_with_label[texts_with_label > 0].tolist())}
+        if self.entities:
+            errors["entity_f1"] = unseen_error(int((sums[:, -2:].sum(1) > 0).sum()))
+        return errors
 
     def chance(self, total: Array) -> float | None:
         """The accuracy of whoever always says the most frequent label."""

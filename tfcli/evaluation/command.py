@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from tfcli.console.options import Checkpoint, Device, Json, Run, Threads, command, open_run, use_threads
-from tfcli.console.settings import usual
+from tfcli.console.settings import READING_HELP, reading_settings, usual
 from tfcli.console.terminal import Terminal
+from tfcli.errors import UsageError
 from tfcli.generation.command import Precision
+from tfcli.recipe.evaluate import BleuTokenize
 
 if TYPE_CHECKING:
     from tfcli.runs.load import LoadedRun
@@ -26,9 +28,12 @@ Beam = Annotated[int | None, usual("the run's own", "Beams to translate with; 1:
 _WRITE = "Write the {}, one a line; what is there is replaced."
 Outputs = Annotated[Path | None, typer.Option(metavar="FILE", help=_WRITE.format("translations"))]
 References = Annotated[Path | None, typer.Option(metavar="FILE", help=_WRITE.format("references"))]
+_READING = typer.Option("--set", metavar="KEY=VALUE", help=READING_HELP)
+_TOKENIZE = "How BLEU cuts texts into words: evaluate.bleu_tokenize."
+Tokenize = Annotated[BleuTokenize | None, usual("the run's own", _TOKENIZE)]
 Compare = Annotated[Path | None, typer.Option(metavar="RUN2", help="Score another run on the same text, test both.")]
 _MEANT_FOR = {"stride": "decoder", "pseudo": "encoder"}
-_MEANT_FOR |= dict.fromkeys(("beam", "outputs", "references"), "encoder-decoder")
+_MEANT_FOR |= dict.fromkeys(("beam", "bleu_tokenize", "outputs", "references"), "encoder-decoder")
 
 
 @command
@@ -41,7 +46,9 @@ def evaluate(
     context: Context = None,
     pseudo: Pseudo = False,
     beam: Beam = None,
+    bleu_tokenize: Tokenize = None,
     compare: Compare = None,
+    assignments: Annotated[list[str] | None, _READING] = None,
     outputs: Outputs = None,
     references: References = None,
     checkpoint: Checkpoint = "best",
@@ -54,7 +61,8 @@ def evaluate(
 
     Without a SOURCE, the whole of the run's own validation split is scored.
     An encoder is scored on masked tokens; translations get chrF and exact
-    matches too. Each score comes with its 95 % interval.
+    matches too; BLEU of Chinese, Japanese or Thai counts characters.
+    Each score comes with its 95 % interval.
 
     Examples:
 
@@ -62,13 +70,20 @@ def evaluate(
       tfcli evaluate runs/decoder-1 other.txt --stride 32 --json
       tfcli evaluate runs/decoder-1 --compare runs/decoder-2
       tfcli evaluate runs/decoder-1 --precision int8 --compare runs/decoder-1
+      tfcli evaluate runs/translator --bleu-tokenize char
     """
     arguments = dict(locals())
     names = tuple(sources or ())
+    read = reading_settings(assignments or [])
+    if read and not names:
+        problem = "--set says how other text is read, and the run's own validation split is scored"
+        raise UsageError(problem, "name a SOURCE, or leave --set out")
     _require_places(outputs, references, names)
     from dataclasses import replace
 
+    from tfcli.addresses import AddressNeeded
     from tfcli.console.reporting import reporting
+    from tfcli.evaluation.bleu_tokenization import require_bleu_tokenize
     from tfcli.evaluation.evaluate import compared, require_comparable, scores_of
     from tfcli.evaluation.measure import measure, read_as_asked
     from tfcli.evaluation.windows import EvaluationSettings
@@ -77,14 +92,26 @@ def evaluate(
     from tfcli.pipeline import datasets
     from tfcli.runs.load import load_run
 
-    use_threads(threads)
-    settings = EvaluationSettings(stride, windows, context, pseudo, beam)
+    use_threads(threads, measured=True)
+    settings = EvaluationSettings(
+        stride=stride,
+        windows=windows,
+        context=context,
+        pseudo=pseudo,
+        beam=beam,
+        bleu_tokenize=bleu_tokenize,
+    )
     with reporting(terminal, json=json) as reporter:
         loaded = open_run(run, checkpoint, device, precision)
         if loaded.recipe.train.task is None:
             require_head(loaded.config.model)
         _require_meaning(loaded, arguments)
+        if loaded.recipe.objective == "seq2seq":
+            require_bleu_tokenize(bleu_tokenize or loaded.recipe.evaluate.bleu_tokenize)
         read_as_asked(loaded, settings)
+        if read:
+            section = replace(loaded.recipe.data, **read)
+            loaded = replace(loaded, recipe=replace(loaded.recipe, data=section))
         other = None if compare is None else load_run(compare, device=loaded.device, precision="float32")
         if other is not None:
             require_comparable(loaded, other)
@@ -92,7 +119,10 @@ def evaluate(
         if names:
             data = datasets.dataset_for_evaluation(loaded, names, reporter)
         else:
-            data = datasets.dataset_of_run(loaded.directory, loaded.recipe, reporter)
+            try:
+                data = datasets.dataset_of_run(loaded.directory, loaded.recipe, reporter)
+            except AddressNeeded as error:
+                raise error.with_details(command=["tfcli", "evaluate", str(run), *error.names]) from error
         if loaded.recipe.objective == "seq2seq":
             terminal.note(f"Translating {len(data.pairs('validation')):,} pairs …")
         measured = measure(loaded, data, settings, reporter, targets=lambda: datasets.original_targets(loaded, names))
@@ -102,7 +132,11 @@ def evaluate(
         if other is None:
             scores = scores_of(measured)
         else:
-            same = datasets.data_to_compare(loaded, other, data, names, reporter)
+            try:
+                same = datasets.data_to_compare(loaded, other, data, names, reporter)
+            except AddressNeeded as error:
+                command = ["tfcli", "evaluate", str(run), *error.names, "--compare", str(compare)]
+                raise error.with_details(command=command) from error
             again = measure(other, same, settings, reporter, like=measured)
             scores = compared(measured, again, datasets.notes_on_text(loaded, other, names))
         if names:
@@ -131,8 +165,6 @@ def _require_places(outputs: Path | None, references: Path | None, sources: tupl
 
 def _require_meaning(run: "LoadedRun", given: Mapping[str, object]) -> None:
     """Refuse an option that says nothing to this run's architecture."""
-    from tfcli.errors import UsageError
-
     path, own, objective = run.directory.path, run.architecture, run.recipe.objective
     for name in filter(given.get, _MEANT_FOR):
         problem = ""
@@ -143,7 +175,7 @@ def _require_meaning(run: "LoadedRun", given: Mapping[str, object]) -> None:
         elif own == "encoder-decoder" and objective != "seq2seq":
             problem = f"is for translations, and {path} was trained for {objective}"
         if problem:
-            raise UsageError(f"--{name} {problem}", "leave it out")
+            raise UsageError(f"--{name.replace('_', '-')} {problem}", "leave it out")
 
 
 def _a(architecture: str) -> str:

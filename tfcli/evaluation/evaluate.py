@@ -2,42 +2,75 @@
 Shape legend: U units, K sums of a unit."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tfcli.data.dataset import PreparedDataset
 from tfcli.errors import UsageError
-from tfcli.evaluation.bootstrap import FEWEST_UNITS, Array, Score, interval, p_value, resampled
+from tfcli.evaluation.bootstrap import FEWEST_UNITS, Array, Score, p_value, resampled
+from tfcli.evaluation.classification import Told
+from tfcli.evaluation.intervals import (
+    bounded_interval,
+    difference_interval,
+    mean_intervals,
+    share_interval,
+    unseen_error,
+)
 from tfcli.evaluation.measure import Measured, measure, nameless_ids
-from tfcli.evaluation.translation import bleu_of, chrf_of
-from tfcli.evaluation.windows import AS_IT_IS, EvaluationSettings
-from tfcli.records.evaluation import Bucket, Comparison, Difference, Intervals, Scores
+from tfcli.evaluation.translation import Translated, bleu_of, chrf_of
+from tfcli.evaluation.windows import AS_IT_IS, EvaluationSettings, perplexity
+from tfcli.records.evaluation import (
+    Bucket,
+    Comparison,
+    Difference,
+    Interval,
+    IntervalMethod,
+    Intervals,
+    Scores,
+    mean_method,
+)
 from tfcli.runs.load import LoadedRun, Usual, ends_of, usual
 
 
-class ScoreTable(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class ScoreTable:
     """Sums of each unit, (U, K), and the scores that they give, by name."""
 
     sums: Array
     scores: dict[str, Score]
+    columns: dict[str, slice]
+    """The columns that a score is computed from."""
 
     def score(self, name: str) -> float:
-        """That of all units."""
+        """The score of all units."""
         return float(self.scores[name](self.sums.sum(0)))
+
+    def score_if_known(self, name: str) -> float | None:
+        """The score of all units; None where this table has no such score."""
+        return self.score(name) if name in self.scores else None
+
+    def of(self, name: str) -> Array:
+        """The sums that a score is computed from."""
+        return self.sums[:, self.columns[name]]
 
 
 def score_table(measured: Measured) -> ScoreTable:
     """The table of one run on one text."""
-    columns, named, end = [], dict[str, Score](), 0
-    for column, scores in _parts(measured):
-        start, end = end, end + column.shape[1]
-        columns.append(column)
-        named |= {name: partial(_of_columns, score, slice(start, end)) for name, score in scores.items()}
-    return ScoreTable(np.concatenate(columns, axis=1), named)
+    parts: list[Array] = []
+    named: dict[str, Score] = {}
+    columns: dict[str, slice] = {}
+    end = 0
+    for part, scores in _parts(measured):
+        start, end = end, end + part.shape[1]
+        parts.append(part)
+        for name, score in scores.items():
+            columns[name] = slice(start, end)
+            named[name] = partial(_of_columns, score, columns[name])
+    return ScoreTable(np.concatenate(parts, axis=1), named, columns)
 
 
 def _of_columns(score: Score, columns: slice, sums: Array) -> Array:
@@ -60,9 +93,13 @@ def _parts(measured: Measured) -> Iterator[tuple[Array, dict[str, Score]]]:
         yield by_unit(bits, measured.extent.bytes * scored), {"bits_per_byte": _ratio}
         yield by_unit(bits, measured.extent.characters * scored), {"bits_per_character": _ratio}
     if measured.pseudo is not None:
-        yield by_unit(measured.pseudo.nats, measured.pseudo.tokens), {"pseudo_perplexity": lambda s: np.exp(_ratio(s))}
+        pseudo = measured.pseudo
+        yield by_unit(pseudo.nats, pseudo.tokens), {"pseudo_perplexity": lambda s: np.exp(_ratio(s))}
     if measured.told is not None:
-        yield measured.told.sums, measured.told.scores.scores
+        told = measured.told
+        yield told.sums, told.scores.scores
+        if "exact_match" in told.scores.scores:
+            yield told.scores.exact_matches(told.sums), {"exact_match": _ratio}
     if measured.translated is not None:
         counts = measured.translated.statistics
         yield counts.bleu, {"bleu": bleu_of}
@@ -72,6 +109,78 @@ def _parts(measured: Measured) -> Iterator[tuple[Array, dict[str, Score]]]:
 
 def _ratio(sums: Array) -> Array:
     return sums[..., 0] / sums[..., 1]
+
+
+_SHARES = ("accuracy", "exact_match")
+_MEANS = ("loss", "bits_per_byte", "bits_per_character")
+_EXPONENTIALS = ("perplexity", "pseudo_perplexity")  # of means: their intervals are computed there
+_LIMITS = {"macro_f1": 1.0, "entity_f1": 1.0, "span_f1": 1.0, "bleu": 100.0, "chrf": 100.0}
+
+
+def _known_intervals(measured: Measured, table: ScoreTable) -> dict[str, Interval]:
+    """The interval of every score that has one."""
+    intervals = _intervals_of_means(table)
+    for name in _SHARES:
+        if name in table.scores:
+            right, count = table.of(name).T
+            intervals[name] = share_interval(right, count)
+    intervals.update(_bounded_intervals(measured, table))
+    return {name: interval for name, interval in intervals.items() if interval is not None}
+
+
+def _intervals_of_means(table: ScoreTable) -> dict[str, Interval | None]:
+    names = [name for name in (*_MEANS, *_EXPONENTIALS) if name in table.scores]
+
+    def means(sums: Array) -> Array:
+        values = []
+        for name in names:
+            value = table.scores[name](sums)
+            values.append(np.log(value) if name in _EXPONENTIALS else value)
+        return np.stack(values, axis=-1)
+
+    intervals = dict(zip(names, mean_intervals(table.sums, means), strict=True))
+    for name in _EXPONENTIALS:
+        interval = intervals.get(name)
+        if interval is not None:
+            intervals[name] = (perplexity(interval[0]), perplexity(interval[1]))
+    return intervals
+
+
+def _bounded_intervals(measured: Measured, table: ScoreTable) -> dict[str, Interval | None]:
+    names = [name for name in _LIMITS if name in table.scores]
+    if not names or len(table.sums) < FEWEST_UNITS:
+        return {}
+    draws = resampled(table.sums)
+    unseen, mistaken = _unseen_errors(measured), _mistaken(measured)
+    intervals = {}
+    for name in names:
+        scores = np.asarray(table.scores[name](draws))
+        intervals[name] = bounded_interval(scores, mistaken, unseen[name], _LIMITS[name])
+    return intervals
+
+
+def _interval_method(name: str, units: int) -> IntervalMethod:
+    """How the interval of a score is computed."""
+    if name in _SHARES:
+        return "Wilson"
+    if name in _LIMITS:
+        return "bootstrap percentiles"
+    return mean_method(units)
+
+
+def _mistaken(measured: Measured) -> int:
+    """How many pairs or labelled texts are not entirely right."""
+    if measured.translated is not None:
+        return int((measured.translated.statistics.exact == 0).sum())
+    return int((measured.sums.correct < measured.sums.tokens).sum())
+
+
+def _unseen_errors(measured: Measured) -> dict[str, float]:
+    """For each score, the share of mistakes that these texts would not exclude if all were right."""
+    errors = dict.fromkeys((*_SHARES, *_LIMITS), unseen_error(measured.cells.units))
+    if measured.told is not None:
+        errors.update(measured.told.scores.unseen_errors(measured.told.sums))
+    return errors
 
 
 _LAST = np.array([factor << power for power in range(2, 40) for factor in (2, 3)])
@@ -88,44 +197,83 @@ def scores_of(measured: Measured) -> Scores:
     run, sums, total, cells = measured.run, measured.sums, measured.sums.total, measured.cells
     record = measured.data.record()
     table = score_table(measured)
-    scored, pairs = sums.tokens > 0, run.recipe.reads_pairs
-    known = Usual() if (known := usual(run)).dataset == record.fingerprint else known
-    draws = resampled(table.sums) if len(table.sums) >= FEWEST_UNITS else None
-    intervals = {} if draws is None else {name: interval(np.asarray(one(draws))) for name, one in table.scores.items()}
-    nameless, one_by_one = nameless_ids(run), run.recipe.objective in ("clm", "mlm")
-    given: dict[str, Any] = {"bits_per_byte": None} | {name: table.score(name) for name in table.scores}
-    given |= {name: getattr(total, name) for name in ("loss", "perplexity", "accuracy", "tokens")}
-    given |= {name: getattr(measured, name) for name in ("left_out", "stride", "unscored")}
-    if (pseudo := measured.pseudo) is not None:
-        given |= {"pseudo_perplexity": pseudo.total.perplexity, "pseudo_tokens": pseudo.total.tokens}
-    if (spread := measured.extent) is not None:
-        given |= {name: round(float(getattr(spread, name)[scored].sum())) for name in ("bytes", "characters")}
-    if (made := measured.translated) is not None:
-        given |= {"signature": made.statistics.signature, "beam": made.beam, "references_exact": made.exact}
-    if measured.told is not None:
-        of_labels, confusion, scores = measured.told
-        given |= {"chance": scores.chance(of_labels.sum(0)), "labels": tuple(scores.labels)}
-        given |= {"confusion": tuple(map(tuple, confusion.tolist()))}
-    return Scores(
+    intervals = _known_intervals(measured, table)
+    nameless = nameless_ids(run)
+    predicts_text = run.recipe.objective in ("clm", "mlm")
+    known = usual(run)
+    if known.dataset == record.fingerprint:
+        known = Usual()
+
+    scores = Scores(
         run=str(run.directory.path),
-        precision=run.precision,
         objective=run.recipe.objective,
         sources=record.sources,
+        loss=total.loss,
+        perplexity=total.perplexity,
+        bits_per_byte=table.score_if_known("bits_per_byte"),
+        tokens=total.tokens,
         documents=record.validation.documents,
+        accuracy=total.accuracy,
+        left_out=measured.left_out,
+        bits_per_character=table.score_if_known("bits_per_character"),
         unknown=int(sums.unknown.sum()),
         ids_without_token=len(nameless),
         share_without_token=float(sums.nameless.sum() / total.tokens) if nameless else None,
         context=run.recipe.context,
-        windows=None if pairs else run.recipe.train.windows or "stream",
-        text_start=tuple(run.tokenizer.labels(run.config.roles.text_prefix)) if one_by_one else None,
+        precision=run.precision,
+        stride=measured.stride,
+        windows=None if run.recipe.reads_pairs else run.recipe.train.windows or "stream",
+        text_start=tuple(run.tokenizer.labels(run.config.roles.text_prefix)) if predicts_text else None,
+        unscored=measured.unscored,
+        resampled=cells.kind,
         pieces_per_word=record.validation.pieces_per_word(ends_of(run)),
         usual_pieces_per_word=known.pieces,
         usual_bits_per_byte=known.bits_per_byte,
-        resampled=cells.kind,
         units=cells.units,
         intervals=Intervals(**intervals),
+        interval_methods={name: _interval_method(name, cells.units) for name in intervals},
         buckets=tuple(buckets(measured)),
-        **given,
+    )
+    if measured.extent is not None:
+        scored = sums.tokens > 0
+        size_in_bytes = round(float(measured.extent.bytes[scored].sum()))
+        size_in_characters = round(float(measured.extent.characters[scored].sum()))
+        scores = replace(scores, bytes=size_in_bytes, characters=size_in_characters)
+    if measured.pseudo is not None:
+        pseudo = measured.pseudo.total
+        scores = replace(scores, pseudo_perplexity=pseudo.perplexity, pseudo_tokens=pseudo.tokens)
+    if measured.told is not None:
+        scores = _with_labels(scores, measured.told, table)
+    if measured.translated is not None:
+        scores = _with_translations(scores, measured.translated, table)
+    return scores
+
+
+def _with_labels(scores: Scores, told: Told, table: ScoreTable) -> Scores:
+    """The scores of a task head as well."""
+    return replace(
+        scores,
+        exact_match=table.score_if_known("exact_match"),
+        macro_f1=table.score_if_known("macro_f1"),
+        entity_f1=table.score_if_known("entity_f1"),
+        span_f1=table.score_if_known("span_f1"),
+        chance=told.scores.chance(told.sums.sum(0)),
+        labels=tuple(told.scores.labels),
+        confusion=tuple(map(tuple, told.confusion.tolist())),
+    )
+
+
+def _with_translations(scores: Scores, translated: Translated, table: ScoreTable) -> Scores:
+    """The scores of translations as well."""
+    return replace(
+        scores,
+        bleu=table.score("bleu"),
+        chrf=table.score("chrf"),
+        exact_match=table.score("exact_match"),
+        signature=translated.statistics.signature,
+        bleu_tokenize=translated.statistics.bleu_tokenize,
+        beam=translated.beam,
+        references_exact=translated.exact,
     )
 
 
@@ -179,20 +327,38 @@ def compared(first: Measured, second: Measured, notes: tuple[str, ...] = ()) -> 
 
 
 def _differences(first: Measured, second: Measured) -> Iterator[Difference]:
+    """What the second run scores more than the first, for every score that means the same of both."""
     tables = score_table(first), score_table(second)
     columns = tables[0].sums.shape[1]
-    are_enough = _units_agree(first, second) and first.cells.units >= FEWEST_UNITS
-    # Both runs' sums of a document stand in one row, so that a resample holds the same documents of both.
-    draws = resampled(np.concatenate([table.sums for table in tables], axis=1)) if are_enough else None
-    is_alike = first.told is not None or _one_tokenizer(first.run, second.run)  # what a token or a label is
-    scored_alike = ((*_OF_TOKENS, *_OF_LABELS) if is_alike else ()) + _OF_TEXT if _same_cells(first, second) else ()
-    for name in (name for name in (*scored_alike, *_OF_TRANSLATIONS) if all(name in table.scores for table in tables)):
-        ours, theirs = (table.score(name) for table in tables)
-        sure, p = None, None
+    draws = None
+    if _units_agree(first, second) and first.cells.units >= FEWEST_UNITS:
+        # Both runs' sums of a document stand in one row, so that a resample holds the same documents of both.
+        draws = resampled(np.concatenate([table.sums for table in tables], axis=1))
+
+    # Scores of two models that happen to agree may differ on other text; those of one model do not.
+    are_one_model = np.array_equal(tables[0].sums, tables[1].sums)
+    unseen = {} if are_one_model else _unseen_errors(first)
+    for name in _comparable_scores(first, second):
+        if not all(name in table.scores for table in tables):
+            continue
+        score, other_score = (table.score(name) for table in tables)
+        interval, p = None, None
         if draws is not None:
             by_chance = tables[1].scores[name](draws[:, columns:]) - tables[0].scores[name](draws[:, :columns])
-            sure, p = interval(by_chance), p_value(by_chance, theirs - ours)
-        yield Difference(name, ours, theirs, difference=theirs - ours, interval=sure, p_value=p)
+            interval = difference_interval(by_chance, unseen.get(name, 0.0) * _LIMITS.get(name, 1.0))
+            p = p_value(by_chance, other_score - score)
+        yield Difference(name, score, other_score, other_score - score, interval, p_value=p)
+
+
+def _comparable_scores(first: Measured, second: Measured) -> list[str]:
+    """The names of the scores that mean the same of both runs."""
+    names: list[str] = []
+    if _same_cells(first, second):
+        tells_labels = first.told is not None
+        if tells_labels or _one_tokenizer(first.run, second.run):
+            names += [*_OF_TOKENS, *_OF_LABELS]
+        names += _OF_TEXT
+    return [*names, *_OF_TRANSLATIONS]
 
 
 def _same_cells(first: Measured, second: Measured) -> bool:
@@ -212,7 +378,7 @@ def _one_tokenizer(run: LoadedRun, other: LoadedRun) -> bool:
 
 def _notes(first: Measured, second: Measured) -> Iterator[str]:
     if not _one_tokenizer(first.run, second.run):
-        yield "The tokenizers differ, so that losses a token are not compared; bits of the same text are."
+        yield "The tokenizers differ, so losses per token are not compared; bits of the same text are."
     if not _same_cells(first, second):
         yield "The runs leave different pairs out of the loss, so that it is not compared."
     if _windows(first) != _windows(second):

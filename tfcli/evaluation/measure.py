@@ -198,7 +198,7 @@ def measure(
     if run.recipe.train.task is not None:
         return _labelled(run, data, run.recipe.train.task)
     if run.recipe.reads_pairs:
-        return _pairs(run, data, settings.beam, targets, like)
+        return _pairs(run, data, settings, targets, like)
     if run.recipe.objective == "clm":
         return _text(run, data, settings.stride)
     return _drawn(run, data, settings.pseudo, report, like)
@@ -275,24 +275,48 @@ def _of_text(run: LoadedRun, data: PreparedDataset, placed: Iterable[Placed], un
     return Measured(run, data, cells, sums, np.diff(view.offsets) - len(roles.stored_start()) - len(roles.end))
 
 
-def _pairs(run: LoadedRun, data: PreparedDataset, beam: int | None, texts: Targets, like: Measured | None) -> Measured:
+def _pairs(
+    run: LoadedRun, data: PreparedDataset, settings: EvaluationSettings, texts: Targets, like: Measured | None
+) -> Measured:
     pairs, roles = data.pairs("validation"), run.config.roles
     batches = build_batches(_scored(run), data, "validation", roles)
     assert isinstance(batches, PairBatches | CompletionBatches)
-    numbers, order = np.arange(len(pairs)), iter(batches.order)
+    numbers = np.arange(len(pairs))
+    order = iter(batches.order)
     cells = Cells(None, numbers, numbers, "pairs")
     placed = (Placed(batch, np.array([*islice(order, len(batch.labels))])[:, None]) for batch in batches.whole())
     sums = sum_cells(run.model, placed, cells, run.device, unknown=roles.unk, nameless=nameless_ids(run))
-    own = [run.tokenizer.decode(ids) for ids in windows.without_frame(pairs.target, roles.target_prefix)]
-    spread = windows.extent(own, data.record().validation)
-    original = own if spread.exact else texts()
-    references = like.translated.references if like is not None and like.translated is not None else original or own
+    kept_targets = [run.tokenizer.decode(ids) for ids in windows.without_frame(pairs.target, roles.target_prefix)]
+    extent = windows.extent(kept_targets, data.record().validation)
     # Where pairs are left out of the loss, their text must be as well, and be known.
-    known, lengths = spread.exact or not batches.left_out, pairs.source.lengths - len(roles.source(()))
-    measured = Measured(run, data, cells, sums, lengths, extent=spread if known else None, left_out=batches.left_out)
+    is_known = extent.exact or not batches.left_out
+    measured = Measured(
+        run,
+        data,
+        cells,
+        sums,
+        lengths=pairs.source.lengths - len(roles.source(())),
+        extent=extent if is_known else None,
+        left_out=batches.left_out,
+    )
     if run.recipe.objective == "completion":
         return measured
-    return replace(measured, translated=translated(run, pairs, references, original is not None, beam))
+
+    original = kept_targets if extent.exact else texts()
+    references = original or kept_targets
+    bleu_tokenize = settings.bleu_tokenize or run.recipe.evaluate.bleu_tokenize
+    if like is not None and like.translated is not None:
+        references = like.translated.references
+        bleu_tokenize = like.translated.statistics.bleu_tokenize
+    translations = translated(
+        run,
+        pairs,
+        references,
+        are_exact=original is not None,
+        beam=settings.beam,
+        bleu_tokenize=bleu_tokenize,
+    )
+    return replace(measured, translated=translations)
 
 
 def _labelled(run: LoadedRun, data: PreparedDataset, task: str) -> Measured:

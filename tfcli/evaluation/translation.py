@@ -11,11 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfcli.data.dataset import PairsView
+from tfcli.evaluation.bleu_tokenization import bleu_tokenize_for, require_bleu_tokenize
 from tfcli.evaluation.bootstrap import Array
 from tfcli.evaluation.windows import without_frame
 from tfcli.generation.generate import GrowingText, prefix_ids, translate
 from tfcli.generation.stopping import stop_finder
 from tfcli.models.transformer import EncoderDecoder
+from tfcli.recipe.evaluate import BleuTokenize
 from tfcli.runs.load import LoadedRun
 
 
@@ -27,6 +29,7 @@ class TranslationStatistics:
     chrf: Array
     exact: Array
     signature: str
+    bleu_tokenize: BleuTokenize
 
     def scores(self, chosen: NDArray[np.int64] | slice = slice(None)) -> dict[str, float]:
         """Of some pairs, or of all: corpus BLEU (Papineni et al. 2002), chrF (Popović 2015), exact matches."""
@@ -39,21 +42,39 @@ def one_line(text: str) -> str:
     return re.sub("\r\n|\r|\n", " ", text)
 
 
-def translation_statistics(translations: Sequence[str], references: Sequence[str]) -> TranslationStatistics:
-    """What sacrebleu counts in each pair, both texts as a line."""
+def translation_statistics(
+    translations: Sequence[str], references: Sequence[str], bleu_tokenize: BleuTokenize = "auto"
+) -> TranslationStatistics:
+    """What sacrebleu counts in each pair, both texts as a line.
+
+    Args:
+        translations: The outputs of a model.
+        references: What they should be, as many.
+        bleu_tokenize: How BLEU cuts texts into words; "auto" is `bleu_tokenize_for` the references.
+
+    Raises:
+        UsageError: The tokenization needs what is not installed.
+    """
+    outputs = [one_line(text) for text in translations]
+    targets = [one_line(text) for text in references]
+    pairs = list(zip(outputs, targets, strict=True))
+    if bleu_tokenize == "auto":
+        bleu_tokenize = bleu_tokenize_for(targets)
+    require_bleu_tokenize(bleu_tokenize)
+
     from sacrebleu.metrics import BLEU, CHRF
 
-    ours, theirs = [list(map(one_line, texts)) for texts in (translations, references)]
-    pairs = list(zip(ours, theirs, strict=True))
-    bleu, chrf = metrics = BLEU(), CHRF()
-    bleu.corpus_score(ours, [theirs])  # warns of texts that look tokenized
-    chrf.corpus_score(ours[:1], [theirs[:1]])  # has a signature then
-    found = [bleu.corpus_score([one], [[other]]) for one, other in pairs]
+    bleu, chrf = BLEU(tokenize=bleu_tokenize), CHRF()
+    bleu.corpus_score(outputs, [targets])  # warns of texts that look tokenized
+    chrf.corpus_score(outputs[:1], [targets[:1]])  # has a signature then
+    scores = [bleu.corpus_score([output], [[target]]) for output, target in pairs]
+    counts = [[score.sys_len, score.ref_len, *score.counts, *score.totals] for score in scores]
     return TranslationStatistics(
-        bleu=np.array([[one.sys_len, one.ref_len, *one.counts, *one.totals] for one in found], np.float64),
+        bleu=np.array(counts, np.float64),
         chrf=np.array([_chrf_counts(*pair) for pair in pairs], np.float64),
-        exact=np.array([float(one == other) for one, other in pairs]),
-        signature=" ".join(str(metric.get_signature()) for metric in metrics),
+        exact=np.array([float(output == target) for output, target in pairs]),
+        signature=f"{bleu.get_signature()} {chrf.get_signature()}",
+        bleu_tokenize=bleu_tokenize,
     )
 
 
@@ -97,8 +118,25 @@ class Translated:
     beam: int
 
 
-def translated(run: LoadedRun, pairs: PairsView, references: list[str], exact: bool, beam: int | None) -> Translated:
-    """Translate every pair's source, cut to the context, with as many beams, as the recipe generates otherwise."""
+def translated(
+    run: LoadedRun,
+    pairs: PairsView,
+    references: list[str],
+    *,
+    are_exact: bool,
+    beam: int | None,
+    bleu_tokenize: BleuTokenize,
+) -> Translated:
+    """Translate every pair's source, and count what the scores need.
+
+    Args:
+        run: An encoder-decoder that was trained to translate.
+        pairs: Sources, which are cut to the context, and their targets.
+        references: The targets as texts.
+        are_exact: Whether the references are the text itself, and not what the tokenizer keeps of it.
+        beam: Hypotheses kept; None: as the recipe generates.
+        bleu_tokenize: How BLEU cuts texts into words.
+    """
     roles, longest = run.config.roles, run.config.model.max_seq_len
     assert isinstance(run.model, EncoderDecoder)
     room = longest - len(roles.source_start) - 1  # and for the end token
@@ -107,9 +145,14 @@ def translated(run: LoadedRun, pairs: PairsView, references: list[str], exact: b
     settings = replace(run.recipe.generate, max_new_tokens=longest, num_samples=1, beyond_context="stop")
     if beam is not None:
         settings = replace(settings, beam=beam)
-    prefix, ends = prefix_ids(run.model, run.tokenizer, settings), stop_finder(run.tokenizer, settings.stop, [()])
-    found = translate(run.model, sources, roles, settings, prefix=prefix, ends=ends)
-    texts = (GrowingText(run.tokenizer, "", (), settings).whole(ids, [0.0] * len(ids)) for ids in found)
-    outputs = [text.text for text in texts]  # up to a stop text, where there is one
-    statistics = translation_statistics(outputs, references)
-    return Translated(list(map(one_line, outputs)), list(map(one_line, references)), statistics, exact, settings.beam)
+    prefix = prefix_ids(run.model, run.tokenizer, settings)
+    ends = stop_finder(run.tokenizer, settings.stop, [()])
+    translations = translate(run.model, sources, roles, settings, prefix=prefix, ends=ends)
+
+    outputs = []
+    for ids in translations:
+        text = GrowingText(run.tokenizer, "", (), settings).whole(ids, [0.0] * len(ids))
+        outputs.append(one_line(text.text))  # up to a stop text, where there is one
+    references = [one_line(text) for text in references]
+    statistics = translation_statistics(outputs, references, bleu_tokenize)
+    return Translated(outputs, references, statistics, are_exact, settings.beam)

@@ -10,16 +10,16 @@ from tfcli.draw import View
 from tfcli.draw.numbers import exact, percent, plural
 from tfcli.draw.safe import printable
 from tfcli.draw.tables import bar, columns, dim, heading
-from tfcli.records.evaluation import Difference, Scores
+from tfcli.records.evaluation import Difference, Scores, loss_unit
 
-_SCORES = {  # names, and what a number means; of the accuracy the objective says it
-    "loss": ("loss", "nats a token"),
+_SCORES = {  # names, and what a number means; of loss, accuracy and BLEU that depends on the run: see `_meaning`
+    "loss": ("loss", ""),
     "perplexity": ("perplexity", "exp(loss)"),
     "pseudo_perplexity": ("pseudo-perplexity", "each token masked alone"),
     "bits_per_byte": ("bits per byte", "comparable between tokenizers"),
     "bits_per_character": ("bits per character", "comparable between tokenizers"),
     "accuracy": ("accuracy", ""),
-    "bleu": ("BLEU", "0 to 100, word n-grams"),
+    "bleu": ("BLEU", ""),
     "chrf": ("chrF", "0 to 100, character n-grams"),
     "exact_match": ("exact match", "of the pairs"),
     "macro_f1": ("macro-F1", "mean over the labels"),
@@ -37,6 +37,11 @@ _OF_TOKENS = {
     "classify": "of the texts",
     "tag": "of the words",
     "span": "of first and last tokens",
+}
+_BLEU_UNITS = {  # what BLEU's n-grams are made of; words of all other tokenizations
+    "zh": "n-grams of words and Chinese characters",
+    "char": "character n-grams",
+    "flores200": "n-grams of word pieces",
 }
 _TASKS = ("classify", "tag", "span")
 _DIGITS = {"perplexity": 3, "pseudo_perplexity": 3, "bleu": 2, "chrf": 2}  # behind the point, where they are not four
@@ -80,19 +85,31 @@ def _model_name(scores: Scores) -> str:
 
 
 def _scores_table(scores: Scores) -> Table:
-    given = {score: value for score in _SCORES if (value := getattr(scores, score)) is not None}
+    values = {name: value for name in _SCORES if (value := getattr(scores, name)) is not None}
     if scores.objective in _TASKS:
-        del given["perplexity"]
-    sure = [score for score in given if getattr(scores.intervals, score) is not None]
-    table = columns("lrrw", "", "", "95 % interval") if sure else columns("lrw")
-    for score, value in given.items():
-        name, note = _SCORES[score]
-        ends = " – ".join(_written(score, end) for end in getattr(scores.intervals, score) or ())
-        interval = [Text(ends.replace(" % –", " –"))] if sure else []
-        note = "both ends right" if score == "exact_match" and scores.objective == "span" else note
-        about = Text(note or _OF_TOKENS.get(scores.objective, "of the tokens"), "dim")
-        table.add_row(Text(name), Text(_written(score, value), "bold"), *interval, about)
+        del values["perplexity"]
+    has_intervals = any(getattr(scores.intervals, name) is not None for name in values)
+    table = columns("lrrw", "", "", "95 % interval") if has_intervals else columns("lrw")
+    for name, value in values.items():
+        cells = [Text(_SCORES[name][0]), Text(_written(name, value), "bold")]
+        if has_intervals:
+            ends = [_written(name, end) for end in getattr(scores.intervals, name) or ()]
+            cells.append(Text(" – ".join(ends).replace(" % –", " –")))
+        table.add_row(*cells, Text(_meaning(name, scores), "dim"))
     return table
+
+
+def _meaning(name: str, scores: Scores) -> str:
+    """What a score is of, or measured in."""
+    if name == "loss":
+        return loss_unit(scores.objective)
+    if name == "accuracy":
+        return _OF_TOKENS.get(scores.objective, "of the tokens")
+    if name == "bleu":
+        return f"0 to 100, {_BLEU_UNITS.get(scores.bleu_tokenize or '', 'word n-grams')}"
+    if name == "exact_match" and scores.objective == "span":
+        return "both ends right"
+    return _SCORES[name][1]
 
 
 def _written(score: str, value: float) -> str:
@@ -106,8 +123,7 @@ def _notes(scores: Scores) -> Iterator[str]:
     if scores.objective in _TASKS:
         chance = "" if scores.chance is None else f" · always the most frequent label: {percent(scores.chance)}"
         yield f"{plural(scores.tokens, 'label')} of {plural(scores.documents, 'text')}{chance}"
-        if scores.intervals.loss is not None:
-            yield f"Intervals by bootstrap: 1,000 resamples of {plural(scores.units, 'text')}"
+        yield from _interval_notes(scores)
         return
     extent = plural(scores.documents, "pair" if scores.objective in ("seq2seq", "completion") else "document")
     if scores.bytes is not None and scores.characters is not None:
@@ -138,9 +154,29 @@ def _notes(scores: Scores) -> Iterator[str]:
     if scores.signature is not None:
         for name, signature in zip(("BLEU", "chrF"), scores.signature.split(), strict=False):
             yield f"{name}  {printable(signature)}"
-    if scores.intervals.loss is not None and scores.resampled is not None:
-        few = " of the text, for there are few documents" if scores.resampled == "stretches" else ""
-        yield f"Intervals by bootstrap: 1,000 resamples of {exact(scores.units)} {scores.resampled}{few}"
+    yield from _interval_notes(scores)
+
+
+def _interval_notes(scores: Scores) -> Iterator[str]:
+    """What the intervals are computed from, and how: methods with the scores that they are for."""
+    if scores.intervals.loss is None:
+        return
+    if scores.objective in _TASKS:
+        units = plural(scores.units, "text")
+    elif scores.resampled == "stretches":
+        units = f"{exact(scores.units)} stretches of the text, which has few documents"
+    else:
+        units = f"{exact(scores.units)} {scores.resampled}"
+    yield f"Intervals over {units}"
+
+    names_by_method: dict[str, list[str]] = {}
+    for score, (name, _) in _SCORES.items():
+        method = scores.interval_methods.get(score)
+        is_shown = not (score == "perplexity" and scores.objective in _TASKS)
+        if method is not None and is_shown:
+            names_by_method.setdefault(method, []).append(name)
+    if names_by_method:
+        yield " · ".join(f"{method}: {', '.join(names)}" for method, names in names_by_method.items())
 
 
 def _warnings(scores: Scores) -> Iterator[str]:

@@ -24,6 +24,7 @@ from tfcli.data.dataset import SequencesView, TokenStreamView
 from tfcli.data.loader import are_news
 from tfcli.data.windows import present
 from tfcli.errors import UsageError
+from tfcli.recipe.evaluate import BleuTokenize
 from tfcli.recipe.train import Windows
 from tfcli.records.dataset import PartCounts
 from tfcli.records.evaluation import Unit
@@ -41,6 +42,7 @@ class EvaluationSettings:
     context: int | None = None  # tokens of a window; None: as in training
     pseudo: bool = False  # score an encoder's tokens masked one by one as well
     beam: int | None = None  # hypotheses kept while translating; None: the recipe's
+    bleu_tokenize: BleuTokenize | None = None  # how BLEU cuts texts into words; None: as the recipe says
 
 
 AS_IT_IS = EvaluationSettings()

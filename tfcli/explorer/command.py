@@ -4,8 +4,13 @@ import os
 import sys
 from typing import Annotated
 
+import typer
+
 from tfcli.console.options import Run, Target, Weights, argument, command
 from tfcli.console.terminal import Terminal, is_terminal
+from tfcli.draw.themes import Theme
+
+_THEME = "A light or a dark screen, or as the terminal says (auto)."
 
 
 @command
@@ -15,6 +20,7 @@ def explore(
     run: Run,
     text: Annotated[str | None, argument(metavar="TEXT", help="The text to read first, else a short sentence.")] = None,
     target: Target = None,
+    theme: Annotated[Theme, typer.Option("--theme", help=_THEME)] = "auto",
     weights: Weights,
 ) -> None:
     r"""Walk through the attention of a run: every layer and head, on any text.
@@ -51,7 +57,8 @@ def explore(
     if terminal.color == "never":
         os.environ["NO_COLOR"] = "1"  # Textual asks for it, and for nothing else
     color_system = terminal.out.color_system if has_colors(terminal.out) else None
-    light = os.environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")  # how terminals tell their background
+    background = os.environ.get("COLORFGBG", "").rpartition(";")[2]  # how terminals tell theirs
+    light = theme == "light" or (theme == "auto" and background in ("7", "15"))
     explorer = Explorer(reader.read, first, str(run), weights.checkpoint, color_system, light=light)
     last = explorer.run()
     if explorer.fault is not None:

@@ -11,7 +11,7 @@ from rich.style import Style
 from textual import events
 
 from tfcli.draw import heatmap
-from tfcli.draw.colors import NO_VALUE, Brush, levels
+from tfcli.draw.colors import NO_VALUE, NO_VALUE_MARK, Brush, levels
 from tfcli.draw.heatmap import Line, changed, frame, labelled_row, max_pool
 from tfcli.draw.numbers import weight
 from tfcli.draw.safe import fit, in_room, widest
@@ -137,7 +137,11 @@ class AttentionMap(Drawn):
         zoomed = scene.view.zoomed
         self._grid = lay_out(scene.queries, scene.keys, area, scene.cursor, zoomed=zoomed, in_color=brush.in_color)
         lines = MapPicture(scene, self._grid, brush).lines()[: area[1]]
-        scale, words = heatmap.scale_bar(*scene.values.ends, brush), Segment(self._legend(scene, self._grid), DIM)
+        scale = heatmap.scale_bar(*scene.values.ends, brush)
+        for sign in self._signs(scene):
+            if sum(segment.cell_length for segment in scale) + len(sign) + 2 <= width:
+                scale.append(Segment(f"  {sign}", DIM))
+        words = Segment(self._legend(scene, self._grid), DIM)
         together = [*scale, Segment("  "), words]
         legend = [together] if sum(segment.cell_length for segment in together) <= width else [scale, [words]]
         return [*lines, [], self._readout(scene), *legend]
@@ -170,6 +174,15 @@ class AttentionMap(Drawn):
         elif scores is not None and view.against is None and view.combined == "head":
             line.append(Segment(f"  score {scores[view.place.layer, view.place.head, row, column]:+.3g}", DIM))
         return line
+
+    def _signs(self, scene: Scene) -> list[str]:
+        """What the signs mean that are there: of a masked cell, and of a space in a token."""
+        signs = []
+        if np.isnan(scene.values.numbers).any():
+            signs.append(f"{NO_VALUE_MARK}: masked")
+        if any("·" in label for label in (*scene.queries, *scene.keys)):
+            signs.append("·: a space")
+        return signs
 
     def _legend(self, scene: Scene, grid: Grid) -> str:
         words = [_SCALES[scene.view.scale], scene.values.meaning]
@@ -263,10 +276,11 @@ class MapPicture:
             texts = fills
             if width >= _ZOOMED[0]:
                 texts = [cell_number(value, signed=self.scene.values.signed) for value in values]
-            texts = ["·" if level == NO_VALUE else text for level, text in zip(row, texts, strict=True)]
+            texts = [NO_VALUE_MARK if level == NO_VALUE else text for level, text in zip(row, texts, strict=True)]
             for y in range(height):
                 shown = texts if y == middle else fills
-                lines.append(labelled_row("", shown, row, [width] * len(row), brush, align="center", faint=("·", " ")))
+                faint = (NO_VALUE_MARK, " ")
+                lines.append(labelled_row("", shown, row, [width] * len(row), brush, align="center", faint=faint))
         row, column = self._point
         level, at = int(grid[row, column]), (row * height, column * width)
         style = DIM if level == NO_VALUE else brush.readable(level) if brush.in_color else Style.null()
@@ -316,7 +330,7 @@ class Thumbnails(Drawn):
         chosen = scene.view.place.layer, scene.view.place.head
         grid = self._grid = thumbnail_grid(layers, heads, (width, height), chosen)
         brush = map_brush(scene.view, scene.color_system, small=True)
-        most = float(scene.record.weights.max()) if scene.view.one_scale else None
+        most = 1.0 if scene.view.one_scale else None
         shown = range(grid.first_column, grid.first_column + grid.columns)
         lines: list[Line] = [[Segment(" " * _GUTTER), Segment("".join(f"{h:<{grid.cell_width}}" for h in shown), DIM)]]
         for layer in range(grid.first_row, grid.first_row + grid.rows):

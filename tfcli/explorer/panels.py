@@ -18,7 +18,7 @@ from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from tfcli.draw.colors import LEVELS, NO_VALUE, SIGNED, Brush, levels
+from tfcli.draw.colors import LEVELS, NO_VALUE, NO_VALUE_MARK, SIGNED, Brush, levels
 from tfcli.draw.heatmap import Line
 from tfcli.draw.numbers import weight
 from tfcli.draw.safe import fit, printable, widest
@@ -138,12 +138,13 @@ class RowBars(Drawn):
         room = max(1, width - label_width - _NUMBER - 3)
         brush = map_brush(view, scene.color_system)
         grid = levels(values.shades[view.row], values.low, values.high).tolist()
-        largest = float(np.abs(row).max()) or 1.0
+        # As long as the colours are strong: a weight of 1 fills the panel, unless each row has its own scale.
+        largest = float(np.abs(row).max()) or 1.0 if values.signed or view.scale == "row" else 1.0
         lines = []
         for key in order[first : first + shown]:
             number, label, is_cursor = float(row[key]), fit(scene.keys[key], label_width, "right"), key == view.column
             drawn = fit(bar(abs(number) / largest, room), room)
-            written = "·" if hidden[key] else cell_number(number, signed=values.signed)
+            written = NO_VALUE_MARK if hidden[key] else cell_number(number, signed=values.signed)
             name = Segment(f"▸{label} ", mark) if is_cursor else Segment(f" {label} ")
             filled = Segment(drawn, _bar_style(grid[key], brush, light=scene.light))
             lines.append([name, filled, Segment(written.rjust(_NUMBER), DIM if hidden[key] else None)])
@@ -307,7 +308,7 @@ class Panels(Vertical):
         for name, title in panel_titles(scene).items():
             # As rich's text, for Textual takes brackets in a string for markup, and a token may be "[MASK]".
             self.query_one(f"#{name}").border_title = Text(title)
-        self.query_one("#heads").border_subtitle = "one scale" if scene.view.one_scale else "own scales"
+        self.query_one("#heads").border_subtitle = "0 to 1" if scene.view.one_scale else "own scales"
         self.query_one("#map").border_subtitle = "rows: input → next token" if scene.record.next_tokens else ""
         self._arrange(self.size.width, self.size.height)
 

@@ -203,7 +203,7 @@ class Scene:
 def map_values(reading: ReadText, view: View) -> MapValues:
     """What the map of a view shows."""
     numbers, meaning = _numbers(reading, view)
-    shades, high = numbers, float(np.nanmax(np.abs(numbers), initial=0.0))
+    shades, high = numbers, float(np.nanmax(np.abs(numbers), initial=0.0)) if view.signed else 1.0
     low, ends = -high if view.signed else 0.0, (f"-{high:.3g}" if view.signed else "0", f"{high:.3g}")
     if np.isnan(numbers).all():
         low, ends = 0.0, ("0", "0")

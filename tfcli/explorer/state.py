@@ -29,7 +29,7 @@ class View:
     combined: Combined = "head"
     marked: Head | None = None
     compared: bool = False
-    one_scale: bool = False
+    one_scale: bool = True
     zoomed: bool = False
     sorted: bool = False
     words: bool = False

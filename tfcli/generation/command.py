@@ -111,7 +111,7 @@ def generate(
       tfcli generate runs/encoder-1 "She sat on the <mask> bank."
       tfcli generate runs/encoder-decoder-1 "O livro está na mesa." --beam 4
     """
-    use_threads(threads)
+    use_threads(threads, measured=True)
     from tfcli.console.stdin import argument_batches, asked_batches, file_batches
     from tfcli.errors import BrokenInputError
     from tfcli.generation.generate import require_prompt, settled

@@ -68,44 +68,62 @@ def padded(texts: Sequence[Sequence[int]], pad: int, device: torch.device) -> tu
 
 
 class DecodingState:
-    """A model in the middle of texts, `rows` at most: it has read a decoder's prompts, begun as its texts are, or bare
-    sources and the start of their translations, a row each. A `UsageError` where one does not fit the context, or the
-    model has no positions beyond it and is to go there.
-    Prompts are padded at the left, where nothing looks, and count their positions from their own beginning. `logits`
-    are of each row's next token, (R, Vocab), float32 at least; `limits` are how many tokens each may get in all."""
+    """A model in the middle of generating texts: it has read a prompt or a source for each row.
+
+    Prompts of different length are padded on the left, where no query looks, and each text counts its positions from
+    its own beginning. When a text slides, it alone is read again; the texts next to it go on.
+
+    Attributes:
+        logits: Predictions for the next token of each row: (R, Vocab), float32 at least.
+        limits: The number of new tokens that each row may get.
+    """
 
     @torch.inference_mode()
     def __init__(self, model: Model, prompts: Prompts, roles: TokenRoles, settings: GenerateSection, rows: int) -> None:
+        """Read the prompts.
+
+        Args:
+            model: A decoder or an encoder-decoder.
+            prompts: For a decoder, prompts with the tokens that begin a text; for an encoder-decoder, bare sources.
+            roles: The roles of the special tokens.
+            settings: How texts are generated; `beyond_context` decides what happens when the context is full.
+            rows: The largest number of rows that `select` will ask for.
+
+        Raises:
+            UsageError: A prompt is longer than the context, or the model has no positions beyond its context and
+                the settings ask for them.
+        """
         device = model.device
         sources, read, self.limits = read_of(model, prompts, roles, settings)
         self._extrapolates = settings.beyond_context == "extrapolate"
         if self._extrapolates:
             require_extendable(model)
         self.model = model
-        self._memory = self._padding_mask = left = None
+        self._memory = self._padding_mask = None
         if isinstance(model, EncoderDecoder):
             ids, self._padding_mask = padded(sources, roles.pad, device)
             self._memory = model.encode(ids, self._padding_mask)
         self._shown_mask = self._padding_mask
-        longest = max(map(len, read))
-        if any(len(ids) < longest for ids in read):
-            left = torch.tensor([longest - len(ids) for ids in read], device=device)
+        self._lengths = [len(ids) for ids in read]  # of the part of each text that the cache holds
+        longest = max(self._lengths)
         # What stands in the padding is never looked at: any token will do.
         start = torch.tensor([ids[:1] * (longest - len(ids)) + ids for ids in read], dtype=torch.long, device=device)
         self._context = self._positions = model.section.max_seq_len
         columns = longest + max(self.limits)
         self._read = start if settings.beyond_context == "slide" and columns > self._context else None
         capacity = columns if self._read is None else self._context
-        self._cache = DecodingCache(model, rows, capacity, first=longest, left=left, sources=len(sources))
+        self._cache = DecodingCache(model, rows, capacity, first=longest, sources=len(sources))
+        self._cache.left = self._padding(longest)
         self.logits = self._next(start)
 
     def read(self, ids: Tensor) -> None:
         """Add one token to each text, of ids (R,)."""
         new = ids[:, None]
         if self._read is not None:
-            self._read = torch.cat((self._read, new), dim=1)
+            self._read = torch.cat((self._read, new), dim=1)[:, -self._context - 1 :]
             if self._cache.length == self._context:
-                new = self._slid()
+                new = self._slid(new)
+        self._lengths = [length + 1 for length in self._lengths]
         self.logits = self._next(new)
 
     def select(self, rows: list[int]) -> None:
@@ -113,6 +131,7 @@ class DecodingState:
         if rows == list(range(len(self.logits))):
             return
         self.limits = [self.limits[row] for row in rows]
+        self._lengths = [self._lengths[row] for row in rows]
         self._cache.select(rows)
         index = torch.tensor(rows, device=self.logits.device)
         self.logits = self.logits.index_select(0, index)
@@ -121,34 +140,64 @@ class DecodingState:
         if self._read is not None:
             self._read = self._read.index_select(0, index)
 
-    def _slid(self) -> Tensor:
-        """The last part of what has been read, which is to be read again as the beginning of a text."""
+    def _slid(self, new: Tensor) -> Tensor:
+        """Make room for the newest tokens when all columns are in use, and return the tokens to read next.
+
+        A row slides when its text fills the context, so it is read again without its beginning. Where texts have
+        different lengths, the others go on: unused columns on their left are dropped, and each reads its newest token.
+
+        Shape: new (R, 1); returns (R, 1), or (R, T) if all rows slide.
+        """
         assert self._read is not None
-        dropped = self._read.shape[1] - kept_columns(self._context)
-        self._read = self._read[:, dropped:]
-        if self._cache.left is not None:
-            left = (self._cache.left - dropped).clamp(min=0)
-            self._cache.left = left if left.any() else None
-        self._cache.forget()
-        return self._read
+        kept = kept_columns(self._context)
+        full = [row for row, length in enumerate(self._lengths) if length == self._context]
+        if len(full) == len(self._lengths):
+            self._cache.forget()
+            self._cache.left = None
+            self._lengths = [kept - 1] * len(full)
+            return self._read[:, -kept:]
+        assert isinstance(self.model, Decoder), "all translations of a batch have the same length"
+        again = None
+        if full:
+            again = DecodingCache(self.model, len(full), kept, first=kept)
+            self._hidden(self._read[full, -kept:], again)
+        for row in full:
+            self._lengths[row] = kept - 1
+        columns = max(self._lengths)
+        self._cache.keep_last(columns)
+        if again is not None and kept > 1:
+            # The newest token is read by the step that follows.
+            self._cache.fill_rows(full, again, kept - 1)
+        self._cache.left = self._padding(columns)
+        return new
+
+    def _padding(self, columns: int) -> Tensor | None:
+        """The number of columns on the left of each text that are padding, (R,); None if there are none."""
+        if all(length == columns for length in self._lengths):
+            return None
+        return torch.tensor([columns - length for length in self._lengths], device=self.model.device)
 
     def _next(self, ids: Tensor) -> Tensor:
         columns = self._cache.length + ids.shape[1]
         if self._extrapolates and columns > self._positions:
             self._positions = 2 * columns
             extend_context(self.model, self._positions)
-        if isinstance(self.model, EncoderDecoder):
-            assert self._memory is not None
-            hidden = self.model.decode(ids, self._memory, self._shown_mask, cache=self._cache)
-        else:
-            left = self._cache.left
-            unpadded = None if left is None else torch.arange(columns, device=left.device) >= left[:, None]
-            prefix = None
-            if self.model.reads_prefix and self._cache.length == 0:
-                prefix = torch.full(ids.shape[:1], columns, device=ids.device)
-            hidden = self.model.hidden(ids, unpadded, prefix=prefix, cache=self._cache)
+        hidden = self._hidden(ids, self._cache)
         logits = self.model.head(hidden[:, -1])
         return logits.to(torch.promote_types(logits.dtype, torch.float32))
+
+    def _hidden(self, ids: Tensor, cache: DecodingCache) -> Tensor:
+        """Read tokens after those that a cache holds. Shape: ids (R, T); returns (R, T, D)."""
+        if isinstance(self.model, EncoderDecoder):
+            assert self._memory is not None
+            return self.model.decode(ids, self._memory, self._shown_mask, cache=cache)
+        columns = cache.length + ids.shape[1]
+        left = cache.left
+        unpadded = None if left is None else torch.arange(columns, device=left.device) >= left[:, None]
+        prefix = None
+        if self.model.reads_prefix and cache.length == 0:
+            prefix = torch.full(ids.shape[:1], columns, device=ids.device)
+        return self.model.hidden(ids, unpadded, prefix=prefix, cache=cache)
 
 
 def continued(model: Transformer | None, prompts: Prompts, roles: TokenRoles) -> Prompts:

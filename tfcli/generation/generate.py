@@ -1,15 +1,15 @@
 """Generation from a run: prompts in, texts out, one token at a time."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import cycle, islice
+from itertools import islice
 from typing import Unpack
 
 from tfcli.data.denoising import find_sentinels
 from tfcli.errors import UsageError, shortened
 from tfcli.generation import decoding
 from tfcli.generation.beam_search import continuations, prompt_beams
+from tfcli.generation.chat_prompt import chat_ids
 from tfcli.generation.classification import read_for_task, told_of
 from tfcli.generation.fill_mask import CANDIDATES, fill_all, masked
 from tfcli.generation.sampling import ruled_out
@@ -22,7 +22,6 @@ from tfcli.runs.load import LoadedRun
 from tfcli.tokenization.tokenizer import Tokenizer
 
 Ids = Sequence[int]  # of tokens
-_OPEN, _CLOSE = "\ufdd0", "\ufdd1"  # around what spells a special token; no text has these two, which are no characters
 
 
 def prompt_ids(
@@ -33,7 +32,10 @@ def prompt_ids(
     a sentinel that such a run fills, or the chat template refuses it."""
     roles = tokenizer.roles
     if settings.chat:
-        ids = _chat_ids(tokenizer, prompt, settings)
+        messages = [{"role": "user", "content": prompt}]
+        if settings.system:
+            messages.insert(0, {"role": "system", "content": settings.system})
+        ids = chat_ids(tokenizer, messages, special_tokens=settings.special_tokens)
     elif objective == "infilling":
         ids = tokenizer.encode_masked(prompt)
     elif objective == "span-corruption":
@@ -58,21 +60,6 @@ def prompt_ids(
     if not ids:
         raise UsageError(f"The prompt {prompt!r} is empty, and this run translates", "give it a sentence")
     return ids
-
-
-def _chat_ids(tokenizer: Tokenizer, prompt: str, settings: GenerateSection) -> list[int]:
-    """A prompt in the chat template: special tokens that it spells itself stay text, unless asked for."""
-    assert tokenizer.chat is not None
-    spelled = "|".join(map(re.escape, sorted(tokenizer.special_names, key=len, reverse=True)))
-
-    def said(text: str) -> str:
-        return text if settings.special_tokens or not spelled else re.sub(spelled, rf"{_OPEN}\g<0>{_CLOSE}", text)
-
-    system = [{"role": "system", "content": said(settings.system)}] if settings.system else []
-    text = tokenizer.chat.text([*system, {"role": "user", "content": said(prompt)}])
-    pieces = re.split(f"{_OPEN}({spelled}){_CLOSE}", text) if _OPEN in text else [text]
-    ways = cycle((tokenizer.encode_special, tokenizer.encode))
-    return [token for piece, encode in zip(pieces, ways, strict=False) for token in encode(piece)]
 
 
 def prefix_ids(model: Transformer, tokenizer: Tokenizer, settings: GenerateSection) -> list[int]:
@@ -124,8 +111,6 @@ def settled(model: Transformer, tokenizer: Tokenizer, settings: GenerateSection,
         raise UsageError(problem, "raise the beam to their number")
     prefix_ids(model, tokenizer, settings)
     samples = isinstance(model, Decoder) if draws is None else draws
-    if settings.beyond_context == "slide":
-        settings = replace(settings, batch_size=1)  # what is read again would depend on the longest text of a batch
     return settings if samples else replace(settings, temperature=0.0)
 
 

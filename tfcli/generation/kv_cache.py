@@ -67,14 +67,26 @@ class LayerCaches:
 
 
 class DecodingCache:
-    """The caches of a decoder's layers, with room for `rows` texts of up to `capacity` tokens. `left` says how many
-    columns at the left of each are padding, (R,), or None: none; text i begins with source i of so many `sources`."""
+    """The caches of a decoder's layers.
 
-    def __init__(
-        self, model: Transformer, rows: int, capacity: int, first: int = 0, left: Tensor | None = None, sources: int = 0
-    ) -> None:
+    Attributes:
+        capacity: The largest number of columns.
+        left: The number of columns on the left of each row that are padding: (R,), or None if there are none.
+    """
+
+    def __init__(self, model: Transformer, rows: int, capacity: int, first: int = 0, sources: int = 0) -> None:
+        """Make room.
+
+        Args:
+            model: The model whose keys and values are cached.
+            rows: The largest number of texts.
+            capacity: The largest number of tokens in a text, padding included.
+            first: The number of columns that are filled at once, to begin with room for them.
+            sources: The number of sources; row i begins with source i.
+        """
         section = model.section
-        self.capacity, self.left = capacity, left
+        self.capacity = capacity
+        self.left: Tensor | None = None
         self._source_of_row = list(range(sources))
         self.shown_sources = self._source_of_row
         # One block of memory for all layers: moving rows is one operation.
@@ -100,6 +112,19 @@ class DecodingCache:
         """Begin again at the first column. What is known of the sources stays."""
         for own in self._own:
             own.length = 0
+
+    def keep_last(self, columns: int) -> None:
+        """Drop all columns but the last ones, of which there are `columns`."""
+        dropped = self.length - columns
+        if dropped > 0:
+            filled = self._block[..., dropped : self.length, :].clone()
+            self._block[..., :columns, :] = filled
+            for own in self._own:
+                own.length = columns
+
+    def fill_rows(self, rows: list[int], other: "DecodingCache", columns: int) -> None:
+        """Let the last `columns` columns of some rows be the first ones of another cache."""
+        self._block[:, :, rows, :, self.length - columns : self.length] = other._block[..., :columns, :]
 
     def select(self, rows: list[int]) -> None:
         """Row i becomes what row `rows[i]` was. It works in place and moves what is filled, not the whole room."""

@@ -11,6 +11,10 @@ from torch import Tensor
 from tfcli.recipe.recipe import GenerateSection
 from tfcli.records.roles import TokenRoles
 
+# Logits in float32 make probabilities that differ from the true ones by about this. A sum or a share that differs by
+# less from the limit of a filter has reached it.
+PROBABILITY_ROUNDING = 1e-6
+
 
 def never_generated(roles: TokenRoles, vocab_size: int) -> list[int]:
     """Ids that no text may contain: pad, bos, mask and unk, those that its checkpoint rules out, and those of a model's
@@ -45,13 +49,21 @@ def keep_top_k(logits: Tensor, k: int) -> Tensor:
 
 
 def keep_top_p(logits: Tensor, p: float) -> Tensor:
-    """Nucleus sampling: keep the smallest set of best tokens that holds the probability p (Holtzman et al. 2020,
-    equation 2), with the token that crosses p; of equals the lower id comes first. At least one stays."""
+    """Nucleus sampling: keep the smallest set of best tokens whose probabilities reach p in sum (Holtzman et al. 2020,
+    equation 2). Of equals the lower id comes first. At least one token stays.
+
+    >>> keep_top_p(torch.tensor([0.5, 0.3, 0.1, 0.1]).log(), 0.8).exp()
+    tensor([0.5000, 0.3000, 0.0000, 0.0000])
+    """
     if p >= 1:
         return logits
     ordered, order = logits.sort(descending=True, stable=True)
-    probabilities = ordered.softmax(-1)
-    outside = probabilities.cumsum(-1) - probabilities >= p
+    # Apple's MPS has no float64.
+    on_device = ordered.cpu() if ordered.device.type == "mps" else ordered
+    probabilities = on_device.double().softmax(-1)
+    before = probabilities.cumsum(-1) - probabilities
+    outside = (before >= p - PROBABILITY_ROUNDING).to(logits.device)
+    outside[..., 0] = False
     return logits.masked_fill(outside.scatter(-1, order, outside), -torch.inf)
 
 
@@ -63,7 +75,8 @@ def keep_min_p(logits: Tensor, p: float) -> Tensor:
     """
     if p <= 0:
         return logits
-    return logits.masked_fill(logits < logits.amax(-1, keepdim=True) + math.log(p), -torch.inf)
+    least = logits.amax(-1, keepdim=True) + math.log(p) - PROBABILITY_ROUNDING
+    return logits.masked_fill(logits < least, -torch.inf)
 
 
 FILTERS: dict[str, Callable[[Tensor, GenerateSection], Tensor]] = {

@@ -24,6 +24,7 @@ from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.layers.positions import NO_SIGNAL, PositionSignal
 from tfcli.models.transformer import Decoder, Encoder, EncoderDecoder, Stack, Transformer
 from tfcli.recipe.model import ModelSection
+from tfcli.records.heads import HeadPlace, require_head
 from tfcli.runs.load import LoadedRun, remark_if_foreign
 
 _EACH = 7  # of so many own tokens of an encoder's text, one is masked to be predicted, always the same
@@ -176,23 +177,31 @@ KINDS: dict[str, tuple[AttentionKind, ...]] = {  # by architecture, in the order
 }
 
 
-def chosen_kinds(
-    run: LoadedRun, kind: AttentionKind | None, place: tuple[int, int | None] | None = None
-) -> tuple[AttentionKind, ...]:
-    """The kind that is asked for, or all that the model has. A UsageError where it has no attention of that kind, or
-    none of them has the layer and the head, or the layer alone, of `place`."""
+def chosen_kinds(run: LoadedRun, kind: AttentionKind | None) -> tuple[AttentionKind, ...]:
+    """The kind that is chosen, or all that the model has; a UsageError where it has no attention of that kind."""
     kinds = KINDS[run.architecture]
-    if kind is not None:
-        if kind not in kinds:
-            raise UsageError(f"This {run.architecture} has no {kind} attention", f"choose {' or '.join(kinds)}")
-        kinds = (kind,)
-    if place is not None:
-        model, decodes = run.config.model, run.architecture == "encoder-decoder"
-        layers = max(model.decoder_layers if decodes and one != "encoder_self" else model.num_layers for one in kinds)
-        if place[0] >= layers or (place[1] or 0) >= model.num_heads:
-            remedy = f"name LAYER.HEAD, both from 0: layers to {layers - 1}, heads to {model.num_heads - 1}"
-            raise UsageError(f"{run.directory.path} has no head {place[0]}.{place[1] or 0}", remedy)
-    return kinds
+    if kind is None:
+        return kinds
+    if kind not in kinds:
+        raise UsageError(f"This {run.architecture} has no {kind} attention", f"choose {' or '.join(kinds)}")
+    return (kind,)
+
+
+def place_in_run(
+    run: LoadedRun, kind: AttentionKind | None, place: HeadPlace, option: str = "--head"
+) -> tuple[int, int | None] | None:
+    """Return the layer and the head of a choice, the layer alone, or None where nothing is chosen.
+
+    Raises:
+        UsageError: The model has no such kind of attention, or the longest stack with it has no such place.
+    """
+    model = run.config.model
+    counts = []
+    for chosen in chosen_kinds(run, kind):
+        is_of_decoder = run.architecture == "encoder-decoder" and chosen != "encoder_self"
+        counts.append(model.decoder_layers if is_of_decoder else model.num_layers)
+    layer, head = require_head(place, max(counts), model.num_heads, option)
+    return None if layer is None else (layer, head)
 
 
 def query_ids(kind: AttentionKind, inputs: Inputs) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from tfcli.layers.alibi import alibi_bias, alibi_slopes
 from tfcli.layers.attention import Span
 from tfcli.layers.relative_bias import RelativeBias
-from tfcli.layers.rotary import Rotation, rotary_frequencies, rotation
+from tfcli.layers.rotary import Rotation, dynamic_frequencies, rotary_frequencies, rotation
 from tfcli.recipe.model import ModelSection, PositionLayout
 
 
@@ -78,7 +78,7 @@ class RotaryPositions(AttentionPositions):
         """The angles at `span`."""
         context = self.section.max_seq_len
         if span.end > context and self.section.position_scaling_kind == "dynamic":
-            return PositionSignal(self._made(span.end).at(span))  # of this length alone: a longer text has other angles
+            return PositionSignal(self._beyond_context(span))
         if len(self.cosines) < span.end <= context:
             self.extend(min(2 * span.end, context))
         return PositionSignal(Rotation(self.cosines, self.sines, self.section.layout).at(span))
@@ -95,6 +95,21 @@ class RotaryPositions(AttentionPositions):
     def _made(self, length: int) -> Rotation:
         table = _rotation(self.section, length)
         return Rotation(table.cosines.to(self.cosines), table.sines.to(self.sines), table.layout)
+
+    def _beyond_context(self, span: Span) -> Rotation:
+        """The angles of "dynamic" positions, which depend on the length of each text: padding does not count."""
+        if span.left is None:
+            return self._made(span.end).at(span)
+        assert span.left.ndim == 1, "windows of several documents end at the context"
+        # Apple's MPS has no float64.
+        first_columns = span.left.cpu()
+        frequencies = dynamic_frequencies(self.section, span.end - first_columns)
+        columns = torch.arange(span.start, span.end)
+        positions = (columns - first_columns[:, None]).clamp(min=0)
+        table = rotation(positions, frequencies, self.section.layout, self.section.rotary_gain)
+        cosines = table.cosines[:, None].to(self.cosines)
+        sines = table.sines[:, None].to(self.sines)
+        return Rotation(cosines, sines, table.layout)
 
 
 class AlibiPositions(AttentionPositions):

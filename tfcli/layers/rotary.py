@@ -29,21 +29,45 @@ class Rotation:
 
 
 def rotation(positions: Tensor, frequencies: Tensor, layout: PositionLayout = "halves", gain: float = 1.0) -> Rotation:
-    """Cosines and sines, (T, R), of the angles position · frequency (Su et al. 2021, equation 15), all times `gain`;
-    positions: (T,), frequencies: (R / 2,), float64."""
-    angles = positions.double()[:, None] * frequencies
-    angles = angles.repeat(1, 2) if layout == "halves" else angles.repeat_interleave(2, dim=1)
+    """Build the cosines and sines of the angles position · frequency, times `gain` (Su et al. 2021, equation 15).
+
+    Shape:
+        positions: (T,), or (B, T) where each text has its own.
+        frequencies: (R / 2,), or (B, R / 2) where each text has its own; float64.
+        Returns tables of (T, R) or (B, T, R).
+    """
+    angles = positions.double()[..., None] * frequencies[..., None, :]
+    pairs_in_halves = layout == "halves"
+    angles = torch.cat((angles, angles), dim=-1) if pairs_in_halves else angles.repeat_interleave(2, dim=-1)
     return Rotation((gain * angles.cos()).float(), (gain * angles.sin()).float(), layout)
+
+
+def dynamic_frequencies(model: ModelSection, lengths: Tensor) -> Tensor:
+    """Return each pair's angle from one position to the next for "dynamic" positions ("dynamic NTK" scaling).
+
+    A text longer than the context has a larger base: base · (s · n / N − (s − 1))^(R / (R − 2)) for a text of n
+    tokens, a context of N and the scaling s.
+
+    Shape:
+        lengths: (…), the number of tokens in each text.
+        Returns (…, R / 2), float64.
+    """
+    size = model.turned_size
+    factor = model.position_scaling
+    context = model.max_seq_len
+    growth = factor * lengths.double().clamp(min=context) / context - (factor - 1)
+    bases = model.position_base * growth ** (size / (size - 2))
+    exponents = torch.arange(0, size, 2, dtype=torch.float64) / size
+    return bases[..., None] ** -exponents
 
 
 def rotary_frequencies(model: ModelSection, length: int = 0) -> Tensor:
     """Each pair's angle from one position to the next, (R / 2,); "dynamic": by the `length` beyond the context."""
-    size, base, factor = model.turned_size, model.position_base, model.position_scaling
     if model.position_scaling_kind == "dynamic":
-        growth = factor * max(length, model.max_seq_len) / model.max_seq_len - (factor - 1)
-        base, factor = base * growth ** (size / (size - 2)), 1.0
+        return dynamic_frequencies(model, torch.tensor(length))
+    size, base, factor = model.turned_size, model.position_base, model.position_scaling
     frequencies: Tensor = base ** -(torch.arange(0, size, 2, dtype=torch.float64) / size)
-    if model.position_scaling_kind in ("linear", "dynamic"):
+    if model.position_scaling_kind == "linear":
         return frequencies / factor
     context, (low, high) = model.position_trained_len or model.max_seq_len, model.turns
     if model.position_scaling_kind == "llama3":  # from low to high, in even steps of turns

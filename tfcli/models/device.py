@@ -8,13 +8,15 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from tfcli.errors import Remark, UsageError
 from tfcli.layers.kernels import Int8Linear, PrepackedLinear, has_bfloat16_products
 from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.models.head import Head
-from tfcli.models.transformer import Transformer
+from tfcli.models.transformer import Stack, Transformer
 from tfcli.recipe.model import WeightPrecision
+from tfcli.threads import ThreadChooser
 
 
 def choose_device(wanted: str) -> torch.device:
@@ -45,6 +47,25 @@ def keep_freed_memory() -> None:
     if mallopt is not None:  # other C libraries have none
         for parameter, value in _MALLOPT.items():
             mallopt(parameter, value)
+
+
+def measure_layers(model: Transformer, chooser: ThreadChooser) -> list[RemovableHandle]:
+    """Let a chooser set the number of CPU threads by the time that each layer takes, from the next pass on."""
+    handles = []
+    stacks = [module for module in model.modules() if isinstance(module, Stack)]
+    for number, stack in enumerate(stacks):
+
+        def before(layer: nn.Module, inputs: tuple[Tensor, ...], stack_number: int = number) -> None:
+            rows, length = inputs[0].shape[:2]
+            chooser.before_layer(stack_number, rows * length)
+
+        def after(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+            chooser.after_layer()
+
+        for layer in stack.layers:
+            handles.append(layer.register_forward_pre_hook(before))
+            handles.append(layer.register_forward_hook(after))
+    return handles
 
 
 _LARGE = 2**17  # smaller matrices stay with PyTorch's usual product: a call of oneDNN takes a dozen microseconds more

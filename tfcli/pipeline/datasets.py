@@ -5,10 +5,12 @@ cache/datasets/<fingerprint of text, split and tokenizer>/
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from tfcli.addresses import reachable, require_known
 from tfcli.corpora import Kind, Pair, Source
 from tfcli.corpora.open import expanded, is_there, open_source
 from tfcli.corpora.split import TrainValidationSplit, evaluation_only, open_split
@@ -20,6 +22,7 @@ from tfcli.data.shards import MANIFEST_NAME
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import cache_folder, digest, names_path, require_writable, write_json, write_text
 from tfcli.recipe.data import DataSection, TokenizerSection
+from tfcli.recipe.loading import naming_text
 from tfcli.recipe.recipe import Recipe
 from tfcli.records.dataset import WholePart
 from tfcli.records.roles import ROLE_NAMES
@@ -27,6 +30,7 @@ from tfcli.records.runs import StageProgress, StageStarted
 from tfcli.runs.config import read_config, read_run_data
 from tfcli.runs.directory import RunDirectory, existing_run, is_run
 from tfcli.runs.load import LoadedRun, load_run_tokenizer
+from tfcli.runs.text import naming_run, open_text_of_run
 from tfcli.tokenization.tokenizer import Tokenizer, load_tokenizer
 from tfcli.tokenization.train import reported_texts, train_tokenizer
 
@@ -123,6 +127,9 @@ def require_writable_cache() -> None:
 def prepared_folder(section: DataSection) -> Path | None:
     """The folder that the section's source names, where it is a prepared dataset."""
     name = section.source
+    if isinstance(name, str):
+        with naming_text(section):
+            require_known(name)
     return Path(name) if isinstance(name, str) and (Path(name) / MANIFEST_NAME).is_file() else None
 
 
@@ -146,25 +153,47 @@ def dataset_of_run(run: RunDirectory, recipe: Recipe, report: Report) -> Prepare
     return found if isinstance(found, PreparedDataset) else cached_dataset(*found, report)
 
 
+def require_addresses(run: RunDirectory, recipe: Recipe) -> None:
+    """Refuse, without contacting any, the addresses that `dataset_of_run` would refuse."""
+    if (cache_folder() / "datasets" / read_run_data(run.data).fingerprint).is_dir():
+        return
+    with naming_run(run, recipe), naming_text(recipe.data):
+        for name in filter(None, (*recipe.data.names, recipe.data.validation)):
+            reachable(name)
+
+
 def require_same_text(
     run: RunDirectory, recipe: Recipe, remedy: str = "restore it, or train a new run"
 ) -> PreparedDataset | tuple[TrainValidationSplit, Tokenizer] | None:
     """Refuse to go on with a run whose text has changed since. Return the text as it was prepared, or as it can be
     prepared again; None: it was standard input, which cannot be compared."""
-    trained_on, folder = read_run_data(run.data), prepared_folder(recipe.data)
+    trained_on = read_run_data(run.data)
+    with naming_run(run, recipe):
+        folder = prepared_folder(recipe.data)
     if "-" in trained_on.sources and folder is None:
         return None
-    found: PreparedDataset | tuple[TrainValidationSplit, Tokenizer]
     if folder is not None:
-        found = PreparedDataset.open(folder, trained_on.fingerprint)
-        fingerprint = found.manifest.fingerprint
+        dataset = PreparedDataset.open(folder, trained_on.fingerprint)
+        if dataset.manifest.fingerprint == trained_on.fingerprint:
+            return dataset
     else:
-        found = open_split(recipe.data, kind_of(recipe)), load_run_tokenizer(run, read_config(run.config))
-        fingerprint = dataset_fingerprint(*found)
-    if fingerprint != trained_on.fingerprint:
-        problem = f"The text of {', '.join(trained_on.sources)} has changed since {run.path} was trained on it"
-        raise UsageError(problem, remedy)
-    return found
+        tokenizer = load_run_tokenizer(run, read_config(run.config))
+        split = _split_of(trained_on.fingerprint, run, recipe, tokenizer)
+        if split is not None:
+            return split, tokenizer
+    problem = f"The text of {', '.join(trained_on.sources)} has changed since {run.path} was trained on it"
+    raise UsageError(problem, remedy)
+
+
+def _split_of(fingerprint: str, run: RunDirectory, recipe: Recipe, tokenizer: Tokenizer) -> TrainValidationSplit | None:
+    """The text of a run, read so that its dataset has this fingerprint; None if it has another one. A run of an
+    older version goes on with tables read as that version read them."""
+    with suppress(TfcliError):  # an older version may not have read them at all
+        split = open_text_of_run(run, recipe, kind_of(recipe), as_before=True)
+        if dataset_fingerprint(split, tokenizer) == fingerprint:
+            return split
+    split = open_text_of_run(run, recipe, kind_of(recipe))
+    return split if dataset_fingerprint(split, tokenizer) == fingerprint else None
 
 
 def dataset_for_evaluation(

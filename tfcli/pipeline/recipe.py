@@ -8,23 +8,27 @@ from pathlib import Path
 from typing import Any
 
 from tfcli.errors import TfcliError, UsageError, shortened
+from tfcli.evaluation.bleu_tokenization import require_bleu_tokenize
 from tfcli.evaluation.evaluate import evaluate
+from tfcli.evaluation.windows import EvaluationSettings
 from tfcli.files import digest, file_digest, read_versioned, validated, write_json
 from tfcli.generation.generate import generate
-from tfcli.inspection.attention.choice import focused, require_place
+from tfcli.inspection.attention.choice import focused
 from tfcli.inspection.attention.compute import attention
 from tfcli.inspection.positions.compute import run_positions
 from tfcli.models.device import choose_device
 from tfcli.pipeline.datasets import Report, dataset_of_run, original_targets
 from tfcli.pipeline.training import ShouldStop, train_recipe
+from tfcli.recipe.evaluate import BleuTokenize
 from tfcli.recipe.loading import to_toml
 from tfcli.recipe.recipe import CheckSection, Recipe
 from tfcli.records.evaluation import Scores
+from tfcli.records.heads import HeadPlace, require_head
 from tfcli.records.roles import MASK
 from tfcli.records.runs import CheckResult, StageStarted
 from tfcli.runs.load import LoadedRun, load_run
 
-_SCORES_FORMAT = 1
+_SCORES_FORMAT = 2  # 1 had percentiles for all intervals, and BLEU with 13a alone
 _WHOLE = "the whole validation part"
 
 
@@ -33,13 +37,15 @@ def run_recipe(recipe: Recipe, out: Path | None, report: Report, should_stop: Sh
     recipe's limits with what was measured; empty where it has none, or was interrupted. Refuse, before any work, an
     [inspect] that wants a layer, a head or a position that the model will not have."""
     _require_showable(recipe)
+    if recipe.objective == "seq2seq":
+        require_bleu_tokenize(recipe.evaluate.bleu_tokenize)
     began = time.perf_counter()
     finished = train_recipe(recipe, out, report, should_stop)
     if finished.reason == "interrupted":
         return []
     trained = time.perf_counter()
     run = load_run(finished.run, device=choose_device(recipe.train.device), precision="float32")
-    scores = _evaluation(run, report)
+    scores = _evaluation(run, recipe.evaluate.bleu_tokenize, report)
     for event in _looked_at(run, recipe):
         report(event)
     now = time.perf_counter()
@@ -50,8 +56,10 @@ def run_recipe(recipe: Recipe, out: Path | None, report: Report, should_stop: Sh
 def _require_showable(recipe: Recipe) -> None:
     """What the recipe shows at its end; a mask that its tokenizer may spell otherwise is looked for later."""
     wanted, model = recipe.inspect, recipe.model
-    require_place("layer", wanted.layer, model.num_layers)
-    require_place("head", wanted.head, model.num_heads)
+    has_cross = model.architecture == "encoder-decoder"  # whose cross-attention is shown, which the decoder has
+    num_layers = model.decoder_layers if has_cross else model.num_layers
+    layer, head = wanted.place
+    require_head(HeadPlace(layer or 0, head), num_layers, model.num_heads, "inspect.head")
     if model.positions == "none" and wanted.positions:
         problem = f"inspect.positions = {wanted.positions}, and model.positions = 'none' leaves none to show"
         raise UsageError(problem, "leave inspect.positions out")
@@ -75,20 +83,23 @@ def check_results(check: CheckSection, scores: Scores, minutes: float) -> Iterat
             yield CheckResult(name, limit, value, passed)
 
 
-def _evaluation(run: LoadedRun, report: Report) -> Scores:
-    """The scores of a run, which are kept beside it for as long as its weights and its recipe are the same."""
-    file, of = run.directory.scores, digest(file_digest(run.directory.weights), to_toml(run.recipe))
+def _evaluation(run: LoadedRun, bleu_tokenize: BleuTokenize, report: Report) -> Scores:
+    """The scores of a run, which are kept with it for as long as its weights and its recipe are the same."""
+    file = run.directory.scores
+    scored = digest(file_digest(run.directory.weights), to_toml(run.recipe), bleu_tokenize)
     with suppress(TfcliError):
         values = read_versioned(file, _SCORES_FORMAT, remedy="")[1]
-        if values.get("of") == of:
+        if values.get("of") == scored:
             kept: Scores = validated(Scores, values.get("scores"), file, "")
             report(StageStarted("evaluation", _WHOLE, reused=True))
             report(scores := replace(kept, run=str(run.directory.path)))
             return scores
     report(StageStarted("evaluation", _WHOLE))
-    scores = evaluate(run, dataset_of_run(run.directory, run.recipe, report), targets=lambda: original_targets(run, ()))
+    data = dataset_of_run(run.directory, run.recipe, report)
+    settings = EvaluationSettings(bleu_tokenize=bleu_tokenize)
+    scores = evaluate(run, data, settings, targets=lambda: original_targets(run, ()))
     with suppress(TfcliError):  # what cannot be kept is measured again
-        write_json(file, {"format_version": _SCORES_FORMAT, "of": of, "scores": asdict(scores)})
+        write_json(file, {"format_version": _SCORES_FORMAT, "of": scored, "scores": asdict(scores)})
     report(scores)
     return scores
 
@@ -108,4 +119,4 @@ def _looked_at(run: LoadedRun, recipe: Recipe) -> Iterator[Any]:
     if wanted.attention is not None:
         yield StageStarted("inspection", "attention")
         record = attention(run, wanted.attention, wanted.target)[-1]  # of an encoder-decoder, the cross-attention
-        yield focused(record, wanted.layer, wanted.head)
+        yield focused(record, *wanted.place)

@@ -252,6 +252,7 @@ def branch_run(path: Path, step: int, out: Path | None, settings: Settings) -> P
         own = {**loading.recorded_settings(source.recipe), "train": checkpoint.origin.recipe["train"]}
         recorded, recipe = loading.build_recipe(own), loading.build_recipe(own, settings)
     _require_effect(checkpoint.progress, recipe)
+    datasets.require_addresses(source, recorded)
     with claimed_run(out, recorded.name) as run:
         branch(source, recorded, checkpoint, run, asked=settings)
     return run.path
@@ -275,14 +276,26 @@ def _in_steps(recipe: Recipe, run: RunDirectory, recorded: Recipe, report: Repor
 
 
 def _scheduled(train: TrainSection, before: TrainSection, progress: Progress, given: Settings) -> TrainSection:
-    """More steps of a finished run are taken at its last rate, unless a schedule is asked for. Where that keeps a new
-    learning rate from being reached, it is remarked."""
+    """Return the settings with the schedule that more steps of a run have.
+
+    More steps of a finished run are taken at its last learning rate, unless a schedule is asked for. If that keeps a
+    new learning rate from being reached, a `Remark` says so.
+
+    Raises:
+        UsageError: The last learning rate is 0, so more steps would change nothing.
+    """
     if "schedule" in given and "schedule_steps" not in given:
         return replace(train, schedule_steps=None)
     at_end = progress.finished or progress.step >= before.steps
-    if at_end and train.steps > before.steps and "schedule_steps" not in given:
+    is_longer = train.steps > before.steps
+    if at_end and is_longer and "schedule_steps" not in given:
         train = replace(train, schedule_steps=before.schedule_steps or before.steps)
-    rate, has_ended = learning_rate(progress.step + 1, train), progress.step >= (train.schedule_steps or math.inf)
+    rate = learning_rate(progress.step + 1, train)
+    if at_end and is_longer and rate == 0:
+        problem = f"The schedule of this run ended at a learning rate of 0 after step {progress.step}, so more steps"
+        remedy = f"to stretch the schedule over all steps: --set train.schedule={train.schedule}"
+        raise UsageError(f"{problem} would learn nothing", remedy)
+    has_ended = progress.step >= (train.schedule_steps or math.inf)
     if "learning_rate" in given and has_ended and rate < train.learning_rate:
         stays = f"The schedule has ended, so the learning rate stays at {rate / train.learning_rate:.2g} of "
         remedy = f"train.learning_rate = {train.learning_rate:g}; --set train.schedule=constant takes all of it."

@@ -71,7 +71,7 @@ def plan(
     result = replace(result, command=command_line, measured=_measured(terminal, proposal) if check else None)
     terminal.result(result, PlanView, json=json)
     if not json:
-        terminal.text(result.command)
+        terminal.message(result.command)
 
 
 def _planned(terminal: Terminal, compose: "Compose", minutes: float) -> "tuple[Plan, Recipe]":
@@ -156,6 +156,7 @@ def _written(plan: "Plan") -> list[str]:
 
 def _measured(terminal: Terminal, proposal: "Recipe") -> "Measured":
     """Train the proposal in a process and a folder of its own, which goes afterwards."""
+    from tfcli.addresses import revealed
     from tfcli.files import write_text
     from tfcli.machine import child, temporary_folder
     from tfcli.planning import Measured
@@ -164,7 +165,7 @@ def _measured(terminal: Terminal, proposal: "Recipe") -> "Measured":
     terminal.note("Training it …")
     with temporary_folder() as folder, (folder / "errors.txt").open("w+b") as errors:
         file, run = folder / "plan.toml", folder / "run"
-        write_text(file, to_toml(proposal))
+        write_text(file, revealed(to_toml(proposal)))  # in a folder that this user alone reads, and that is removed
         began = time.perf_counter()
         command = "train", "--recipe", str(file), "--out", str(run), "--quiet"
         with child("tfcli", *command, stderr=errors) as process:

@@ -33,9 +33,9 @@ def list_recipes(terminal: Terminal, json: Json = False) -> None:
         if json:
             terminal.json({"name": name, "description": settings.get("description", ""), "result": result})
             continue
-        terminal.text(f"{name:<22} {settings.get('description', '')}")
+        terminal.message(f"{name:<22} {settings.get('description', '')}")
         if result:
-            terminal.text(f"{'':<22} reached {result.get('reached')} in {result.get('minutes')} min")
+            terminal.message(f"{'':<22} reached {result.get('reached')} in {result.get('minutes')} min")
 
 
 @recipes_app.command("show")

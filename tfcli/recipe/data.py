@@ -14,6 +14,7 @@ from tfcli.records.roles import BOS, EOS, MASK, PAD, ROLE_NAMES, UNK
 
 Algorithm = Literal["bpe", "wordpiece", "unigram", "word", "char"]
 OnBadRecord = Literal["refuse", "skip"]
+Header = Literal["auto"] | bool
 CLEANING_KEYS = ("normalize", "min_characters", "max_characters", "max_length_ratio", "filter_pairs", "deduplicate")
 """Keys of the data section that change or remove documents before they are divided."""
 
@@ -77,12 +78,16 @@ class TokenizerSection(Section):
             for other in self.special_tokens:
                 if other in names and (not token or names.index(other) < names.index(token)):
                     yield f"The special token {other!r} would be read as tokenizer.{role}", "set that, or leave it out"
-        for number, token in enumerate(self.special_tokens):
+        serving = [getattr(self, role) for role in ROLE_NAMES]
+        # A set: a search in the tokens before would take quadratic time.
+        already_there = set(serving)
+        for token in self.special_tokens:
             if not re.fullmatch(r"(?=.*\w)(?=.*[^\w\s])\S{2,80}", token):
                 problem = f"tokenizer.special_tokens has {shortened(token)!r}, which a text could hold as a word"
                 yield problem, "write a word and a sign, without spaces, as <|user|>"
-            if token in self.special_tokens[:number] or token in [getattr(self, role) for role in ROLE_NAMES]:
-                yield f"The special token {token!r} is there already", "leave it out"
+            if token in already_there:
+                yield f"The special token {shortened(token)!r} is there already", "leave it out"
+            already_there.add(token)
 
 
 @dataclass(frozen=True)
@@ -96,7 +101,8 @@ class WeightedSource(Section):
     """Its share of the training tokens, in any unit."""
 
     max_epochs: Annotated[int, Ge(1), Unit("times")] | None = None
-    """The most times it is read while the largest source is read once; then others share its part. None: no limit."""
+    """The most times it is read while the largest source is read once; then others share its part. None: 100 times,
+    and weights that need more are refused."""
 
     text_field: Annotated[str, MinLen(1)] | None = None
     """The column of its text, where it is a table. None: `data.columns`."""
@@ -125,7 +131,12 @@ class DataSection(Section):
     """Share of the validation part: of the documents for hash, of the characters for tail."""
 
     columns: tuple[str, ...] | None = None
-    """Columns to read from tables: one for text, two (source, target, or prompt, answer) for pairs. None: by name."""
+    """Columns to read from tables, by name or number: one for text, two for pairs (source, target), those of the task
+    for labelled texts (text, label). None: by their usual names."""
+
+    header: Header = "auto"
+    """Whether the first row of a .csv or .tsv file names the columns. auto: decide by usual names, else by what the
+    other rows look like, and report the decision. true: it names them. false: it is data."""
 
     max_documents: Annotated[int, Ge(1), Unit("documents")] | None = None
     """Read no more documents than this. None: all, or a built-in generator's own number."""
@@ -184,4 +195,4 @@ class DataSection(Section):
     @property
     def reading(self) -> dict[str, Any]:
         """How files are read, whichever they are: arguments of `open_source`."""
-        return {name: getattr(self, name) for name in ("columns", "separator", "on_bad_record")}
+        return {name: getattr(self, name) for name in ("columns", "header", "separator", "on_bad_record")}

@@ -16,6 +16,8 @@ from tfcli.errors import UsageError, near, shortened
 from tfcli.files import packaged
 from tfcli.recipe.recipe import SECTIONS, Recipe, known_keys
 
+# The section that records what a run reached: nothing that a user sets.
+RESULT = "result"
 SYNONYMS: dict[str, str] = packaged(__file__, "synonyms.toml")  # other programs' names for a key or an option
 
 
@@ -33,6 +35,8 @@ def _meanings() -> dict[str, list[Meant]]:
         for word, _, value in (word.partition("=") for word in words.split()):
             found.setdefault(word, []).append(Meant(name, value))
     for section, kind in SECTIONS.items():
+        if section == RESULT:
+            continue
         for field in fields(kind):
             if (key := Meant(f"{section}.{field.name}")) not in found.setdefault(field.name, []):
                 found[field.name].append(key)
@@ -46,6 +50,8 @@ def known_words(section: str = "") -> list[str]:
 
 def meanings(word: str) -> list[Meant]:
     """What a word can mean in a recipe or as an option; meanings in the section that it names come first."""
+    if re.fullmatch("-[^-].*", word) and word in _meanings():  # some programs have short options of their own
+        return _meanings()[word]
     section, _, last = word.lstrip("-").replace("-", "_").lower().rpartition(".")
     return sorted(_meanings().get(last, []), key=lambda meant: not meant.name.startswith(f"{section}."))
 
@@ -115,7 +121,7 @@ def find_keys(word: str) -> list[RecipeKey]:
     for key in keys:
         texts = (key.name, " ".join(key.synonyms), key.meaning)
         has = [re.search(rf"\b{part}", re.sub(r"\W|_", " ", text.lower())) for text in texts]
-        if key.name in called or word == key.name:
+        if key.name in called or word == key.name or word in key.choices:
             ranks[0].append(key)
         elif part and any(has):
             ranks[1 if has[0] else 2].append(key)

@@ -4,15 +4,18 @@ import json
 import re
 import shlex
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tfcli.addresses import AddressNeeded, hidden, is_network
 from tfcli.errors import BrokenInputError, UsageError, shortened
 from tfcli.files import type_adapter
 from tfcli.outputs import reading_from
 from tfcli.recipe import Section
+from tfcli.recipe.data import DataSection
 from tfcli.recipe.keys import key_meant
 from tfcli.recipe.recipe import DECIDED_BY_THE_RUN, DECISIVE, SECTIONS, GenerateSection, Recipe, known_keys
 from tfcli.recipe.shipped import find_recipe
@@ -29,6 +32,7 @@ _TAKE_OUT = "take the line out of [generate]"
 _RESTORE = "restore it, or train the run again"
 _MOST_BYTES = 4 << 20
 _MOST_PARTS = 32  # of a key, joined by dots. The library takes a minute and 6 GB for a hundred thousand
+_WRITTEN_WHERE_SET = ("evaluate", "inspect", "check", "result", "origin")  # sections without a line of defaults
 _DEEPEST, _LARGEST = 16, 2**63
 _WORDS = re.compile(
     r"""\#[^\n]*|"{3}(?:[^"\\]|\\[\s\S]?|"(?!""))*+"{0,5}|'{3}(?:[^']|'(?!''))*+'{0,5}"""  # comments and long texts
@@ -36,9 +40,26 @@ _WORDS = re.compile(
 )
 
 
+class WrittenNumber(float):
+    """A number with a fraction that remembers how a TOML text writes it: 1.10 is the float 1.1, and not the head 1.1.
+
+    Attributes:
+        text: The number as it is written.
+    """
+
+    text: str
+
+    def __new__(cls, text: str) -> "WrittenNumber":
+        """Read a number of TOML, in which digits may be parted by underscores."""
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+
 def build_recipe(*layers: Settings) -> Recipe:
     """Merge layers of settings, later ones winning, and check the whole. None stands for the default. A UsageError
-    tells of an unknown key, with the one that is meant, of a wrong type, or of a value out of range."""
+    tells of an unknown key, with the one that is meant, of a wrong type, or of a value out of range. No recipe holds
+    the secret of an address (`addresses.hidden`)."""
     from pydantic import ValidationError
 
     merged: dict[str, Any] = {}
@@ -50,20 +71,66 @@ def build_recipe(*layers: Settings) -> Recipe:
                 elif name == "steps" and None not in (value.get(name), value.get(other)):
                     raise _twice(f"train.{one} = {shortened(repr(value[one]))}" for one in (name, other))
             _put(merged, key, value)
+    merged = with_sources(merged, hidden)
     for name, usual in _GONE.items():
         if (value := merged.get("generate", {}).pop(name, usual)) != usual:
             raise UsageError(f"generate.{name} = {shortened(repr(value))}: diverse beam search is gone", _TAKE_OUT)
     _refuse_unknown_keys(merged)
+    inspected = merged.get("inspect", {})
+    if isinstance(inspected.get("head"), WrittenNumber):
+        inspected["head"] = inspected["head"].text
     for key, value in merged.items():
         _require_plain(key, value)
     try:  # JSON mode lets arrays become tuples and yet never turns "3" into 3
         recipe: Recipe = type_adapter(Recipe).validate_json(json.dumps(merged, default=str), strict=True)
     except ValidationError as error:
-        raise _as_usage_error(error.errors()[0]) from error
+        raise _as_usage_error(error.errors()) from error
     if "name" in merged and (not recipe.name or as_name(recipe.name) != recipe.name):
         remedy = f"use letters, digits, '.', '_' and '-', {LONGEST_NAME} at most, and do not begin with a dot"
         raise UsageError(f"name = {shortened(recipe.name)!r} cannot be the name of a run", remedy)
     return recipe
+
+
+def with_sources(settings: Settings, change: Callable[[str], str]) -> dict[str, Any]:
+    """The settings with every name of a source changed. They need not be checked yet."""
+    data = settings.get("data")
+    if not isinstance(data, Mapping):
+        return dict(settings)
+
+    def changed(value: Any) -> Any:
+        if isinstance(value, str):
+            return change(value)
+        if isinstance(value, list | tuple):
+            return [changed(one) for one in value]
+        if isinstance(value, Mapping) and "source" in value:
+            return {**value, "source": changed(value["source"])}
+        return value
+
+    named = {key: changed(data[key]) for key in ("source", "sources", "validation") if key in data}
+    return {**settings, "data": {**data, **named}}
+
+
+def words_naming(data: DataSection) -> list[str]:
+    """The words of a command line that set those sources of a recipe which are on other machines."""
+    words = []
+    if any(is_network(name) for name in data.names):
+        key = "source" if data.sources is None else "sources"
+        value = getattr(data, key)
+        text = value if isinstance(value, str) else _value(value)
+        words += ["--set", f"data.{key}={text}"]
+    if data.validation is not None and is_network(data.validation):
+        words += ["--set", f"data.validation={data.validation}"]
+    return words
+
+
+@contextmanager
+def naming_text(data: DataSection) -> Iterator[None]:
+    """Refuse the addresses of a recipe's text with the sources and the settings that give it."""
+    try:
+        yield
+    except AddressNeeded as error:
+        names = data.names if data.validation is None else (data.validation,)
+        raise error.with_details(names=names, settings=words_naming(data)) from error
 
 
 def _twice(lengths: Iterable[str]) -> UsageError:
@@ -111,7 +178,7 @@ def parse_toml(text: str) -> dict[str, Any]:
         if parts > _MOST_PARTS:
             raise ValueError(f"a key has more than {_MOST_PARTS} parts")
     try:
-        return tomllib.loads(text)
+        return tomllib.loads(text, parse_float=WrittenNumber)
     except tomllib.TOMLDecodeError:
         raise
     except ValueError as error:  # of Python, which reads no longer ones
@@ -251,7 +318,9 @@ _EXPECTED |= {"dataclass_type": "a section of settings"}
 _BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
 
 
-def _as_usage_error(error: Mapping[str, Any]) -> UsageError:
+def _as_usage_error(errors: Sequence[Mapping[str, Any]]) -> UsageError:
+    """The first of the errors that pydantic found; a key with several types has an error for each."""
+    error = errors[0]
     key = ".".join([part for part in error["loc"] if isinstance(part, str)][:2])
     value = shortened(json.dumps(error["input"], ensure_ascii=False, default=str))
     context = error.get("ctx", {})
@@ -259,7 +328,9 @@ def _as_usage_error(error: Mapping[str, Any]) -> UsageError:
         if bound in context:
             return UsageError(f"{key} = {value} is out of range", f"it must be {words} {context[bound]}")
     if "expected" in context:
-        return UsageError(f"{key} = {value} is not known", f"choose {context['expected']}")
+        is_switch = any(other["type"] == "bool_type" and other["loc"][:2] == error["loc"][:2] for other in errors)
+        choices = f"{context['expected']}, true or false" if is_switch else context["expected"]
+        return UsageError(f"{key} = {value} is not known", f"choose {choices}")
     expected = _EXPECTED.get(error["type"], "of the right type")
     return UsageError(f"{key} = {value} is not {expected}", "see `tfcli recipes show` for examples")
 
@@ -270,7 +341,7 @@ def to_toml(recipe: Recipe) -> str:
     for section, kind in SECTIONS.items():
         settings = getattr(recipe, section)
         elsewhere = recipe.is_imported and section in ("tokenizer", "data", "train")  # where these stages happened
-        if not elsewhere and (section not in ("check", "result", "inspect", "origin") or settings != kind()):
+        if not elsewhere and (section not in _WRITTEN_WHERE_SET or settings != kind()):
             lines += ["", f"[{section}]", *_lines(settings)]
     return "\n".join(lines) + "\n"
 

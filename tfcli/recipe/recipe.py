@@ -6,10 +6,13 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen, Unit
 
+from tfcli.errors import UsageError
 from tfcli.recipe import Refusal, Section
 from tfcli.recipe.data import DataSection, TokenizerSection
+from tfcli.recipe.evaluate import EvaluateSection
 from tfcli.recipe.model import ModelSection
 from tfcli.recipe.train import TrainSection
+from tfcli.records.heads import HeadPlace, read_head
 
 BeyondContext = Literal["stop", "slide", "extrapolate"]
 
@@ -97,11 +100,24 @@ class InspectSection(Section):
     layer: Annotated[int, Ge(0)] | None = None
     """Layer of the table, from 0. None: that of the head that attends farthest, first token and neighbours aside."""
 
-    head: Annotated[int, Ge(0)] | None = None
-    """Head of the table, from 0. None: chosen as the layer is."""
+    head: Annotated[int, Ge(0)] | str | None = None
+    """Head of the table as LAYER.HEAD, both from 0, such as "1.0"; a whole number is a head of `layer`, or of the layer
+    that is chosen. None: chosen as the layer is."""
 
     positions: Annotated[int, Ge(0), Unit("positions")] = 0
     """How many positions of the positional encoding to show; 0: none. A terminal is told the command that does."""
+
+    @property
+    def place(self) -> HeadPlace:
+        """The layer and the head of the table."""
+        return read_head(self.layer, self.head, "inspect.layer", "inspect.head")
+
+    def refusals(self) -> Iterator[Refusal]:
+        """A head that is written differently, or is in another layer than the one that is named."""
+        try:
+            _ = self.place
+        except UsageError as error:
+            yield error.problem, error.remedy
 
 
 @dataclass(frozen=True)
@@ -109,13 +125,13 @@ class CheckSection(Section):
     """Limits that `tfcli run --check` demands of the trained model's evaluation."""
 
     max_loss: Annotated[float, Gt(0), Unit("nats")] | None = None
-    """Largest validation loss, nats a token."""
+    """Largest validation loss, in nats per token; with a task head, per text, word or span boundary."""
 
     min_accuracy: Annotated[float, Gt(0), Le(1), Unit("share")] | None = None
     """Smallest share of masked tokens predicted right, 0 to 1."""
 
     min_bleu: Annotated[float, Gt(0), Le(100)] | None = None
-    """Smallest BLEU, 0 to 100."""
+    """Smallest BLEU, 0 to 100, with the tokenization of evaluate.bleu_tokenize."""
 
     min_exact_match: Annotated[float, Gt(0), Le(1), Unit("share")] | None = None
     """Smallest share of validation pairs translated word for word, 0 to 1."""
@@ -175,6 +191,7 @@ class Recipe(Section):
     model: ModelSection = field(default_factory=ModelSection)
     train: TrainSection = field(default_factory=TrainSection)
     generate: GenerateSection = field(default_factory=GenerateSection)
+    evaluate: EvaluateSection = field(default_factory=EvaluateSection)
     inspect: InspectSection = field(default_factory=InspectSection)
     check: CheckSection = field(default_factory=CheckSection)
     result: ResultSection = field(default_factory=ResultSection)

@@ -1,11 +1,12 @@
 """``[train]``: batches, optimizer, learning-rate schedule, early stopping and checkpoints."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen, Unit
 
-from tfcli.recipe import Section
+from tfcli.recipe import Refusal, Section
 
 Windows = Literal["documents", "stream"]
 Denoising = Literal["span-corruption", "infilling"]
@@ -183,7 +184,7 @@ class TrainSection(Section):
     """auto: CUDA, else CPU."""
 
     threads: Annotated[int, Ge(0), Unit("threads")] = 0
-    """CPU threads; 0: one for each core that is free when the run begins, but no more than PyTorch would take."""
+    """CPU threads; 0: one for each core that is free when the run begins, or a single one if that is faster."""
 
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """bfloat16 is mixed precision: autocast over float32 weights. auto: bfloat16 on a GPU that has it, and on a CPU
@@ -201,6 +202,17 @@ class TrainSection(Section):
 
     parallel: Literal["ddp", "fsdp"] = "ddp"
     """Of several processes, ddp (distributed data parallel): each holds all weights; fsdp (fully sharded): a part."""
+
+    def refusals(self) -> Iterator[Refusal]:
+        """Refuse a training in which the learning rate is 0 at every step."""
+        steps = min(self.schedule_steps or self.steps, self.steps)
+        decays_at_once = self.schedule in ("cosine", "linear")
+        if self.schedule == "wsd":
+            decays_at_once = round(self.decay_share) == 1
+        if steps == 1 and not self.warmup_steps and decays_at_once and not self.final_learning_rate:
+            length = "train.steps = 1" if self.steps == 1 else "train.schedule_steps = 1"
+            problem = f"With {length}, the learning rate falls to train.final_learning_rate = 0 in the first step, so"
+            yield f"{problem} nothing is learned", "use more steps, or --set train.schedule=constant"
 
     @property
     def rows(self) -> int:

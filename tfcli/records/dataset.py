@@ -91,6 +91,23 @@ class MixedSource:
 
 
 @dataclass(frozen=True)
+class TableReading:
+    """How CSV and TSV files of a source were read: those that were read alike share a record.
+
+    Attributes:
+        source: The source, as the user named it.
+        files: The number of files.
+        header: Whether the first row was read as the names of the columns.
+        columns: The columns that were read, by name, or by number where there are no names.
+    """
+
+    source: str
+    files: int
+    header: bool
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class DatasetRecord:
     """A prepared dataset in numbers."""
 
@@ -110,6 +127,7 @@ class DatasetRecord:
     skipped: SkippedRecords = NONE_SKIPPED
     copies: int = 0  # validation documents that stand in training, too
     removed: dict[str, int] = field(default_factory=dict)  # documents left out before, by reason
+    tables: tuple[TableReading, ...] = ()  # how CSV and TSV files were read
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
-Interval = tuple[float, float]  # from, to: where 95 % of the resamples lie
+Interval = tuple[float, float]  # a 95 % confidence interval, from and to
+IntervalMethod = Literal["BCa bootstrap", "t", "Wilson", "bootstrap percentiles"]
+FEWEST_FOR_BOOTSTRAP = 30  # units; fewer make intervals of resamples too narrow (Efron and Tibshirani 1993, chapter 12)
+
+
+def mean_method(units: int) -> IntervalMethod:
+    """How the interval of a mean over so many units is computed."""
+    return "t" if units < FEWEST_FOR_BOOTSTRAP else "BCa bootstrap"
+
+
+def loss_unit(objective: str | None) -> str:
+    """What a loss is measured in: an answer of a task head is a text, a word or a boundary of a span.
+
+    >>> loss_unit("classify"), loss_unit("clm")
+    ('nats per text', 'nats per token')
+    """
+    answers = {"classify": "text", "tag": "word", "span": "span boundary"}
+    return f"nats per {answers.get(objective or '', 'token')}"
 
 
 def leaves_out_0(interval: Interval | None) -> bool:
@@ -18,7 +36,7 @@ Unit = Literal["documents", "pairs", "stretches"]  # what resamples are made of;
 
 @dataclass(frozen=True)
 class Intervals:
-    """95 % intervals by bootstrap (Efron 1979, percentiles; Koehn 2004); None: no such score, or too little."""
+    """95 % intervals, as evaluation/intervals.py computes them; None: no such score, or too little text."""
 
     loss: Interval | None = None
     perplexity: Interval | None = None
@@ -76,7 +94,7 @@ class Scores:
     run: str
     objective: str
     sources: tuple[str, ...]
-    loss: float  # nats a token; of a task head, a label
+    loss: float  # in the unit of `loss_unit`
     perplexity: float  # exp(loss)
     bits_per_byte: float | None  # total nats / (bytes · ln 2)
     tokens: int  # of a task head: labels
@@ -87,6 +105,7 @@ class Scores:
     chrf: float | None = None
     exact_match: float | None = None  # share of pairs, 0 to 1
     signature: str | None = None
+    bleu_tokenize: str | None = None  # how sacrebleu cuts texts into words for BLEU
     bits_per_character: float | None = None
     bytes: int | None = None  # in UTF-8, of the text that was scored, as are its characters
     characters: int | None = None
@@ -109,6 +128,7 @@ class Scores:
     usual_bits_per_byte: float | None = None
     units: int = 0  # documents, pairs or stretches that the resamples are made of
     intervals: Intervals = Intervals()
+    interval_methods: Mapping[str, IntervalMethod] = field(default_factory=dict)  # of the scores that have an interval
     buckets: tuple[Bucket, ...] = ()
     part: Literal["whole", "validation"] = "validation"  # what was scored of the sources
     comparison: Comparison | None = None

@@ -45,6 +45,7 @@ class TrainingStarted(_Event):
     evaluate_tokens: int | None = None  # tokens of the validation part that are scored in between; None: all
     without_digest: bool = False  # of a checkpoint of before they told what they belong to: some edits are not seen
     adapter_parameters: int = 0  # where only these are trained, and the `parameters` are frozen
+    loss_unit: str = "nats per token"
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,28 @@ class TrainingFinished(_Event):
     best_loss: float | None
     best_step: int | None
     run: str
+
+
+@dataclass(frozen=True)
+class RunEnding:
+    """What to say of a run when its training has ended.
+
+    Attributes:
+        run: Its folder.
+        objective: What was minimised, as `Recipe.objective` names it.
+        loss: The best validation loss, in nats.
+        num_choices: The ids, or the labels, among which the model chooses.
+        frequency_loss: The validation loss of always guessing by how frequent each choice is in the training part;
+            None if it was not computed.
+        commands: Commands to type next, with texts of the run's own.
+    """
+
+    run: str
+    objective: str
+    loss: float | None
+    num_choices: int
+    frequency_loss: float | None
+    commands: tuple[tuple[str, ...], ...]
 
 
 TrainingEvent = TrainingStarted | SettingChanged | StepsDone | Evaluated | CheckpointSaved | TrainingFinished
@@ -321,7 +344,7 @@ class TrainingCurves:
     run: str
     groups: tuple[str, ...]  # "all" parameters, then what they are part of; () where that was not recorded yet
     steps: NDArray[np.int64]  # (N,)
-    losses: NDArray[np.float64]  # (N,), nats a token, as all losses
+    losses: NDArray[np.float64]  # (N,), in `loss_unit`, as all losses
     objectives: NDArray[np.float64]  # (N,), of smoothed labels
     learning_rates: NDArray[np.float64]  # (N,)
     grad_norms: NDArray[np.float64]  # (N,)
@@ -331,3 +354,4 @@ class TrainingCurves:
     evaluated_steps: NDArray[np.int64]  # (E,)
     evaluated_losses: NDArray[np.float64]  # (E,)
     watched: tuple[Mapping[str, float | None], ...] = ()  # as many: what train.watch measured
+    loss_unit: str = "nats per token"

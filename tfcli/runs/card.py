@@ -9,6 +9,7 @@ from tfcli.errors import shortened
 from tfcli.interop import Exportable
 from tfcli.recipe.model import ModelSection
 from tfcli.recipe.recipe import Recipe
+from tfcli.records.evaluation import loss_unit
 from tfcli.records.runs import TrainingFinished
 
 _USE = {  # of an objective, else of an architecture
@@ -33,7 +34,7 @@ def run_card(recipe: Recipe, finished: TrainingFinished, exportable: Exportable,
     model = recipe.model
     best = "not evaluated yet"
     if finished.best_loss is not None:
-        best = f"{finished.best_loss:.4f} nats a token, at step {finished.best_step}"
+        best = f"{finished.best_loss:.4f} {loss_unit(recipe.objective)}, at step {finished.best_step}"
     facts = {
         "text": ", ".join(map(_name, recipe.data.names)),
         "training": f"{finished.step} steps, {finished.tokens} tokens",

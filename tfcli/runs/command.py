@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tfcli.console.options import Json, Outputs, Run, command, present
+from tfcli.console.options import Json, Outputs, Run, ThemeOption, command, present, require_picture
 from tfcli.console.terminal import Terminal
 from tfcli.outputs import about, require_output, write_output
 
@@ -60,7 +60,9 @@ def list_runs(terminal: Terminal, folder: Folder = None, sort: Sort = "age", jso
 
 @runs_app.command("show")
 @command
-def show_run(terminal: Terminal, run: Run, csv: Csv = None, svg: Svg = None, json: Json = False) -> None:
+def show_run(
+    terminal: Terminal, run: Run, csv: Csv = None, svg: Svg = None, json: Json = False, theme: ThemeOption = "auto"
+) -> None:
     """Show all of one run, with its curves.
 
     Its text, tokenizer, model and settings; how far it was trained; the
@@ -74,6 +76,7 @@ def show_run(terminal: Terminal, run: Run, csv: Csv = None, svg: Svg = None, jso
     from tfcli.draw.svg import captioned, picture_svg
     from tfcli.runs import curves_view, overview, view
 
+    require_picture(theme, svg)
     for path, option in ((csv, "--csv"), (svg, "--svg")):
         if path is not None:
             require_output(path, option)
@@ -82,7 +85,7 @@ def show_run(terminal: Terminal, run: Run, csv: Csv = None, svg: Svg = None, jso
     if csv is not None:
         write_output(csv, "--csv", view.history_csv(detail.history))
     if svg is not None:
-        drawn = picture_svg(curves_view.curves_picture(detail.summary.name, detail.history))
+        drawn = picture_svg(curves_view.curves_picture(detail.summary.name, detail.history), theme=theme)
         write_output(svg, "--svg", captioned(drawn, **about))
     if not json:
         terminal.note(_next(detail))

@@ -15,6 +15,7 @@ from tfcli.draw.curve import Plot, Series
 from tfcli.draw.numbers import plural
 from tfcli.draw.safe import printable
 from tfcli.draw.tables import CsvTable, columns, dim, heading
+from tfcli.records.evaluation import loss_unit
 from tfcli.records.runs import EvaluationPoint, History, RunDetail, StepPoint, TrainingCurves
 
 By = Literal["step", "tokens", "time"]
@@ -93,34 +94,37 @@ def compared_plots(runs: Sequence[RunDetail], groups: Sequence[Sequence[int]], b
         by: What the x axis shows.
     """
     histories = [run.history for run in runs]
+    units = {loss_unit(run.objective) for run in runs}
+    unit = units.pop() if len(units) == 1 else "nats"
+    validation_title = f"Validation loss, {unit}"
     curves: dict[str, list[Sequence[StepPoint] | Sequence[EvaluationPoint]]] = {
-        "Validation loss": [history.validation for history in histories],
-        "Training loss": [history.training for history in histories],
+        validation_title: [history.validation for history in histories],
+        f"Training loss, {unit}": [history.training for history in histories],
     }
     grouped = {place for group in groups for place in group}
     lines = [tuple(group) for group in groups]
     lines += [(place,) for place in range(len(runs)) if place not in grouped]
     for title, points in curves.items():
         drawn = [one for one in points if len(one) > 1]
-        if not drawn or (title == "Validation loss" and len(drawn) < len(points)):
+        if not drawn or (title == validation_title and len(drawn) < len(points)):
             continue
         end = max(_x(one[-1], by) for one in drawn)
-        label, unit = _axis(by, end)
+        label, divisor = _axis(by, end)
         series = []
         for places in sorted(lines):
-            curves_of_line = [_curve(points[place], by, unit) for place in places]
+            curves_of_line = [_curve(points[place], by, divisor) for place in places]
             name = f"mean of {letters(places).plain}" if len(places) > 1 else ""
             series.append(_mean_series(curves_of_line, places[0], name))
-        scale = _scale(series, end / unit)
-        x_range = (0.0, end / unit)
+        scale = _scale(series, end / divisor)
+        x_range = (0.0, end / divisor)
         yield title, Plot(tuple(series), label, _COMPARED_LINES, x_range, scale, gutter=_GUTTER)
 
 
 _Curve = tuple[NDArray[np.float64], NDArray[np.float64]]  # x and loss of every point
 
 
-def _curve(points: Sequence[StepPoint] | Sequence[EvaluationPoint], by: By, unit: float) -> _Curve:
-    xs = np.array([_x(point, by) / unit for point in points])
+def _curve(points: Sequence[StepPoint] | Sequence[EvaluationPoint], by: By, divisor: float) -> _Curve:
+    xs = np.array([_x(point, by) / divisor for point in points])
     losses = [math.nan if point.loss is None else point.loss for point in points]
     return xs, np.array(losses)
 
@@ -198,7 +202,7 @@ def _plots(curves: TrainingCurves, *, named: bool) -> _Plots:
         losses.append(Series("with smoothing", curves.steps, curves.objectives, "dim cyan"))
     if len(curves.evaluated_steps):
         losses.append(Series("validation", curves.evaluated_steps, curves.evaluated_losses, "bold yellow", "●"))
-    yield "Loss, nats a token", losses, _TRAINING_LINES
+    yield f"Loss, {curves.loss_unit}", losses, _TRAINING_LINES
     yield from watched_plots(curves.evaluated_steps, curves.watched)
     yield "Learning rate η", [Series("η", curves.steps, curves.learning_rates, "green")], _SMALL_LINES
     gradients = Series("‖g‖", curves.steps, curves.grad_norms, "magenta")

@@ -19,6 +19,8 @@ from tfcli.files import Taken, claimed, is_locked, patient_lock
 from tfcli.recipe.shipped import shipped_recipes
 
 RUNS = Path("runs")  # where runs are put, and looked for, that nothing else is said of
+# The names that `files.replacing` makes, and those of the safetensors library. Others are the user's.
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp|\.tmp[0-9A-Za-z]{6}")
 _CHECKPOINT = re.compile(r"step-([0-9]{6}|[1-9][0-9]{6,15})")
 
 
@@ -80,8 +82,7 @@ class RunDirectory:
         for left in (self.path / "checkpoints").glob(".step-*.tmp"):
             shutil.rmtree(left, ignore_errors=True)
         for left in self.path.glob(".*"):
-            # Ours end with .tmp; those of the safetensors library begin with it.
-            if left.is_file() and (left.suffix == ".tmp" or left.name.startswith(".tmp")):
+            if _TEMPORARY.fullmatch(left.name) and left.is_file():
                 left.unlink(missing_ok=True)
 
     def kept(self) -> str:

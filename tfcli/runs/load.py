@@ -13,7 +13,7 @@ from torch import Tensor
 from tfcli.errors import BrokenInputError, Remark, UsageError, shortened
 from tfcli.layers.lora import FACTORS, Merged
 from tfcli.models.build import uninitialized_model
-from tfcli.models.device import prepare_for_inference
+from tfcli.models.device import measure_layers, prepare_for_inference
 from tfcli.models.transformer import Decoder, Transformer
 from tfcli.recipe.loading import load_recorded
 from tfcli.recipe.model import WeightPrecision
@@ -23,6 +23,7 @@ from tfcli.runs.config import RunConfig, read_config, read_run_data
 from tfcli.runs.directory import RunDirectory, existing_run
 from tfcli.runs.metrics import read_evaluations
 from tfcli.runs.weights import StoredTensors, checkpoint_tensors, fill_model, require_belonging
+from tfcli.threads import thread_chooser
 from tfcli.tokenization.tokenizer import Tokenizer, load_tokenizer
 
 _RESTORE = "restore the run's own files"
@@ -94,6 +95,9 @@ def load_run(
         model.reads_prefix = run.recipe.objective == "prefix"
     if precision is not None:
         prepare_for_inference(model, precision)
+    chooser = thread_chooser()
+    if chooser is not None and torch.device(device).type == "cpu":
+        measure_layers(model, chooser)
     own = run.directory, run.recipe, run.config, run.tokenizer
     return LoadedRun(*own, model, device=torch.device(device), precision=precision or "float32")
 

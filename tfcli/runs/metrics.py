@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import flush, write_text
+from tfcli.recipe.loading import load_recorded
 from tfcli.records import runs
 from tfcli.records.arrays import frozen
+from tfcli.records.evaluation import loss_unit
 from tfcli.runs.directory import RunDirectory
 
 _MOST_STEPS = 1 << 53
@@ -205,6 +207,7 @@ def training_curves(run: RunDirectory) -> runs.TrainingCurves:
         evaluated_steps=frozen([point.step for point in history.validation], np.int64),
         evaluated_losses=curve(point.loss for point in history.validation),
         watched=tuple(point.watched for point in history.validation),
+        loss_unit=loss_unit(load_recorded(run.recipe).objective),
     )
 
 

@@ -159,8 +159,9 @@ def _incomparable(runs: Sequence[records.RunDetail]) -> Iterator[str]:
     """Why the losses of these runs are not of one kind."""
     if len({run.objective for run in runs}) > 1:
         yield "The runs minimise different objectives, so their losses are not comparable."
-    if len({run.tokenizer["fingerprint"] for run in runs}) > 1:
-        yield "The runs have different tokenizers, so their losses a token are not comparable; bits per byte are."
+    per_label = all(run.objective in ("classify", "tag") for run in runs)  # whatever a token is
+    if not per_label and len({run.tokenizer["fingerprint"] for run in runs}) > 1:
+        yield "The runs have different tokenizers, so their losses per token are not comparable; bits per byte are."
     texts = [[run.text[name] for name in _TEXT[:-1]] for run in runs if run.text is not None]
     if any(text != texts[0] for text in texts):
         yield "The runs are scored on different texts, so one text may be the easier one."

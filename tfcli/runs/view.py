@@ -1,5 +1,6 @@
 """Runs in a list, one in full, and several side by side."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,10 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from tfcli.draw import View
-from tfcli.draw.numbers import duration, exact, percent, plural, short
+from tfcli.draw.numbers import decimals, duration, exact, percent, plural, short
 from tfcli.draw.safe import fit, printable, widest
 from tfcli.draw.tables import CsvTable, aligned, columns, heading, to_csv
 from tfcli.records import runs as records
+from tfcli.records.evaluation import loss_unit
 from tfcli.runs.curves_view import By, color, compared_plots, letter, letters, run_plots
 
 _HEADINGS = ("run", "state", "model", "params", "steps", "best loss", "time", "age")
@@ -53,7 +55,7 @@ def _cells(run: records.RunSummary) -> tuple[str, ...]:
         (run.architecture or "-").replace("encoder-decoder", "enc-dec"),
         "-" if run.parameters is None else short(run.parameters),
         steps,
-        "-" if run.best_loss is None else f"{run.best_loss:.4f} @{run.best_step}",
+        "-" if run.best_loss is None else f"{decimals(run.best_loss)} @{run.best_step}",
         "-" if run.seconds is None else _brief(run.seconds),
         _brief(max(1.0, run.age_seconds)),
     )
@@ -129,11 +131,13 @@ def _facts(run: records.RunDetail) -> Iterator[tuple[str, str]]:
             steps += f", {short(summary.tokens)} tokens in {duration(summary.seconds)}"
         yield "training", steps
     if history.best is not None:
-        bits = f", {run.bits_per_byte:.4f} bits per byte" if run.bits_per_byte is not None else ""
-        yield "best", _evaluation(history.best) + bits
+        bits = ""
+        if run.bits_per_byte is not None and math.isfinite(run.bits_per_byte):
+            bits = f", {decimals(run.bits_per_byte)} bits per byte"
+        yield "best", _evaluation(history.best, run.objective) + bits
         last = (history.whole or history.validation)[-1]
         if last != history.best:
-            yield "last", _evaluation(last)
+            yield "last", _evaluation(last, run.objective)
     if history.padding:
         yield "padding", f"{percent(history.padding)} of the places in batches"
     spikes = [point.step for point in history.training if point.spike]
@@ -160,8 +164,8 @@ def _model_text(model: Mapping[str, Any]) -> str:
     return f"{layers}, {heads}, {rest}"
 
 
-def _evaluation(point: records.EvaluationPoint) -> str:
-    loss = "not finite" if point.loss is None else f"{point.loss:.4f}"
+def _evaluation(point: records.EvaluationPoint, objective: str) -> str:
+    loss = "not finite" if point.loss is None else f"{decimals(point.loss)} {loss_unit(objective)}"
     accuracy = f", accuracy {percent(point.accuracy)}" if point.accuracy is not None else ""
     part = f" on a sample of {short(point.scored_tokens)} tokens" if point.part == "sample" else ""
     return f"validation loss {loss} at step {exact(point.step)}{_OF.get(point.of, '')}{part}{accuracy}"
@@ -217,9 +221,9 @@ _Column = tuple[str, Callable[[records.RunDetail], Any], Callable[[Any], str], C
 """A figure of every run: its head, its value, how that is written, what picks the best, and whether it is a loss's."""
 
 _COLUMNS: tuple[_Column, ...] = (
-    ("best loss", lambda run: run.summary.best_loss, "{:.4f}".format, min, True),
+    ("best loss", lambda run: run.summary.best_loss, decimals, min, True),
     ("at step", lambda run: run.summary.best_step, exact, None, False),
-    ("bits/byte", lambda run: run.bits_per_byte, "{:.4f}".format, min, False),
+    ("bits/byte", lambda run: run.bits_per_byte, decimals, min, False),
     ("accuracy", lambda run: getattr(run.history.best, "accuracy", None), percent, max, True),
     ("params", lambda run: run.summary.parameters, short, None, False),
     ("tokens", lambda run: run.summary.tokens, short, None, False),
@@ -320,8 +324,8 @@ def _spreads(spreads: Sequence[records.SeedSpread]) -> Iterator[Text]:
     yield Text(f"{'':{most}}  {'mean ± s.d.':<15}  {'best … worst':<15}", "dim")
     for spread in spreads:
         text = letters(spread.runs).append(" " * (most - len(spread.runs)))
-        text.append(f"  {spread.mean:.4f} ± {spread.deviation:.4f}", "bold")
-        text.append(f"  {spread.lowest:.4f} … {spread.highest:.4f}")
+        text.append(f"  {decimals(spread.mean)} ± {decimals(spread.deviation)}", "bold")
+        text.append(f"  {decimals(spread.lowest)} … {decimals(spread.highest)}")
         values = ", ".join(f"{key} = {value_text(value)}" for key, value in spread.settings.items())
         yield text.append(f"  {values}" if values else "", "dim")
     yield Text("s.d.: standard deviation of the runs (n − 1)", "dim")

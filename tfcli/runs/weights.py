@@ -1,6 +1,7 @@
 """Weights as safetensors: written atomically, read tensor by tensor, checked; FSDP's folders with a file a process, by
 `torch.distributed.checkpoint` in its safetensors form (its usual one is pickled), imported where it is called."""
 
+import json
 import math
 import os
 import re
@@ -31,6 +32,9 @@ _RESTORE = "restore the run's own files"
 _OTHER = "the file is damaged or belongs to another run: restore the run's own"
 _RESUME = "restore it, or resume from a checkpoint"
 _FULL = "free the disk or choose another folder"
+_METADATA = "__metadata__"
+# A safetensors file begins with the length of its header, a little-endian number of so many bytes.
+_LENGTH_BYTES = 8
 _Part = tuple[tuple[int, ...], tuple[int, ...]]
 
 
@@ -39,10 +43,29 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[st
     try:
         with replacing(path) as temporary:
             save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, temporary, dict(metadata))
+            sort_metadata(temporary)
     except SafetensorError as error:  # how the library reports a failed write
         number = re.search(r"\(os error (\d+)\)", str(error))  # in the system's own words, where it was the system
         reason = os.strerror(int(number[1])) if number else str(error)
         raise TfcliError(f"Cannot write {path}: {reason}", _FULL) from error
+
+
+def sort_metadata(path: Path) -> None:
+    """Write the metadata of a safetensors file in the order of their keys, in place.
+
+    The library writes them in an order that changes from one process to the next, so that the same
+    tensors would give different files. The header keeps its length: only its entries move.
+    """
+    with path.open("r+b") as file:
+        length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
+        header = json.loads(file.read(length))
+        if len(header.get(_METADATA, ())) < 2:
+            return
+        header[_METADATA] = dict(sorted(header[_METADATA].items()))
+        text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+        assert len(text) <= length, "the same entries in another order are as long"
+        file.seek(_LENGTH_BYTES)
+        file.write(text.ljust(length))
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:

@@ -36,14 +36,23 @@ class ChatTemplates:
         """Write them into a run."""
         write_json(folder / FILE_NAME, {"format_version": _FORMAT_VERSION, **vars(self)})
 
-    def text(self, messages: list[dict[str, str]]) -> str:
-        """A conversation, up to the model's answer, of messages with "role" and "content". UsageError: no usual
-        template, or it refuses; BrokenInputError: damaged, or takes over 2 seconds, 1 GB or 4 million characters."""
+    def text(self, messages: list[dict[str, str]], now: datetime | None = None) -> str:
+        """A conversation in the usual template, up to the model's answer.
+
+        Args:
+            messages: With "role" and "content" each.
+            now: The time that a template may write down; the clock's by default.
+
+        Raises:
+            UsageError: There is no usual template, or it refuses the conversation.
+            BrokenInputError: It is damaged, or takes over 2 seconds, 1 GB or 4 million characters.
+        """
         if "default" not in self.templates:
             problem = f"Of the chat templates ({', '.join(sorted(self.templates))}) none is the usual one"
             raise UsageError(problem, "leave --chat out, and write the prompt as the model expects it")
         values = {**self.tokens, "messages": messages, "tools": None, "documents": None, "add_generation_prompt": True}
-        answer = _answer(json.dumps({"template": self.templates["default"], "values": values}))
+        question = {"template": self.templates["default"], "values": values, "now": (now or datetime.now()).isoformat()}
+        answer = _answer(json.dumps(question))
         if "refused" in answer:
             problem = f"The chat template refuses the conversation: {shortened(answer['refused'])}"
             raise UsageError(problem, "write it as the model expects it: --system is not for every model")
@@ -110,7 +119,7 @@ def _compiled(template: str) -> Any:
     extensions = [Generation, ext.loopcontrols]
     environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=extensions)
     environment.filters["tojson"] = partial(json.dumps, ensure_ascii=False)
-    environment.globals.update(raise_exception=_raise, strftime_now=lambda form: datetime.now().strftime(form))
+    environment.globals["raise_exception"] = _raise
     return environment.from_string(template)
 
 
@@ -133,7 +142,8 @@ def limit_process(seconds: int, memory: int) -> None:
             resource.setrlimit(what, (most, resource.getrlimit(what)[1]))
 
 
-def _rendered(template: str, values: dict[str, Any]) -> dict[str, str]:
+def _rendered(template: str, values: dict[str, Any], now: str) -> dict[str, str]:
+    values["strftime_now"] = datetime.fromisoformat(now).strftime
     try:
         parts, length = [], 0
         for part in _compiled(template).generate(values):

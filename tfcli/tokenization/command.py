@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tfcli.console.options import Json, TextSeed, argument, command
+from tfcli.console.settings import READING_HELP, reading_settings
 from tfcli.console.stdin import read_arguments, read_lines
 from tfcli.console.terminal import Terminal, is_terminal
 from tfcli.data.command import OnBadRecord, Sources
@@ -30,6 +31,7 @@ _BYTES, _SAMPLE = "unigram: what has no piece is spelled in bytes.", "Of a longe
 _SPELLED = "Read the spelling of a special token in a text as that token."
 _TEXTS = "Texts; -: the whole of stdin is one text."
 _IDS = "The ids of one text; -: each line of stdin is one."
+_READING = typer.Option("--set", metavar="KEY=VALUE", help=READING_HELP)
 _TOKENIZER = "A tokenizer.json, a run, or a folder that import reads."
 TokenizerPath = Annotated[Path, argument(metavar="TOKENIZER|RUN", help=_TOKENIZER)]
 
@@ -50,6 +52,7 @@ def train(
     role: Annotated[list[str] | None, typer.Option(metavar="ROLE=TOKEN", help=_ROLE)] = None,
     byte_fallback: Annotated[bool, typer.Option("--byte-fallback", help=_BYTES)] = False,
     sample_bytes: Annotated[int | None, typer.Option(help=_SAMPLE, show_default="1000000000")] = None,
+    assignments: Annotated[list[str] | None, _READING] = None,
     seed: TextSeed = None,
     json: Json = False,
 ) -> None:
@@ -77,9 +80,11 @@ def train(
     given |= map(_role, role or ())
     extended = None if old is None else _to_extend(old, given)
     section = build_recipe({"tokenizer": given}).tokenizer
+    read = reading_settings(assignments or [])
+    if on_bad_record is not None:
+        read["on_bad_record"] = on_bad_record
     with reporting(terminal, json=json) as reporter:
-        bad = on_bad_record or "refuse"
-        source = open_source(sources, "pairs" if pairs else "text", seed=seed or 0, on_bad_record=bad)
+        source = open_source(sources, "pairs" if pairs else "text", seed=seed or 0, **read)
         begun = "" if extended is None else f", from the {extended.vocab_size} ids of {old}"
         reporter(StageStarted("tokenizer", f"{section.algorithm} on {', '.join(sources)}{begun}"))
         learn = train_tokenizer if extended is None else partial(extend_tokenizer, extended)

@@ -28,6 +28,9 @@ from tfcli.tokenization.labels import TokenStream, WordStarts, are_one_word, lab
 
 Framing = tuple[int | tuple[int, ...], ...]
 
+# Unicode's white space, as the library strips it. `str.strip` also takes control characters.
+WHITE_SPACE = "\t\n\x0b\x0c\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+
 # Truncation and padding are switched off on load, and tfcli places special tokens itself.
 _WITHOUT_EFFECT = ("version", "truncation", "padding", "post_processor")
 
@@ -91,16 +94,19 @@ class Tokenizer:
         self.roles = find_roles(backend.token_to_id, where) if roles is None else roles
         self.vocab_size = max(backend.get_vocab().values(), default=-1) + 1
         _check(self.roles, self.vocab_size, where)
-        declared = backend.get_added_tokens_decoder()
+        self._declared = backend.get_added_tokens_decoder()
         serving = set(self.roles.ids()) - {self.roles.unk}
-        undeclared = [token for token_id, token in declared.items() if token_id in serving and not token.special]
+        undeclared = [token for token_id, token in self._declared.items() if token_id in serving and not token.special]
         if undeclared:  # text would become it by its spelling
             backend = tokenizer_json.copy_backend(backend.to_str())
             for token in undeclared:
                 token.special = True
             backend.add_special_tokens(undeclared)
         self._backend = backend
-        self._special = frozenset(token_id for token_id, token in declared.items() if token.special)
+        # GPT-2 names the token that ends its texts as the unknown one too.
+        serves_otherwise = self.roles.unk in replace(self.roles, unk=None, pad=-1).ids()
+        self._unknown = None if serves_otherwise else self.roles.unk
+        self._special = frozenset(token_id for token_id, token in self._declared.items() if token.special)
         escape_special_tokens(backend, self.special_ids)
 
     def with_roles(self, roles: TokenRoles) -> Tokenizer:
@@ -196,21 +202,32 @@ class Tokenizer:
             return [(one.ids, one.offsets) for one in self._backend.encode_batch(list(texts), add_special_tokens=False)]
 
     def encode_masked(self, text: str) -> list[int]:
-        """As `encode`, but the spelling of the mask token becomes the mask: "the <mask> sat". So does any other usual
-        spelling of a mask ("[MASK]") that is no token of this vocabulary. A UsageError where it has no mask token. A
-        mask takes the place of a word as training has it: where words carry the space before them, so does the mask."""
+        """Encode a text in which the spelling of the mask token becomes the mask: "the <mask> sat".
+
+        So does any other usual spelling of a mask ("[MASK]") that is no token of this vocabulary. A mask takes the
+        place of a word as training has it: where words carry the space before them, so does the mask. A mask that is
+        declared to take the white space around it (RoBERTa's takes all before it) takes that.
+
+        Raises:
+            UsageError: The tokenizer has no mask token.
+        """
         mask = self.roles.mask
         if mask is None:
             raise UsageError("The tokenizer has no mask token", "use an encoder's tokenizer")
         spelled = [name for name in MASK_NAMES if self.token_id(name) is None]
         spelled.append(str(self._backend.id_to_token(mask)))
-        *before, last = re.split("|".join(map(re.escape, spelled)), text)
+        parts = re.split("|".join(map(re.escape, spelled)), text)
+        declared = self._declared.get(mask)
+        if declared is not None and declared.lstrip:
+            parts = [*(part.rstrip(WHITE_SPACE) for part in parts[:-1]), parts[-1]]
+        if declared is not None and declared.rstrip:
+            parts = [parts[0], *(part.lstrip(WHITE_SPACE) for part in parts[1:])]
         ids: list[int] = []
-        for part in before:
+        for part in parts[:-1]:
             for piece in self._before_mask(part):
                 ids += self.encode(piece)
             ids.append(mask)
-        return ids + self.encode(last)
+        return ids + self.encode(parts[-1])
 
     def decode(self, ids: Iterable[int]) -> str:
         """Ids to text; special tokens are skipped, an unknown is shown as U+FFFD. Raises UsageError for other ids."""
@@ -283,7 +300,7 @@ class Tokenizer:
 
     def stream(self, after: Iterable[int] = ()) -> TokenStream:
         """Decode one id at a time; `after` are the ids that came before and are not to be repeated."""
-        return TokenStream(self._decode, self._special, self.fallback_bytes, after)
+        return TokenStream(self._decode, self._special - {self._unknown}, self.fallback_bytes, after)
 
     def to_json(self) -> str:
         """The tokenizer.json that the `tokenizers` and `transformers` libraries read."""
@@ -295,7 +312,25 @@ class Tokenizer:
 
     def _decode(self, ids: list[int]) -> str:
         with self._reading():
+            if self._unknown in ids:
+                return self._decode_with_unknown(ids)
             return self._backend.decode(ids, skip_special_tokens=True)
+
+    def _decode_with_unknown(self, ids: list[int]) -> str:
+        """Decode as the library does, with U+FFFD in the place of the unknown token.
+
+        Most tokenizers from elsewhere declare the unknown token as special, so the library would drop it.
+        """
+        tokens = []
+        for token_id in ids:
+            if token_id == self._unknown:
+                tokens.append(tokenizer_json.REPLACEMENT)
+            elif token_id not in self._special:
+                token = self._backend.id_to_token(token_id)
+                if token is not None:
+                    tokens.append(token)
+        decoder = self._backend.decoder
+        return " ".join(tokens) if decoder is None else decoder.decode(tokens)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

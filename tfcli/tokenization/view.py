@@ -66,7 +66,7 @@ def tokenizer_view(report: TokenizerReport) -> Facts:
 
 def extension_view(extension: VocabularyExtension) -> Facts:
     """New rows of an embedding, and what they do to the first loss."""
-    drawn = f"nats a token; {extension.loss_before:.4f} with new rows drawn at random"
+    drawn = f"nats per token; {extension.loss_before:.4f} with new rows drawn at random"
     facts = [
         Fact("rows", exact(extension.rows), f"{exact(extension.rows_before)} of them as they were"),
         Fact("new tokens", exact(extension.tokens), "begin as the mean of the pieces that they replace"),

@@ -123,6 +123,8 @@ def save_checkpoint(
             for name, values in tensors.items():
                 weights.save_tensors(temporary / f"{name}.safetensors", values, metadata)
             for made in parts.iterdir() if parts is not None else ():
+                for part in made.glob("*.safetensors"):
+                    weights.sort_metadata(part)
                 made.rename(temporary / made.name)
             write_state(temporary, progress, origin)
     return folder

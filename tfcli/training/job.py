@@ -17,7 +17,7 @@ from tfcli.data.loader import Batches, build_batches
 from tfcli.errors import BrokenInputError, UsageError
 from tfcli.files import digest, replacing_folder, require_writable, write_text
 from tfcli.layers.lora import Merged, adapt
-from tfcli.machine import choose_threads
+from tfcli.machine import choose_threads, environment_fixes_threads
 from tfcli.models.build import build_model, meta_model
 from tfcli.models.device import choose_device, keep_freed_memory, synchronize
 from tfcli.models.transformer import Transformer
@@ -38,10 +38,16 @@ from tfcli.tokenization.tokenizer import Tokenizer
 from tfcli.training.averaging import MovingAverage
 from tfcli.training.checkpoint import load_checkpoint, origin_of, prune, save_checkpoint
 from tfcli.training.distributed import SINGLE_PROCESS, Workers, parallelized, require_work_for_all
-from tfcli.training.memory import require_memory, synthetic_batches
+from tfcli.training.memory import require_memory, sequences_per_batch, synthetic_batches
 from tfcli.training.objective import TrainingLoss
 from tfcli.training.optimizer import build_optimizers, optimizer_step
-from tfcli.training.precision import choose_attention, choose_compile, choose_precision, compile_layers
+from tfcli.training.precision import (
+    choose_attention,
+    choose_compile,
+    choose_precision,
+    compile_layers,
+    measure_threads,
+)
 from tfcli.training.schedule import learning_rate_factor
 from tfcli.training.vocabulary import extend_model
 
@@ -184,11 +190,15 @@ def start(
     extends. Of several processes each will resume from the folder; here nothing touches their device."""
     require_writable(run.path)
     data.require_tokenizer(tokenizer)
+    are_threads_open = not recipe.train.threads and not environment_fixes_threads()
     recipe = decide(recipe, tokenizer, data)
     if processes == 1 or recipe.train.parallel == "ddp":  # under fsdp, none holds it all
         train, rows = recipe.train, -(-recipe.train.rows // processes)  # those of one process
         tokens = train.batch_tokens and -(-train.batch_tokens // processes)
         require_memory(replace(recipe, train=replace(train, batch_size=rows, batch_tokens=tokens)))
+    if are_threads_open and processes == 1 and recipe.train.device == "cpu":
+        threads = measure_threads(recipe, recipe.train.threads, sequences_per_batch(recipe))
+        recipe = replace(recipe, train=replace(recipe.train, threads=threads))
     run_id = digest(to_toml(recipe), tokenizer.fingerprint, data.record().fingerprint)
     config = RunConfig(recipe.model, tokenizer.roles, tokenizer.fingerprint, run_id)
     device: Device | None = "cpu" if processes > 1 else None

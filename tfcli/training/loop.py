@@ -23,6 +23,7 @@ from tfcli.layers.lora import Merged, num_trained
 from tfcli.machine import busy_cores
 from tfcli.recipe.loading import to_toml
 from tfcli.records import runs
+from tfcli.records.evaluation import loss_unit
 from tfcli.runs.checkpoint import finished_event, stopping_reason, write_state
 from tfcli.runs.metrics import append_metrics, flush_metrics, read_metrics
 from tfcli.runs.weights import full_tensor, model_tensors, save_tensors
@@ -283,6 +284,7 @@ def _started(job: TrainingJob) -> runs.TrainingStarted:
         evaluate_tokens=section.evaluate_tokens if job.sample is not None else None,
         without_digest=job.without_digest,
         adapter_parameters=adapters,
+        loss_unit=loss_unit(job.recipe.objective),
     )
 
 

@@ -10,15 +10,21 @@ import torch
 from tfcli.errors import UsageError
 from tfcli.layers.kernels import allow_recompiles
 from tfcli.machine import cpu_flags
-from tfcli.models.transformer import Transformer
+from tfcli.models.build import build_model
+from tfcli.models.device import measure_layers
+from tfcli.models.transformer import EncoderDecoder, Transformer
 from tfcli.recipe.model import ModelSection
+from tfcli.recipe.recipe import Recipe
 from tfcli.recipe.train import AttentionPath, Compile
+from tfcli.threads import ThreadChooser
 
 _BFLOAT16_UNITS = {"amx_bf16", "avx512_bf16"}
 _SMALLEST_BFLOAT16_D_MODEL = 128
 
 _LONGEST_ROWS = 512  # tokens up to which a sequence at a time pays: memory of its weights grows with the square
 _FEWEST_STEPS = 500  # steps below which compiling takes longer than it saves
+_MEASURED_TOKENS = 4096  # of a micro-batch, by which the number of threads is chosen
+_MEASURED_PASSES = 8
 _MOST_FORMS = 32  # compiled forms of a layer that are kept; an encoder-decoder has 14, by lengths, masks and mode
 
 
@@ -53,6 +59,34 @@ def choose_compile(wanted: Compile, device: torch.device, steps: int) -> Literal
         needed = "the package triton" if device.type == "cuda" else "a C++ compiler"
         raise UsageError(f"train.compile = 'on' needs {needed}, which is not here", "install it, or leave it at auto")
     return wanted
+
+
+def measure_threads(recipe: Recipe, most: int, sequences: int) -> int:
+    """Return the number of CPU threads, 1 or `most`, with which the layers of a recipe's model are faster.
+
+    The model has random weights and reads random tokens, a few passes at most.
+
+    Args:
+        recipe: A recipe whose vocabulary and precision are decided.
+        most: The number of threads to compare with one.
+        sequences: The number of sequences in a micro-batch.
+    """
+    if most == 1:
+        return 1
+    vector = torch.ones(1 << 17)
+    chooser = ThreadChooser(most, torch.set_num_threads, lambda: vector.add_(1))
+    model = build_model(recipe.model, recipe.train.seed).eval()
+    measure_layers(model, chooser)
+    rows = max(1, min(sequences, _MEASURED_TOKENS // recipe.context))
+    ids = torch.zeros(rows, recipe.context, dtype=torch.long)
+    inputs = [ids, ids] if isinstance(model, EncoderDecoder) else [ids]
+    is_mixed = recipe.train.precision == "bfloat16"
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=is_mixed):
+        for _ in range(_MEASURED_PASSES):
+            model.hidden(*inputs)
+            if chooser.is_decided:
+                break
+    return chooser.threads if chooser.is_decided else most
 
 
 def compile_layers(model: Transformer) -> None:

@@ -1,5 +1,6 @@
 """A training as it runs: progress, figures and the loss curve, redrawn after every event."""
 
+import math
 from itertools import chain
 from typing import Any
 
@@ -10,7 +11,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from tfcli.draw.curve import Plot, Series
-from tfcli.draw.numbers import counted, duration, exact, percent, plural, short, speed
+from tfcli.draw.numbers import counted, decimals, duration, exact, percent, plural, short, speed
 from tfcli.draw.safe import printable
 from tfcli.draw.tables import columns
 from tfcli.records import runs
@@ -96,14 +97,14 @@ class TrainingView:
             ("time left", duration(last.seconds_left) if last and not finished else "–"),
         ]
         right = [
-            ("loss", _loss(last) if last else "–"),
-            ("validation", f"{evaluated.loss:.4f}, accuracy {percent(evaluated.accuracy)}" if evaluated else "–"),
-            ("best", f"{best.loss:.4f} at step {exact(best.of_step or best.step)}" if best else "–"),
+            ("loss", _loss(last, started.loss_unit) if last else "–"),
+            ("validation", f"{decimals(evaluated.loss)}, accuracy {percent(evaluated.accuracy)}" if evaluated else "–"),
+            ("best", f"{decimals(best.loss)} at step {exact(best.of_step or best.step)}" if best else "–"),
             ("learning rate", f"{last.learning_rate:.2e}" if last else "–"),
             ("gradient norm", f"{last.grad_norm:.2f}" if last else "–"),
         ]
         if best and best.of == "checkpoints":
-            right[2] = ("best", f"{best.loss:.4f}, {_SCORED[best.of]}")
+            right[2] = ("best", f"{decimals(best.loss)}, {_SCORED[best.of]}")
         if last and (last.padding or last.skipped):
             left.append(("padding", f"{percent(last.padding)} of places"))
             right.append(("left out", plural(last.skipped, "step")))
@@ -140,8 +141,35 @@ def _finished_sentence(event: runs.TrainingFinished) -> str:
     end = {"done": "Done", "early": "Stopped early, no better evaluation came", "interrupted": "Interrupted"}
     taken = f"{exact(event.step)} steps, {short(event.tokens)} tokens in {duration(event.seconds)}"
     if event.best_loss is not None and event.best_step is not None:
-        taken += f"; best validation loss {event.best_loss:.4f} at step {exact(event.best_step)}"
+        taken += f"; best validation loss {decimals(event.best_loss)} at step {exact(event.best_step)}"
     return f"{end[event.reason]}: {taken}. Saved in {printable(event.run)}."
+
+
+# What the loss is the mean over, by objective.
+_LOSS_OF = {
+    "clm": "token",
+    "mlm": "masked token",
+    "seq2seq": "target token",
+    "completion": "token of the completion",
+    "classify": "text",
+    "tag": "word",
+    "span": "end of an answer",
+}
+
+
+def loss_in_words(ending: runs.RunEnding) -> str:
+    """The best validation loss next to what guessing reaches; empty if nothing was evaluated."""
+    if ending.loss is None:
+        return ""
+    unit = _LOSS_OF.get(ending.objective, "target token")
+    sentence = f"Validation loss {ending.loss:.2f} nats per {unit}"
+    if ending.objective == "span":
+        return f"{sentence}."
+    kind = "label" if ending.objective in ("classify", "tag") else "token"
+    guesses = f"guessing evenly among {plural(ending.num_choices, kind)} gives {math.log(ending.num_choices):.2f}"
+    if ending.frequency_loss is not None:
+        guesses += f", guessing by how frequent each {kind} is gives {ending.frequency_loss:.2f}"
+    return f"{sentence}; {guesses}."
 
 
 def event_line(event: runs.TrainingEvent) -> str:
@@ -155,8 +183,8 @@ def event_line(event: runs.TrainingEvent) -> str:
             return _columns(
                 "step",
                 f"{event.step:>7}/{event.total_steps}",
-                f"loss {event.loss:8.4f}",
-                *((f"smoothed {event.objective:8.4f}",) if event.objective is not None else ()),
+                f"loss {decimals(event.loss):>8}",
+                *((f"smoothed {decimals(event.objective):>8}",) if event.objective is not None else ()),
                 f"lr {event.learning_rate:.2e}",
                 f"norm {event.grad_norm:7.2f}",
                 f"{short(event.tokens):>7} tokens",
@@ -167,7 +195,7 @@ def event_line(event: runs.TrainingEvent) -> str:
                 *((f"{_SPIKE} spike",) if event.spike else ()),
             )
         case runs.Evaluated():
-            told = [f"{event.step:>7}", f"loss {event.loss:8.4f}", f"accuracy {percent(event.accuracy)}"]
+            told = [f"{event.step:>7}", f"loss {decimals(event.loss):>8}", f"accuracy {percent(event.accuracy)}"]
             told += [] if event.f1 is None else [f"F1 {percent(event.f1)}"]
             told += [_SCORED[event.of]] if event.of in _SCORED else []
             told += [f"weights of step {event.of_step}"] if event.of_step is not None else []
@@ -183,10 +211,18 @@ def event_line(event: runs.TrainingEvent) -> str:
 _SCORED = {"moving_average": "moving average", "checkpoints": "mean of checkpoints"}
 
 
-def _loss(event: runs.StepsDone) -> str:
+_USUAL_UNIT = "nats per token"
+
+
+def _loss(event: runs.StepsDone, unit: str) -> str:
+    """The loss, with its unit where that is not per token."""
+    loss = decimals(event.loss)
+    if unit != _USUAL_UNIT:
+        loss += f" {unit}"
     if event.objective is not None:  # longer than any other figure; the curve says what the mark means
-        return f"{event.loss:.4f}, smoothed {event.objective:.4f}{f' {_SPIKE}' if event.spike else ''}"
-    return f"{event.loss:.4f}{f'  {_SPIKE} spike' if event.spike else ''}"
+        loss += f", smoothed {decimals(event.objective)}"
+        return f"{loss} {_SPIKE}" if event.spike else loss
+    return f"{loss}  {_SPIKE} spike" if event.spike else loss
 
 
 def _change(event: runs.SettingChanged) -> str:
@@ -207,23 +243,25 @@ _MANY_TIMES = 40  # more often than the recipes read their texts: the model lear
 
 
 def _begun_with(event: runs.TrainingStarted) -> list[str]:
-    """What there is to say of the machine, and of the checkpoint that a training goes on from."""
-    old = "its checkpoint has no digest yet, so that not every edit of the run would be seen"
-    threads = plural(event.threads, "thread")
-    busy = f"other programs use {plural(event.busy_cores, 'core')}, and it computes with {threads}"
-    rising = f"the learning rate rises to the end, for train.warmup_steps = {exact(event.warmup_steps)}"
+    """Warnings about the machine, the settings, and the checkpoint that a training goes on from."""
+    warnings = []
+    if event.busy_cores:
+        used = f"other programs use {plural(event.busy_cores, 'core')}"
+        warnings.append(f"{used}, and it computes with {plural(event.threads, 'thread')}")
+    if event.lost_lines:
+        lost = "a line that was" if event.lost_lines == 1 else f"{exact(event.lost_lines)} lines that were"
+        warnings.append(f"metrics.jsonl has lost {lost} there when step {exact(event.step)} was saved")
+    if event.without_digest:
+        warnings.append("its checkpoint has no digest yet, so that not every edit of the run would be seen")
+    if event.total_steps <= event.warmup_steps:
+        warm_up = f"the warm-up (train.warmup_steps = {exact(event.warmup_steps)}) takes the whole training"
+        remedy = f"for a shorter one: --set train.warmup_steps={event.total_steps // 10}"
+        warnings.append(f"{warm_up}, so the learning rate rises until the last step; {remedy}")
     times = event.total_steps * event.tokens_per_step // max(1, event.train_tokens)
-    little = f"{plural(event.train_tokens, 'token')} to learn from are little, and read {exact(times)} times"
-    lines = "a line that was" if event.lost_lines == 1 else f"{exact(event.lost_lines)} lines that were"
-    lost = f"metrics.jsonl has lost {lines} there when step {exact(event.step)} was saved"
-    said = {
-        busy: event.busy_cores,
-        lost: event.lost_lines,
-        old: event.without_digest,
-        rising: event.total_steps <= event.warmup_steps,
-        little: times >= _MANY_TIMES,
-    }
-    return [sentence for sentence, holds in said.items() if holds]
+    if times >= _MANY_TIMES:
+        little = f"{plural(event.train_tokens, 'token')} to learn from are little"
+        warnings.append(f"{little}, and read {exact(times)} times")
+    return warnings
 
 
 def _columns(name: str, *told: str) -> str:
@@ -237,4 +275,5 @@ def _start(event: runs.TrainingStarted) -> str:
     machine = f"{event.device} {event.precision}, {plural(event.threads, 'thread')}"
     model = f"{event.architecture}, {counted(event.parameters, event.adapter_parameters)}"
     steps = f"{exact(event.total_steps)} steps of {exact(event.tokens_per_step)} tokens{batches}"
-    return "; ".join([f"{model}, {machine}, {steps}, {printable(event.run)}", *_begun_with(event)])
+    begun = f"{model}, {machine}, {steps}, losses in {event.loss_unit}, {printable(event.run)}"
+    return "; ".join([begun, *_begun_with(event)])

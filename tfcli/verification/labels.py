@@ -12,13 +12,14 @@ from tfcli.data.batch import IGNORED, Batch
 from tfcli.data.dataset import PairsView, PreparedDataset
 from tfcli.data.loader import Batches, CausalBatches, FittingPairs, MaskedBatches, PairBatches, build_batches
 from tfcli.evaluation.measure import Totals, total_loss
+from tfcli.records.evaluation import loss_unit
 from tfcli.verification.check import RELATIVE, ROWS, Finding, ModelInputs, Skipped, VerifiedRun, at_most, predict, proof
 
 _BATCHES = 8
 _ROUNDING = 1e-5  # of a loss: probabilities are summed up in float32
 _WORK = 1 << 31  # parameters times tokens scored in batches: a second of one core, and longer one by one
 _ROWS = 8  # texts of a batch
-_LIMIT = 1e-4  # nats a token that a loss may differ between batch sizes: rounding in float32 is a hundredth of it
+_LIMIT = 1e-4  # nats per token that a loss may differ between batch sizes: rounding in float32 is a hundredth of it
 
 
 @proof("labels")
@@ -55,7 +56,7 @@ def loss(subject: VerifiedRun) -> Finding:
     found = total_loss(subject.model, [batch], subject.run.device).loss
     nats = [one for row in range(len(batch.labels)) for one in _nats(subject, texts, batch, row)]
     expected, limit = sum(nats) / len(nats), max(_ROUNDING, subject.limit)
-    return at_most(abs(found / expected - 1), limit, RELATIVE, f"{found:.6g} nats a token, and not {expected:.6g}")
+    return at_most(abs(found / expected - 1), limit, RELATIVE, f"{found:.6g} nats per token, and not {expected:.6g}")
 
 
 def _validation_batches(subject: VerifiedRun, data: PreparedDataset, rows: int = ROWS, longest: int = 0) -> Batches:
@@ -147,7 +148,7 @@ def evaluation_twice(subject: VerifiedRun) -> Iterator[Finding]:
     finally:
         model.eval()
     gap = abs(first.nats - again.nats) / first.tokens
-    yield at_most(gap, 0, "nats a token", "in training mode it scores otherwise")
+    yield at_most(gap, 0, loss_unit(subject.run.recipe.objective), "in training mode it scores otherwise")
     yield at_most(abs(first.correct - again.correct), 0, "tokens", "another number of predictions is right")
     yield at_most(not goes_on, 0, "models", "training does not go on in training mode")
 
@@ -159,7 +160,8 @@ def evaluation_by_batches(subject: VerifiedRun) -> Finding:
     rows = [(batch, row) for batch in batches for row, asked in enumerate(batch.labels != IGNORED) if asked.any()]
     alone = _scored(subject, [_alone(*one) for one in rows])
     gap = abs(together.loss - alone.loss) if together.tokens == alone.tokens else float("nan")
-    return at_most(gap, _LIMIT, "nats a token", f"loss {together.loss:.6f} in batches, and {alone.loss:.6f} one by one")
+    where = f"loss {together.loss:.6f} in batches, and {alone.loss:.6f} one by one"
+    return at_most(gap, _LIMIT, loss_unit(subject.run.recipe.objective), where)
 
 
 def _batches(subject: VerifiedRun) -> Sequence[Batch]:

@@ -7,7 +7,7 @@ import numpy as np
 from tokenizers import Tokenizer as Backend
 
 from tfcli.tokenization.tokenizer import Tokenizer
-from tfcli.tokenization.tokenizer_json import copy_backend
+from tfcli.tokenization.tokenizer_json import REPLACEMENT, copy_backend
 from tfcli.verification.check import Finding, VerifiedRun, at_most, proof
 
 ZWJ, SKIN = "\u200d", "\U0001f3fd"
@@ -119,9 +119,11 @@ def _texts(subject: VerifiedRun) -> list[str]:
 
 
 def _same_ids(tokenizer: Tokenizer, text: str) -> bool:
-    ids, unknown = tokenizer.encode(text), tokenizer.roles.unk
-    if unknown in ids and not tokenizer.decode([unknown]):  # it leaves nothing behind that could be encoded
-        text = tokenizer.decode(ids)
+    unknown = tokenizer.roles.unk
+    ids = tokenizer.encode(text)
+    if unknown in ids and tokenizer.encode(REPLACEMENT) != [unknown]:
+        # BERT removes the character that stands for what is unknown, and T5 puts a space before it.
+        text = tokenizer.decode(ids).replace(REPLACEMENT, "")
     if tokenizer.decode(tokenizer.encode(" a")) == "a":  # the first space is taken away, each time anew
         text = text.lstrip()
     ids = tokenizer.encode(text)
@@ -129,9 +131,10 @@ def _same_ids(tokenizer: Tokenizer, text: str) -> bool:
 
 
 def _is_its_own(tokenizer: Tokenizer, alone: Backend, text: str) -> bool:
-    """Whether the library, without tfcli, makes the same ids of a text, and the same text of them."""
+    """Whether the library, without tfcli, makes the same ids of a text, and the same text of those that are known."""
     ids = alone.encode(text, add_special_tokens=False).ids
-    return ids == tokenizer.encode(text) and alone.decode(ids) == tokenizer.decode(ids)
+    known = [token_id for token_id in ids if token_id != tokenizer.roles.unk]
+    return ids == tokenizer.encode(text) and alone.decode(known) == tokenizer.decode(known)
 
 
 def _count(found: Iterator[str]) -> Finding:

@@ -12,7 +12,7 @@ OWN = "its own translation"
 
 @dataclass(frozen=True)
 class AblatedPart:
-    """A part, and what changes without it: the loss in nats a token, with the interval of its mean over documents; of
+    """A part, and what changes without it: the loss in nats per token, with the interval of its mean over documents; of
     one text, the difference of two logits and the log-probability of the true token as well.
 
     `head`: of a head alone, whose attention is `kind`; an MLP or a whole layer has a `side`."""
@@ -50,7 +50,7 @@ class AblatedText:
 
 @dataclass(frozen=True)
 class Ablation:
-    """Parts in the order of layers, `replaced` each by the same thing; without any, the loss is `loss`, in nats a
+    """Parts in the order of layers, `replaced` each by the same thing; without any, the loss is `loss`, in nats per
     token. `source`: what means and other texts are taken from. `rounding`: what moves a figure where nothing is
     changed; a smaller effect is 0."""
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tfcli.errors import UsageError
-from tfcli.evaluation.bootstrap import FEWEST_UNITS, interval, resampled
+from tfcli.evaluation.intervals import mean_intervals
 from tfcli.inspection import interventions
 from tfcli.inspection.ablation import OWN, AblatedPart, AblatedText, Ablation, Replacement
 from tfcli.inspection.attention import AttentionKind
@@ -111,10 +111,7 @@ def ablate(
 
 def _intervals(nats: NDArray[np.float64], known: NDArray[np.float64]) -> list[Interval | None]:
     """Of the mean over documents of what each part changes; nats (U, P), known (U,)."""
-    if len(nats) < FEWEST_UNITS:
-        return [None] * nats.shape[1]
-    sums = resampled(np.column_stack((nats, known)))
-    return [interval(one) for one in (sums[:, :-1] / sums[:, -1:]).T]
+    return mean_intervals(np.column_stack([nats, known]))
 
 
 def _read(run: LoadedRun, inputs: Inputs) -> _Reading:

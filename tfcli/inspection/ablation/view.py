@@ -14,7 +14,7 @@ from tfcli.draw.numbers import plural
 from tfcli.draw.safe import token_label
 from tfcli.draw.tables import CsvTable, columns, dim, heading
 from tfcli.inspection.ablation import OWN, AblatedPart, Ablation, part_name
-from tfcli.records.evaluation import leaves_out_0
+from tfcli.records.evaluation import leaves_out_0, mean_method
 
 _RANKED = 8
 _WITH = {"zero": "zero", "mean": "its mean over {}", "resample": "its value on other texts of {}"}
@@ -26,7 +26,7 @@ class AblationView(View[Ablation]):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         r = self.record
         yield from heading(f"Ablation · each part replaced by {_WITH[r.replaced].format(r.source)}", *_about(r))
-        what = "loss, nats a token" if r.text is None else "difference of the two logits"
+        what = "loss, nats per token" if r.text is None else "difference of the two logits"
         for side in dict.fromkeys(part.side for part in r.parts):
             own = [part for part in r.parts if part.side == side]
             order = ("head", "cross", "MLP", "layer")
@@ -53,7 +53,7 @@ def _about(r: Ablation) -> Iterator[str]:
             where += f"; p({token_label(text.true)}), {whose}, {math.exp(text.log_probability):.3f}"
         yield where
     if r.loss is not None:
-        yield f"loss with all parts {r.loss:.3f} nats a token, on {r.measured_on}"
+        yield f"loss with all parts {r.loss:.3f} nats per token, on {r.measured_on}"
 
 
 def _column(part: AblatedPart) -> tuple[str, int | None]:
@@ -94,8 +94,8 @@ def _notes(r: Ablation) -> Iterator[str]:
         yield f"{plural(r.documents, 'document')}: too few for an interval"
     else:
         alike = f"{sum(not leaves_out_0(part.interval) for part in r.parts)} of {len(r.parts)} parts"
-        interval = f"interval (bootstrap over {r.documents} documents)"
-        yield f"empty: {alike}, whose {interval} holds 0; by chance 1 in 20 would leave it out"
+        interval = f"interval ({mean_method(r.documents)}, over {r.documents} documents)"
+        yield f"empty: {alike}, whose {interval} contains 0; by chance 1 in 20 would not"
 
 
 def ablation_table(record: Ablation) -> CsvTable:

@@ -1,5 +1,5 @@
-"""Attention rollout, mean heads, one layer or head, a part of a text: what can be asked of a text's attention. The
-command line, the explorer and the Python API ask for it by the same names."""
+"""Attention rollout, mean heads, one layer or head, a part of a text: what can be chosen of a text's attention. The
+command line, the explorer and the Python API use the same names for it."""
 
 import re
 from dataclasses import dataclass, fields, replace
@@ -15,6 +15,7 @@ from tfcli.files import packaged
 from tfcli.inspection.attention import AttentionKind, AttentionRecord
 from tfcli.inspection.words import attention_in_words
 from tfcli.records.arrays import frozen
+from tfcli.records.heads import HeadPlace, read_head, require_head
 from tfcli.records.roles import MASK_NAMES
 
 if TYPE_CHECKING:
@@ -103,24 +104,25 @@ def _at(items: tuple[Any, ...], positions: "range | list[int]") -> tuple[Any, ..
 
 
 def focused(record: AttentionRecord, layer: int | None = None, head: int | None = None) -> AttentionRecord:
-    """The record with the layer and head to look at first: those asked for, if it has them, else a UsageError. Of what
-    is left open, those that say most about the text: with the largest mean (over queries) of the strongest weight where
-    weights are `telling`; in cross-attention, with the sharpest rows on words."""
-    require_head(record, layer, head)
+    """Return the record with the layer and the head to look at first.
+
+    What is left open is the place that says most about the text: with the largest mean (over queries) of the strongest
+    weight where weights are `telling`; in cross-attention, with the sharpest rows on words. A `head` without a `layer`
+    is looked for in every layer.
+
+    Raises:
+        UsageError: The record has no such layer or head.
+    """
+    num_layers, num_heads = record.weights.shape[:2]
+    require_head(HeadPlace(0 if layer is None else layer, head), num_layers, num_heads)
     left = record.narrowed(layer, head)
     strongest = (left.weights * left.telling).max(axis=-1).mean(axis=-1)
     found = np.unravel_index(strongest.argmax(), strongest.shape)
     return replace(record, focus=(int(found[0]) + (layer or 0), int(found[1]) + (head or 0)))
 
 
-def require_head(record: AttentionRecord, layer: int | None, head: int | None) -> None:
-    """Refuse a layer or a head that a record does not have, by a UsageError."""
-    require_place("layer", layer, record.weights.shape[0])
-    require_place("head", head, record.weights.shape[1])
-
-
 def require_place(name: str, index: int | None, count: int) -> None:
-    """Refuse a layer or a head that a model with `count` of them does not have, by a UsageError."""
+    """Refuse a layer or a neuron that a model with `count` of them does not have, by a UsageError."""
     if index is not None and index >= count:
         raise UsageError(f"There is no {name} {index}: the model has {count}", f"choose 0 to {count - 1}")
 
@@ -160,11 +162,18 @@ def _combined(record: AttentionRecord, weights: NDArray[np.float64], names: list
 
 @dataclass(frozen=True)
 class AttentionChoice:
-    """What is shown of a text's attention, each field named like its option of `tfcli inspect attention`. A UsageError
-    where two of them mean nothing together."""
+    """What is shown of a text's attention, each field named like its option of `tfcli inspect attention`.
+
+    Attributes:
+        layer: The layer, from 0.
+        head: The head as "1.0" (layer 1, head 0), or its number in `layer`. Both are numbers once the choice is made.
+
+    Raises:
+        UsageError: Two of the options do not go together, or the head is written differently.
+    """
 
     layer: int | None = None
-    head: int | None = None
+    head: int | str | None = None
     average: Literal["layer", "all"] | None = None
     rollout: bool = False
     scores: bool = False
@@ -197,15 +206,31 @@ class AttentionChoice:
             raise UsageError(f"{' and '.join(map(_option, self.compared))} are two comparisons", "choose one of them")
         if self.max_new_tokens is not None and self.beam is None:
             raise UsageError("--max-new-tokens is for the text that --beam finds", "add --beam N, or leave it out")
+        place = read_head(self.layer, self.head)
+        object.__setattr__(self, "layer", place.layer)
+        object.__setattr__(self, "head", place.head)
+
+    @property
+    def place(self) -> HeadPlace:
+        """The layer and the head, as numbers."""
+        return read_head(self.layer, self.head)
 
     def given(self) -> dict[str, object]:
         """What is asked for, by its field; what is left as it is by default is not."""
         return {one.name: value for one in fields(self) if (value := getattr(self, one.name)) != one.default}
 
     def options(self) -> list[str]:
-        """The words of a command line that ask for it."""
-        given = self.given().items()
-        return [word for name, value in given for word in (_option(name), *([] if value is True else [str(value)]))]
+        """The words of a command line that choose the same."""
+        given = self.given()
+        if self.place.layer is not None and self.place.head is not None:
+            del given["layer"]
+            given["head"] = f"{self.place.layer}.{self.place.head}"
+        words = []
+        for name, value in given.items():
+            words.append(_option(name))
+            if value is not True:
+                words.append(str(value))
+        return words
 
     @property
     def compared(self) -> list[str]:
@@ -243,18 +268,11 @@ class AttentionChoice:
             row = row_of(record, self.query)
             record = cropped(record, f"{row}:{row + 1}")
         if not combined:
-            record = focused(record, self.layer, self.head)
+            num_layers, num_heads = record.weights.shape[:2]
+            record = focused(record, *require_head(self.place, num_layers, num_heads))
         if not self.scores:
             record = replace(record, scores=None, bias=None)
         return cropped(record, self.rows, self.columns, self.first)
-
-
-def head_place(text: str, option: str, noun: str = "head") -> tuple[int, int]:
-    """A layer and a head, or a neuron, written as "1.0"; a UsageError where it is written otherwise."""
-    layer, _, head = text.partition(".")
-    if not all(number.isdecimal() and len(number) < 19 for number in (layer, head)):
-        raise UsageError(f"{option} {shortened(text)!r} is no {noun}", f"write LAYER.{noun.upper()}, such as 1.0")
-    return int(layer), int(head)
 
 
 def _option(name: str) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from tfcli.console.options import Kind, Outputs, Run, Weights, argument, command, present
+from tfcli.console.options import HEAD_HELP, LAYER_HELP, Kind, Outputs, Run, Weights, argument, command, present
 from tfcli.console.settings import OUTPUT
 from tfcli.console.terminal import Terminal
 from tfcli.errors import UsageError
@@ -28,7 +28,8 @@ _ROLLOUT = "Attention rollout: every layer's mean head, multiplied through the l
 _TEXT = "Subtract the weights on another text of as many tokens."
 _CHECKPOINT = "Subtract those of another checkpoint of the run."
 _EVOLUTION = "Show the head at every checkpoint that the run keeps."
-_SCALE, _NPZ = "Overview: one colour scale for all heads, or each head's own.", "Write all weights as a NumPy archive."
+_SCALE, _NPZ = "Colours of weights: from 0 to 1, or to each head's largest.", "Write all weights as a NumPy archive."
+_TELLING = "all, then a telling one"
 _Average = Literal["layer", "all"]
 _Scale = Literal["all", "each"]
 
@@ -50,8 +51,8 @@ def attention(
     pairs: Annotated[str | None, _what(metavar="'A B, …'", help=_PAIRS, show_default=False)] = None,
     words: Annotated[bool, _what("--words", help="Merge the pieces of each word into one.")] = False,
     kind: Annotated[Kind | None, _which(metavar="KIND", help=_KIND, show_default=_EVERY)] = None,
-    layer: Annotated[int | None, _which(min=0, help="Layer, from 0.", show_default="all, then a telling one")] = None,
-    head: Annotated[int | None, _which(min=0, help="Head, from 0.", show_default="all, then a telling one")] = None,
+    layer: Annotated[int | None, _which(min=0, help=LAYER_HELP, show_default=_TELLING)] = None,
+    head: Annotated[str | None, _which(metavar="L.H", help=HEAD_HELP, show_default=_TELLING)] = None,
     average: Annotated[_Average | None, _which(metavar="layer|all", help=_MEAN, show_default=False)] = None,
     rollout: Annotated[bool, _which("--rollout", help=_ROLLOUT)] = False,
     scores: Annotated[bool, _which("--scores", help="The scores before the softmax, beside the weights.")] = False,
@@ -68,20 +69,21 @@ def attention(
     """Show which tokens attend to which.
 
     All heads are shown as an overview, and the one that says most about the
-    text as a table, unless --layer or --head chooses.
+    text as a table, unless --layer or --head chooses. `tfcli inspect heads`
+    shows what each head does.
 
     Examples:
 
       tfcli inspect attention runs/decoder-1 "Tom swam to the bank"
-      tfcli inspect attention runs/decoder-1 "Tom swam" --layer 1 --head 0
+      tfcli inspect attention runs/decoder-1 "Tom swam" --head 1.0
       tfcli inspect attention runs/pt-en-1 "o livro" --kind cross --html page.html
       tfcli inspect attention runs/decoder-1 "Tom" --beam 5 --max-new-tokens 8
-      tfcli inspect attention runs/decoder-1 "Tom swam" --scores --head 0
+      tfcli inspect attention runs/decoder-1 "Tom swam" --scores --head 1.0
       tfcli inspect attention runs/encoder-1 "Tom swam" --rollout
       tfcli inspect attention runs/decoder-1 "Tom swam" --words --query swam
       tfcli inspect attention runs/decoder-1 "Tom swam" --pairs "Tom swam"
       tfcli inspect attention runs/decoder-1 "Tom swam" --rows -4: --top-k 9
-      tfcli inspect attention runs/decoder-1 "Tom" --head 0 --against-head 0.1
+      tfcli inspect attention runs/decoder-1 "Tom" --head 0.0 --against-head 0.1
       tfcli inspect attention runs/decoder-1 "Tom ran" --against-text "Tom sat"
     """
     typed = dict(locals())
@@ -114,7 +116,7 @@ def attention(
     wanted = {"JSON": outputs.json and npz is None, "CSV": outputs.csv, "a page": outputs.html is not None}
     if numbers > MOST_NUMBERS and (form := next(filter(wanted.get, wanted), None)):
         problem = f"{numbers:,} weights are too many for {form} (at most {MOST_NUMBERS:,})"
-        raise UsageError(problem, "choose --layer and --head, or --rows and --columns, or write them with --npz FILE")
+        raise UsageError(problem, "choose --head, or --rows and --columns, or write them with --npz FILE")
     present(terminal, outputs, forms.view(), forms, AttentionForms.table, json=as_json, svg=forms.svg, html=forms.html)
 
 

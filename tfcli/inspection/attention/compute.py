@@ -14,7 +14,7 @@ from tfcli.errors import UsageError, shortened
 from tfcli.inspection import attention as asked
 from tfcli.inspection import passes
 from tfcli.inspection.attention import AttentionFound, AttentionKind, AttentionPair, AttentionPairs, AttentionRecord
-from tfcli.inspection.attention.choice import AttentionChoice, focused, head_place, require_head, row_of
+from tfcli.inspection.attention.choice import AttentionChoice, focused, row_of
 from tfcli.inspection.evolution.compute import at_checkpoints
 from tfcli.inspection.heads.statistics import entropy
 from tfcli.inspection.passes import Inputs, ModelPass
@@ -22,6 +22,7 @@ from tfcli.inspection.predictions.compute import candidates_at, likeliest_behind
 from tfcli.inspection.words import attention_in_words
 from tfcli.recipe.model import ModelSection
 from tfcli.records.arrays import frozen
+from tfcli.records.heads import HeadPlace, parse_place, require_head
 from tfcli.runs.load import LoadedRun, load_run
 
 _POSITIONS = {"alibi": "ALiBi's bias", "t5": "T5's bias"}
@@ -104,7 +105,8 @@ def difference(
     """The weights of a layer and head of `record` less those of a layer and head of `other`, cell by cell; a UsageError
     where it has no such head, or not as many queries and keys. `places` are the layer and head of each side, `names`
     what they are called; so many `largest` differences (8) that are not 0 are listed, the furthest from 0 first."""
-    require_head(other, *places[1])
+    num_layers, num_heads = other.weights.shape[:2]
+    require_head(HeadPlace(*places[1]), num_layers, num_heads, "--against-head")
     if record.weights.shape[2:] != other.weights.shape[2:]:
         remedy = "choose texts of equally many tokens"
         if record.kind == "cross":
@@ -238,7 +240,7 @@ def inspect_attention(run: LoadedRun, text: str, choice: AttentionChoice, checkp
     whole, [row] = records[-1], found.records
     at = whole.query_words[row.rows[0]].places[-1] if choice.words else row.rows[0]
     predicted = tuple(candidates_at(run, inputs, at)) if whole.next_tokens else ()
-    return asked.AttentionQuery(found.records, choice.layer, choice.head, predicted=predicted)
+    return asked.AttentionQuery(found.records, *choice.place, predicted=predicted)
 
 
 def chosen_attention(records: Sequence[AttentionRecord], choice: AttentionChoice) -> AttentionFound:
@@ -251,15 +253,15 @@ def chosen_attention(records: Sequence[AttentionRecord], choice: AttentionChoice
     found = [choice.of(record) for record in records]
     ours = found[-1]
     if choice.against_head is not None:
-        place = head_place(choice.against_head, "--against-head")
+        place = parse_place(choice.against_head, "--against-head")
         if place == ours.focus:
             problem = f"--against-head {choice.against_head} names the head that is shown"
-            raise UsageError(problem, "name another one, or choose what is shown with --layer and --head")
+            raise UsageError(problem, "name another one, or choose what is shown with --head")
         names = ours.place(*ours.focus), ours.place(*place)
         return difference(ours, ours, (ours.focus, place), names, largest=choice.top_k)
     if choice.top_k is not None:
         return strongest_edges(ours, choice.top_k)
-    return asked.AttentionHeads(tuple(found), choice.layer, choice.head, choice.scores)
+    return asked.AttentionHeads(tuple(found), *choice.place, choice.scores)
 
 
 def _against_another(

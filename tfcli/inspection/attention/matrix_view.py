@@ -14,7 +14,7 @@ from rich.style import Style
 from rich.text import Text
 
 from tfcli.draw import heatmap
-from tfcli.draw.colors import SIGNED, WEIGHTS, Brush, Colormap, brush_for, levels
+from tfcli.draw.colors import NO_VALUE_MARK, SIGNED, WEIGHTS, Brush, Colormap, brush_for, levels
 from tfcli.draw.numbers import plural, weight
 from tfcli.draw.safe import ARROW, fit, in_room, printable, token_label, widest
 from tfcli.draw.tables import dim, heading
@@ -31,7 +31,7 @@ _SUM = 5  # cells of a row's sum
 _GAP = "│ "  # behind the first keys
 _MOST_NAMES = 200  # keys that are listed where a ruler has no room for labels
 _SIDE, _GAP_OF_MAPS = 16, 2  # cells of a small map
-Scale = Literal["all", "each"]  # colours of small maps, from 0 to the largest weight of all maps, or of each
+Scale = Literal["all", "each"]  # colours of weights: from 0 to 1 in all maps, or to the largest weight of each
 
 
 def sides(one: AttentionTokens) -> str:
@@ -101,6 +101,7 @@ class Matrix:
     meaning: str
     empty: str
     signed: bool = False  # centred on 0
+    stretched: bool = False  # colours of weights end at the largest of them, and not at 1
     sums: tuple[float, ...] = ()  # one a row; () for none
     kept: int = 0  # so many first keys stand apart and are never made smaller
     one_text: bool = True  # whether queries and keys are tokens of the same text
@@ -125,9 +126,21 @@ class Matrix:
 
     @cached_property
     def scale(self) -> tuple[float, float]:
-        """The lowest and the highest value of the colours."""
+        """The lowest and the highest value of the colours: from 0 to 1 for weights, unless they are `stretched`."""
+        if not self.signed and not self.stretched:
+            return 0.0, 1.0
         furthest = float(np.nanmax(np.abs(self.values), initial=0.0))
         return -furthest if self.signed and not np.isnan(self.values).all() else 0.0, furthest
+
+    @property
+    def signs(self) -> list[str]:
+        """What the legend says of the signs: of a cell without a value, and of a space, where there are any."""
+        found = []
+        if np.isnan(self.values).any():
+            found.append(f"{NO_VALUE_MARK}: {self.empty}")
+        if any("·" in label for label in (*self.queries, *self.keys)):
+            found.append("·: a space")
+        return found
 
     @property
     def cropped(self) -> bool:
@@ -145,6 +158,11 @@ class Matrix:
     def lowest(self) -> str:
         """What stands before the colour scale."""
         return self.text(self.scale[0]) if self.signed else "0"
+
+    @property
+    def highest(self) -> str:
+        """What stands after the colour scale."""
+        return "1" if self.scale == (0.0, 1.0) else self.text(self.scale[1])
 
     def _header(self, width: int) -> tuple[tuple[str, ...], list[int], list[str]] | None:
         """Labels of rows, which have what the columns leave, or a fifth of the width; the width of each column, and the
@@ -191,19 +209,27 @@ class Matrix:
         gaps = {self.kept: _GAP} if self.kept else {}
         for row, label in enumerate(names):
             name = fit(label, gutter - 1, "right") + " "
-            texts = ["·" if np.isnan(value) else self.text(value) for value in self.values[row].tolist()]
-            yield from heatmap.labelled_row(name, texts, grid[row], widths, brush, align="center", faint="·", gaps=gaps)
+            texts = [NO_VALUE_MARK if np.isnan(value) else self.text(value) for value in self.values[row].tolist()]
+            yield from heatmap.labelled_row(
+                name, texts, grid[row], widths, brush, align="center", faint=NO_VALUE_MARK, gaps=gaps
+            )
             if self.sums:
                 yield Segment(f"{self.sums[row]:{_SUM}.2f}", Style(dim=True))
             yield Segment.line()
-        bar = heatmap.scale_bar(self.lowest, self.text(self.scale[1]), brush) if brush.in_color else []
-        empty = f"  ·: {self.empty}" if np.isnan(self.values).any() else ""
-        yield from heatmap.legend(bar, self.meaning + empty, gutter, width)
+        bar = heatmap.scale_bar(self.lowest, self.highest, brush) if brush.in_color else []
+        yield from heatmap.legend(bar, "  ".join((self.meaning, *self.signs)), gutter, width)
 
     def _map(self, names: tuple[str, ...], width: int) -> RenderResult:
         axes, kept = (names, self.keys, self.columns), min(self.kept, width // 3)
         heat_map = heatmap.HeatMap(
-            self.values, self.meaning, *axes, signed=self.signed, square=True, empty=self.empty, kept=kept
+            self.values,
+            self.meaning,
+            *axes,
+            signed=self.signed,
+            square=True,
+            empty=self.empty,
+            kept=kept,
+            scale=self.scale,
         )
         yield heat_map
         # Where both are of one text, keys stand at the rows already.
@@ -214,7 +240,7 @@ class Matrix:
             yield Text(many if len(self.keys) > _MOST_NAMES else f"keys: {every}", style="dim")
 
 
-def weights_matrix(record: AttentionRecord, kept: int = 0) -> Matrix:
+def weights_matrix(record: AttentionRecord, kept: int = 0, scale: Scale = "all") -> Matrix:
     """The weights of the head in focus."""
     rows, *more = sides(record).split("\n")
     more += [record.formula] * bool(record.names and record.formula)
@@ -226,6 +252,7 @@ def weights_matrix(record: AttentionRecord, kept: int = 0) -> Matrix:
         note="\n".join((f"{rows}; {head_sums(record, *record.focus)}", *more)),
         meaning="attention weight",
         empty="exactly 0, masked",
+        stretched=scale == "each",
         sums=tuple(record.weights[record.focus].sum(axis=1, dtype=np.float64).tolist()),
     )
 
@@ -273,16 +300,28 @@ def paired(tokens: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(ARROW.join(a if a == b else f"{a}|{b}" for a, b in pairs) for pairs in sides)
 
 
-def attention_overview(record: AttentionRecord, scale: Scale = "all") -> Group:
-    """Every head small: layers down, heads across, each at most 16 columns wide."""
+def attention_overview(record: AttentionRecord, scale: Scale = "all", layer: int | None = None) -> Group:
+    """Every head small, of one `layer` or of all: layers down, heads across, each at most 16 columns wide."""
     num_layers, num_heads, rows, columns = record.weights.shape
-    what, heads = ("every layer", "") if record.names else ("every head", f" × {plural(num_heads, 'head')} (H)")
-    every = [[(layer, head) for head in range(num_heads)] for layer in range(num_layers)]
-    name = "L{}" if record.names else "L{} H{}"
-    maps = [[(name.format(*at), record.visible_weights(*at)) for at in row] for row in every]
-    maps = [[one for row in maps for one in row]] if record.names else maps  # which are one head a layer
-    size = f"{plural(num_layers, 'layer')} (L){heads}; {rows} queries down, {columns} keys across"
-    return Group(*heading(f"Attention weights · {KIND_NAMES[record.kind]} · {what}", size), Thumbnails(maps, scale))
+    maps: list[list[tuple[str, NDArray[np.float32]]]] = []
+    for shown in range(num_layers) if layer is None else [layer]:
+        row = []
+        for head in range(num_heads):
+            name = f"L{shown}" if record.names else f"L{shown} H{head}"
+            row.append((name, record.visible_weights(shown, head)))
+        if record.names and maps:  # one head a layer: all of them in one row
+            maps[0] += row
+        else:
+            maps.append(row)
+    layers, heads = plural(num_layers, "layer"), plural(num_heads, "head")
+    if record.names:
+        what, size = "every layer", f"{layers} (L)"
+    elif layer is not None:
+        what, size = f"layer {layer}, every head", f"{heads} (H)"
+    else:
+        what, size = "every head", f"{layers} (L) × {heads} (H)"
+    about = f"{size}; {rows} queries down, {columns} keys across"
+    return Group(*heading(f"Attention weights · {KIND_NAMES[record.kind]} · {what}", about), Thumbnails(maps, scale))
 
 
 @dataclass(frozen=True)
@@ -295,7 +334,6 @@ class Thumbnails:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         brush, every = brush_for(console, WEIGHTS), [one for row in self.rows for one in row]
-        highest = float(np.nanmax([weights for _, weights in every], initial=0.0))
         longest, columns = max(every[0][1].shape), every[0][1].shape[1]
         # The same size on the screen with half blocks (16 × 16) and with shades two columns wide (8 × 8).
         side, cell_width = (_SIDE, 1) if brush.in_color else (_SIDE // 2, 2)
@@ -309,7 +347,7 @@ class Thumbnails:
                 drawn = []
                 for _, weights in shown:
                     small = heatmap.max_pool(weights, factor, factor).repeat(growth, axis=0).repeat(growth, axis=1)
-                    top = highest if self.scale == "all" else float(np.nanmax(small, initial=0.0))
+                    top = 1.0 if self.scale == "all" else float(np.nanmax(small, initial=0.0))
                     drawn.append(small_map(small, top, brush))
                 for *parts, last in zip(*drawn, strict=True):
                     for part in parts:
@@ -317,7 +355,7 @@ class Thumbnails:
                     yield from [*last, Segment.line()]
         is_shared = self.scale == "all"
         yield from dim(f"colours: {'one scale for all maps' if is_shared else 'each map on its own scale'}")
-        yield from heatmap.scale_bar("0", f"{highest:.2g}" if is_shared else "its largest", brush)
+        yield from heatmap.scale_bar("0", "1" if is_shared else "its largest", brush)
         yield from dim(f"  attention weight{f'; a cell shows the largest of {factor} × {factor}' * (factor > 1)}")
 
 

@@ -14,8 +14,9 @@ from rich.text import Text
 from tfcli.draw.colors import NO_VALUE, VIRIDIS, WEIGHTS, hexadecimal, levels, readable_on
 from tfcli.draw.safe import in_room, widest
 from tfcli.draw.svg import filled_page, picture_svg, rectangle, svg_document
+from tfcli.draw.themes import COLOR_SCHEMES, DIM, WHEN_DARK, Theme
 from tfcli.inspection.attention import AttentionRecord
-from tfcli.inspection.attention.matrix_view import KIND_NAMES, Matrix, head_sums, labels, sides
+from tfcli.inspection.attention.matrix_view import KIND_NAMES, Matrix, Scale, head_sums, labels, sides
 
 _LETTER = 8  # a monospaced letter of 13 px, with room to spare
 _LONGEST = 24
@@ -26,23 +27,23 @@ _LINE, _GAP, _SCALE_STEPS = 20, 6, 16
 _PAGE = Path(__file__).with_name("page.html")
 
 
-def matrices_svg(matrices: Sequence[Matrix], heading: str = "", note: str = "") -> str:
+def matrices_svg(matrices: Sequence[Matrix], heading: str = "", note: str = "", theme: Theme = "auto") -> str:
     """An SVG document of matrices under one another, each with its title and its scale: queries down, keys across.
     Above all of them `heading`, bold, with the lines of `note` under it. Large ones are as a wide console has them."""
     if max(len(matrix.keys) for matrix in matrices) > _MOST_NUMBERS:
         above = [(heading, "bold"), (note, "dim")] if heading else []
-        return picture_svg(Group(*(Text(*words) for words in above), *matrices), _COLUMNS)
+        return picture_svg(Group(*(Text(*words) for words in above), *matrices), _COLUMNS, theme)
     parts, width = _words(heading, note, 24)
     y = 36 + _LINE * len(parts) if parts else 24
     for matrix in matrices:
         drawn, wide, high = _panel(matrix, y)
         parts, width, y = parts + drawn, max(width, wide), y + high
-    return svg_document(heading or matrices[0].title, width, y, parts, " shape-rendering='crispEdges'")
+    return svg_document(heading or matrices[0].title, width, y, parts, theme)
 
 
 def _words(title: str, note: str, y: int) -> tuple[list[str], int]:
     """A title and the lines under it, and their width."""
-    looks = [(title, "font-size='15' font-weight='bold'"), *((line, "fill='#555555'") for line in note.split("\n"))]
+    looks = [(title, "font-size='15' font-weight='bold'"), *((line, f"fill='{DIM}'") for line in note.split("\n"))]
     there = [(line, look) for line, look in looks if line]
     parts = [f"<text x='16' y='{y + _LINE * n}' {look}>{escape(line)}</text>" for n, (line, look) in enumerate(there)]
     return parts, max((len(line) * (9 if line == title else _LETTER) for line, _ in there), default=0) + 48
@@ -68,7 +69,7 @@ def _panel(matrix: Matrix, y: int) -> tuple[list[str], int, int]:
     for (row, column), level in np.ndenumerate(levels(matrix.values, *matrix.scale)):
         x, at = xs[column], top + cell * row
         if level == NO_VALUE:
-            parts.append(f"<circle cx='{x + half}' cy='{at + half}' r='1.5' fill='#aaaaaa'/>")
+            parts.append(f"<path d='M{x + half - 3} {at + half}h6' stroke='{DIM}'/>")
             continue
         look = f"text-anchor='middle' fill='{hexadecimal(readable_on(table[level]))}'"
         value = matrix.text(float(matrix.values[row, column]))
@@ -78,15 +79,17 @@ def _panel(matrix: Matrix, y: int) -> tuple[list[str], int, int]:
     parts.append(f"<text x='{left}' y='{bottom + 26}'>{matrix.lowest}</text>")
     for n, level in enumerate(np.linspace(0, len(table) - 1, _SCALE_STEPS).round().astype(int).tolist()):
         parts.append(rectangle(scale + 10 * n, bottom + 14, 10, 14, table[level]))
-    legend = matrix.meaning + f"; a dot: {matrix.empty}" * bool(np.isnan(matrix.values).any())
-    told = escape(f"{matrix.text(matrix.scale[1])}, {legend}")
+    legend = "; ".join((matrix.meaning, *matrix.signs))
+    told = escape(f"{matrix.highest}, {legend}")
     parts.append(f"<text x='{scale + 8 + 10 * _SCALE_STEPS}' y='{bottom + 26}'>{told}</text>")
     slant = round(_LETTER * 0.6 * widest(keys[-1:]))
     of_scale = left + 10 * _SCALE_STEPS + _LETTER * (len(legend) + 16)
     return parts, max(xs[-1] + slant + 16, words, of_scale), bottom + 56 - y
 
 
-def attention_html(records: Sequence[AttentionRecord], *, layer: int = 0, head: int = 0) -> str:
+def attention_html(
+    records: Sequence[AttentionRecord], *, layer: int = 0, head: int = 0, scale: Scale = "all", theme: Theme = "auto"
+) -> str:
     """A self-contained page: choose kind, layer and head; pointing at a token or a cell shows its weights. It opens on
     the last record, at its focus. Tokens are data, written into the page by the script as text only. `layer`, `head`:
     numbers of the first of every record, where they were narrowed."""
@@ -95,10 +98,12 @@ def attention_html(records: Sequence[AttentionRecord], *, layer: int = 0, head: 
         "records": [{**_record(record), "layer": layer, "head": head} for record in records],
         "palettes": {name: [hexadecimal(color) for color in chosen.table] for name, chosen in palettes.items()},
         "focus": [len(records) - 1, *records[-1].focus],
+        "scale": scale,
     }
     # "</script>" or "<!--" inside a token must not end the data block.
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c").replace(">", "\\u003e")
-    return filled_page(_PAGE.read_text(encoding="utf-8"), DATA=text)
+    looks = {"SCHEME": COLOR_SCHEMES[theme], "WHEN": WHEN_DARK[theme]}
+    return filled_page(_PAGE.read_text(encoding="utf-8"), **looks, DATA=text)
 
 
 def _record(record: AttentionRecord) -> dict[str, Any]:

@@ -10,10 +10,12 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.text import Text
 
 from tfcli.draw import View
+from tfcli.draw.colors import NO_VALUE_MARK
 from tfcli.draw.numbers import exact, percent, plural, weight
 from tfcli.draw.safe import fit, in_room, shortened, widest
 from tfcli.draw.svg import picture_html, picture_svg
 from tfcli.draw.tables import CsvTable, bar, columns, dim, heading, to_csv, to_json
+from tfcli.draw.themes import Theme
 from tfcli.inspection.attention import (
     AttentionDifference,
     AttentionEdges,
@@ -31,13 +33,29 @@ from tfcli.inspection.predictions.view import candidate_bars
 from tfcli.records.generation import Candidate
 
 
-def attention_view(record: AttentionRecord, kept: int = 0, scale: Scale | None = None) -> Group:
-    """The weights of the head in focus as numbers while they fit, else as a map; under it what to see, and above it,
-    with a `scale`, all heads small where there are several."""
+def attention_view(
+    record: AttentionRecord,
+    kept: int = 0,
+    scale: Scale = "all",
+    *,
+    with_overview: bool = False,
+    layer: int | None = None,
+) -> Group:
+    """The weights of the head in focus as numbers while they fit, else as a map, and under it what to see.
+
+    Args:
+        record: The weights of all heads.
+        kept: So many first keys stand apart.
+        scale: Where the colours end.
+        with_overview: Show all heads small above it, where there are several.
+        layer: The one layer of the overview; None means all.
+    """
     seen = matrix_view.look_at(record)
-    parts: list[RenderableType] = [matrix_view.weights_matrix(record, kept), *([Text(seen)] if seen else [])]
-    if scale and record.weights[..., 0, 0].size > 1:
-        parts = [matrix_view.attention_overview(record, scale), Text(""), *parts]
+    parts: list[RenderableType] = [matrix_view.weights_matrix(record, kept, scale), *([Text(seen)] if seen else [])]
+    num_layers, num_heads = record.weights.shape[:2]
+    num_shown = num_heads if layer is not None else num_layers * num_heads
+    if with_overview and num_shown > 1:
+        parts = [matrix_view.attention_overview(record, scale, layer), Text(""), *parts]
     return Group(*parts)
 
 
@@ -45,7 +63,7 @@ class AttentionView(View[AttentionRecord]):
     """Of several heads all of them small; and the one in focus."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield attention_view(self.record, scale="all")
+        yield attention_view(self.record, with_overview=True)
 
 
 _AROUND = 17  # lines of a screen that a story and the commands behind a picture take
@@ -139,7 +157,8 @@ class AttentionPairList(View[AttentionPairs]):
         table = columns("llrrrrl", "query", "looks at", "mean", "chance", "rank", "largest", "layer, head")
         for pair in one.pairs:
             shares = weight(pair.weight), weight(pair.chance), f"{pair.rank} of {pair.others}", weight(pair.largest)
-            told = (*shares, f"{pair.layer}, {pair.head}") if pair.chance else (*"····", "masked: exactly 0")
+            masked = *[NO_VALUE_MARK] * len(shares), "masked: exactly 0"
+            told = (*shares, f"{pair.layer}, {pair.head}") if pair.chance else masked
             table.add_row(*map(Text, labels((pair.row_label, pair.key_token))), *told)
         yield table
 
@@ -234,15 +253,16 @@ class AttentionScores:
 
     record: AttentionRecord
     kept: int = 0
+    scale: Scale = "all"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         matrices, name, about = self._parts()
         yield from heading(name, about)
         yield from matrices
 
-    def svg(self) -> str:
+    def svg(self, theme: Theme = "auto") -> str:
         """The same as an SVG document."""
-        return matrices_svg(*self._parts())
+        return matrices_svg(*self._parts(), theme=theme)
 
     def _parts(self) -> tuple[list[Matrix], str, str]:
         """The matrices, and what is above them: what is shown, the two formulas, and which side is which."""
@@ -250,7 +270,7 @@ class AttentionScores:
         softmax = "weights = softmax of each row's scores, masked cells left out"
         every = (("Scores", "score", record.scores), ("of which position bias", "position bias", record.bias))
         matrices = [matrix_view.scores_matrix(record, kept, one, *words) for *words, one in every if one is not None]
-        matrices.append(replace(matrix_view.weights_matrix(record, kept), title="Weights", note=""))
+        matrices.append(replace(matrix_view.weights_matrix(record, kept, self.scale), title="Weights", note=""))
         return matrices, title(record, "scores and weights"), f"{record.formula}\n{softmax}\n{sides(record)}"
 
 
@@ -305,8 +325,8 @@ class AttentionForms:
         if isinstance(found, AttentionQuery):
             return AttentionRow(drawn, found.predicted)
         if found.scores:
-            return AttentionScores(drawn, kept)
-        return attention_view(drawn, kept, self.scale if found.layer is None and found.head is None else None)
+            return AttentionScores(drawn, kept, self.scale)
+        return attention_view(drawn, kept, self.scale, with_overview=found.head is None, layer=found.layer)
 
     def json(self) -> Any:
         """As JSON values."""
@@ -322,27 +342,29 @@ class AttentionForms:
             return attention_table(found.narrowed(), (found.layer or 0, found.head or 0))
         return _LISTS[type(found)][1](found)
 
-    def svg(self) -> str:
+    def svg(self, theme: Theme = "auto") -> str:
         """The picture as a file."""
         found, view = self.found, self.view()
         if isinstance(found, AttentionDifference):
-            return matrices_svg([matrix_view.difference_matrix(found, self.kept)])
+            return matrices_svg([matrix_view.difference_matrix(found, self.kept)], theme=theme)
         if isinstance(view, AttentionScores):
-            return view.svg()
+            return view.svg(theme)
         if not isinstance(found, AttentionHeads):
-            return picture_svg(view)
+            return picture_svg(view, theme=theme)
         kept = 0 if isinstance(found, AttentionQuery) else self.kept
-        return matrices_svg([matrix_view.weights_matrix(found.records[-1], kept)])
+        return matrices_svg([matrix_view.weights_matrix(found.records[-1], kept, self.scale)], theme=theme)
 
-    def html(self) -> str:
+    def html(self, theme: Theme = "auto") -> str:
         """The page: of all heads, where there are not too many numbers."""
         found = self.found
         if not isinstance(found, AttentionHeads):
-            return picture_html(self.view())
+            return picture_html(self.view(), theme=theme)
         every = sum(record.weights.size for record in found.records)
         if every <= MOST_NUMBERS and not isinstance(found, AttentionQuery):
-            return attention_html(found.records)
-        return attention_html(found.narrowed(), layer=found.layer or 0, head=found.head or 0)
+            return attention_html(found.records, scale=self.scale, theme=theme)
+        return attention_html(
+            found.narrowed(), layer=found.layer or 0, head=found.head or 0, scale=self.scale, theme=theme
+        )
 
     def text(self, ending: str) -> str | None:
         """What a file with that ending holds; None: no such form."""

@@ -24,12 +24,13 @@ from tfcli.inspection.circuits import Circuit, Circuits
 from tfcli.inspection.embeddings.compute import token_of
 from tfcli.inspection.heads.find import Material, surface
 from tfcli.inspection.interventions import heads_of, stack_of
-from tfcli.inspection.passes import chosen_kinds, own_places, require_residuals
+from tfcli.inspection.passes import chosen_kinds, own_places, place_in_run, require_residuals
 from tfcli.layers.attention import Span
 from tfcli.layers.norms import LayerNorm
 from tfcli.layers.rotary import rotate
 from tfcli.models.build import build_model
 from tfcli.models.head import Head
+from tfcli.records.heads import HeadPlace
 from tfcli.runs.load import LoadedRun
 
 _LEVEL = 0.05  # how often random matrices have any copying head that stands out, and any two heads that compose
@@ -179,7 +180,7 @@ def circuits(
     """All heads of a `kind`; or one `head` (layer, number) and what some tokens seek and write; or a `neuron` on a
     `Material`, as `heads.find.given` makes. A UsageError where a model has none of it, or its layers add nothing."""
     require_residuals(run.config.model)
-    kinds, path, section = chosen_kinds(run, kind, head), str(run.directory.path), run.config.model
+    kinds, path, section = chosen_kinds(run, kind), str(run.directory.path), run.config.model
     layers = {one: len(stack_of(run.model, heads_of(one, 0).side).layers) for one in kinds}
     if neuron is not None:
         if not section.inner_size:
@@ -189,8 +190,8 @@ def circuits(
         one, name = _Attention(run, kinds[-1], neuron[0]), f"{heads_of(kinds[-1], 0).side}.{neuron[0]}.{neuron[1]}"
         return Circuits(path, name, tuple(_of_neuron(one, name, neuron[1], material)), one.notes, material.measured_on)
     if head is not None:
-        [last] = chosen_kinds(run, kinds[-1], head)
-        one = _Attention(run, last, head[0])
+        place_in_run(run, kinds[-1], HeadPlace(*head))
+        one = _Attention(run, kinds[-1], head[0])
         return Circuits(path, one.heads[head[1]], tuple(one.tokens(head[1], tokens)), one.notes)
     if tokens or section.attention_score == "additive":
         problem = "Tokens are read through one head" if tokens else "Additive attention has no QK matrix"

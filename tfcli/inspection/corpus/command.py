@@ -12,7 +12,7 @@ from tfcli.data.command import Sources
 from tfcli.errors import UsageError
 
 data_app = typer.Typer()
-_MAY = "data.columns, separator, on_bad_record or max_documents"
+_MAY = "data.columns, header, separator, on_bad_record or max_documents"
 _SET = typer.Option("--set", metavar="KEY=VALUE", help=f"Set {_MAY} (of each source).", show_default=False)
 
 
@@ -50,7 +50,7 @@ def report(
     from tfcli.tokenization.tokenizer import load_tokenizer
 
     settings = parse_assignments(assignments or [])
-    read = {"columns", "max_documents", "seed", "separator", "on_bad_record"}
+    read = {"columns", "header", "max_documents", "seed", "separator", "on_bad_record"}
     for name in [*(settings.keys() - {"data"}), *(f"data.{key}" for key in settings.get("data", {}).keys() - read)]:
         raise UsageError(f"--set {name!r} says nothing about what is read", f"set {_MAY}")
     section = build_recipe(settings, {"data": {} if seed is None else {"seed": seed}}).data

@@ -11,7 +11,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from tfcli.draw import View
-from tfcli.draw.colors import NO_VALUE, WEIGHTS, Brush, brush_for, levels
+from tfcli.draw.colors import NO_VALUE, NO_VALUE_MARK, WEIGHTS, Brush, brush_for, levels
 from tfcli.draw.heatmap import HeatMap, labelled_row
 from tfcli.draw.safe import fit, printable, token_label
 from tfcli.draw.tables import CsvTable, dim, heading
@@ -31,8 +31,8 @@ class EquivarianceView(View[EquivarianceRecord]):
         grid = _grid("", "positions", "mask", "deviation", "of f(X)'s size", "")
         for one in record.deviations:
             verdict = Text("equivariant", "green") if one.equivariant else Text("order counts", "yellow")
-            numbers = f"{one.largest:.2g}", f"{one.relative:.2g}"
-            grid.add_row("▸" * one.variant.own, *named(one.variant, told(record)), *numbers, verdict)
+            sizes = _sizes(one.largest, one.relative)
+            grid.add_row("▸" * one.variant.own, *named(one.variant, told(record)), *sizes, verdict)
         yield grid
         if any(one.variant.own for one in record.deviations):
             yield from dim("▸ the model as it is; the others are the same weights with positions or mask changed")
@@ -43,8 +43,15 @@ class EquivarianceView(View[EquivarianceRecord]):
         for leak in record.leaks:
             verdict = Text("the future leaks", "bold red") if leak.leaks else Text("nothing leaks", "green")
             mark, what = ("▸", "each token's numbers") if leak.statistics == "each token" else ("", "the tokens")
-            grid.add_row(mark, what, "", f"{leak.largest:.2g}", f"{leak.relative:.2g}", verdict)
+            grid.add_row(mark, what, "", *_sizes(leak.largest, leak.relative), verdict)
         yield grid
+
+
+def _sizes(deviation: float, relative: float) -> tuple[str, str]:
+    """A deviation and its share of the size; of what only rounds, the limit, as its digits differ by processor."""
+    if 0 < relative < EQUAL:
+        return "rounding", f"<{EQUAL:g}"
+    return f"{deviation:.2g}", f"{relative:.2g}"
 
 
 def told(record: EquivarianceRecord) -> str:
@@ -127,7 +134,7 @@ class PerturbationView(View[PerturbationRecord]):
 def _moved_rows(
     moved: NDArray[np.float32], labels: Sequence[str], stages: Sequence[tuple[str, str]], brush: Brush
 ) -> RenderResult:
-    """A number a cell, on its colour; "·" where a row has not moved at all."""
+    """A number a cell, on its colour; "–" where a row has not moved at all."""
     for header in zip(*stages, strict=True):
         yield from dim(" " * _GUTTER + "".join(fit(word, _CELL, "right") for word in header))
     grid = np.where(moved > 0, levels(moved, 0.0, 1.0), NO_VALUE)
@@ -135,12 +142,12 @@ def _moved_rows(
         texts = [*map(_share, numbers)]
         yield from labelled_row(fit(label, _GUTTER), texts, row_levels, [_CELL] * len(texts), brush)
         yield Segment.line()
-    yield from dim("· has not moved at all")
+    yield from dim(f"{NO_VALUE_MARK} has not moved at all")
 
 
 def _share(number: float) -> str:
     short = f"{number:.0e}" if number < 0.0005 else f"{number:.3f}".removeprefix("0")
-    return short if number else "·"
+    return short if number else NO_VALUE_MARK
 
 
 def perturbation_table(record: PerturbationRecord) -> CsvTable:

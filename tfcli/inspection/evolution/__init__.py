@@ -28,7 +28,7 @@ class Evolved:
 
 @dataclass(frozen=True)
 class Evolution:
-    """Numbers over the `steps` of the kept checkpoints; losses as metrics.jsonl has them, in nats a token, by step;
+    """Numbers over the `steps` of the kept checkpoints; losses as metrics.jsonl has them, in `loss_unit`, by step;
     `chance`: what a part would be if all were even, where there is such; `tokens`: those that `what` and names cite."""
 
     run: str
@@ -40,3 +40,4 @@ class Evolution:
     validation: tuple[tuple[int, float | None], ...]
     chance: float | None = None
     tokens: tuple[str, ...] = ()
+    loss_unit: str = "nats per token"

@@ -17,6 +17,7 @@ from tfcli.inspection.evolution import Evolution, Evolved
 from tfcli.inspection.heads import HeadsRecord, HeadStatistics
 from tfcli.inspection.patching import HEADS, KINDS, Patching
 from tfcli.inspection.probe import Probe
+from tfcli.records.evaluation import loss_unit
 from tfcli.runs.load import LoadedRun, load_run
 from tfcli.runs.metrics import read_history
 
@@ -99,7 +100,7 @@ def _figures(record: Any, chosen: Any) -> tuple[str, list[Evolved], float | None
         told = [(one.name, (one.above,), ((one.above_low, one.above_high),)) for one in record.layers]
         return what, [Evolved(*one) for one in told], None
     asked = record.text if isinstance(record, Ablation) else record
-    of = f"logit of {asked.token!r}" if asked else "loss, nats a token"
+    of = f"logit of {asked.token!r}" if asked else "loss, nats per token"
     of += f" less {asked.against!r}" if asked and asked.against else ""
     if isinstance(record, Attribution):
         return f"what the {of} owes to each part", [Evolved(part_name(p.part), (p.value,)) for p in record.parts], None
@@ -138,5 +139,14 @@ def _joined(run: LoadedRun, what: str, on: str, found: dict[int, list[Evolved]],
         parts.append(Evolved(same[0].name, *three))
     history = read_history(run.directory.metrics)
     losses = [tuple((one.step, one.loss) for one in of) for of in (history.training, history.validation)]
-    steps = {"steps": tuple(found), "parts": tuple(parts), "training": losses[0], "validation": losses[1]}
-    return Evolution(str(run.directory.path), what, on, **steps, chance=chance)  # type: ignore[arg-type]
+    return Evolution(
+        run=str(run.directory.path),
+        what=what,
+        measured_on=on,
+        steps=tuple(found),
+        parts=tuple(parts),
+        training=losses[0],
+        validation=losses[1],
+        chance=chance,
+        loss_unit=loss_unit(run.recipe.objective),
+    )

@@ -38,7 +38,7 @@ class EvolutionView(View[Evolution]):
             Series(name, [step for step, _ in of], [loss for _, loss in of], *CURVES[name])
             for name, of in (("training loss", r.training), ("validation loss", r.validation))
         ]
-        yield from heading("\nLoss, nats a token")
+        yield from heading(f"\nLoss, {r.loss_unit}")
         yield Plot(tuple(losses), "step", 6, x_range, gutter=_GUTTER)
         table = columns("lrrrrw", "\n", "\nfirst", "\nlast", "\nfarthest", "\nat step", "\n")
         for part in ranked:
@@ -53,7 +53,7 @@ class EvolutionView(View[Evolution]):
         if rest:
             yield from dim(f"at no checkpoint to be told from 0: {', '.join(rest)}")
         if any(map(any, (part.intervals for part in r.parts))):
-            yield from dim("0 where the 95 % interval over documents holds it; by chance 1 in 20 would leave it out")
+            yield from dim("0 where the 95 % interval over documents contains it; by chance 1 in 20 would not")
         elif any(part.intervals for part in r.parts):
             yield from dim("too few documents for an interval")
 

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 HOLE = "____"  # stands for a number that is left out
 NotationName = Literal["bishop", "udl", "cs224n", "inf721", "encoder"]
-MatrixKind = Literal["signed", "weights", "mask"]  # around 0; shares of 1; what may be attended to (0), or not (−∞)
+# Around 0; scores, which keep their colours from step to step; shares of 1; what may be attended to (0), or not (−∞).
+MatrixKind = Literal["signed", "scores", "weights", "mask"]
 
 
 @dataclass(frozen=True)
@@ -35,11 +36,16 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Measure:
-    """A number that a step comes to, and what it says."""
+    """A number that a step comes to, and what it says.
+
+    Attributes:
+        is_residue: Whether the value is what rounding leaves of two computations that agree.
+    """
 
     name: str
     value: float
     meaning: str
+    is_residue: bool = False
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def cosines(subject: Subject, n: Notation, head: int) -> Step:
     passed, found = subject.attention_pass, []
     raw = dot_scores(passed.query, passed.key, 1.0)
     cosine = F.normalize(passed.query, dim=-1) @ F.normalize(passed.key, dim=-1).transpose(-2, -1)
-    matrices = of_heads(subject, n, "cosine", cosine, [head]) + of_heads(subject, n, "raw", raw, [head])
+    matrices = of_heads(subject, n, "cosine", cosine, [head]) + of_heads(subject, n, "raw", raw, [head], kind="scores")
     between = cosine[head].clamp(-1, 1)
     degrees = between.acos().rad2deg()
     if n.name == "udl":
@@ -96,7 +96,7 @@ def superposition(subject: Subject, n: Notation, head: int) -> Step:
     moved = notes["moved_alone" if len(value) == 1 else "moved"] + notes["moved_bias"] * subject.section.attention_bias
     formula = f"{whole} = {parts}, weights held fast   {' ≠ '.join(twice)}, weights computed anew"
     measures = (
-        Measure(f"deviation in {v}, weights held", linear, "rounding alone: linear"),
+        Measure(f"deviation in {v}, weights held", linear, "rounding alone: linear", is_residue=True),
         Measure(f"deviation in {x_name}, weights anew", nonlinear, moved),
     )
     note = f"{notes['superposition'].format(v=v, line=n.line)} {n.formulas['linear']}".strip()
@@ -118,15 +118,17 @@ def two_maps(subject: Subject, n: Notation, head: int) -> Step:
         n.matrix(own_name, own, columns, columns, ("head", "head")),
         n.matrix(f"{n.symbol('query')} {own_name}", in_turn, subject.query_tokens, columns, tokens),
     )
-    measures, exact = list[Measure](), "rounding alone"
-    lost = exact if is_full else "lost in W_q"
-    for other, product, why in (("their product", x @ (common @ own), exact), ("the head above", x @ whole, lost)):
-        apart = float((product - in_turn).abs().max())
-        measures.append(Measure(f"two maps, or {other}", apart, f"largest deviation: {why}"))
+    from_product = float((x @ (common @ own) - in_turn).abs().max())
+    from_head = float((x @ whole - in_turn).abs().max())
+    cause = "rounding alone" if is_full else "lost in W_q"
+    measures = (
+        Measure("two maps, or their product", from_product, "largest deviation: rounding alone", is_residue=True),
+        Measure("two maps, or the head above", from_head, f"largest deviation: {cause}", is_residue=is_full),
+    )
     notes = lectures()["notes"]
     note = notes["two_maps"] + notes["full" if is_full else "narrow"].format(size=size, model=len(whole))
     formula = "Q⁽ⁱ⁾ = Q W_q⁽ⁱ⁾ = (X W_q) W_q⁽ⁱ⁾ = X (W_q W_q⁽ⁱ⁾)"
-    return Step("Two linear maps in a row are one", formula, matrices, tuple(measures), note)
+    return Step("Two linear maps in a row are one", formula, matrices, measures, note)
 
 
 # How often keys vary, by which share of their length, and how far a query lifts what it asks for above the rest.
@@ -189,7 +191,8 @@ def explain_attention(
 
 
 def _subtitle(subject: Subject) -> str:
-    several = "heads count from 1 (head 1 is --head 0), dimensions from 0"
+    first = "0" if subject.layer_number is None else f"{subject.layer_number}.0"
+    several = f"heads count from 1 (head 1 is --head {first}), dimensions from 0"
     return f"{subject.label}; {several if subject.attention.num_heads > 1 else 'dimensions count from 0'}"
 
 
@@ -216,7 +219,7 @@ def in_parallel(subject: Subject, n: Notation) -> list[Step]:
     matrix = n.matrix("P(next)", nexts, tokens[:-1], tokens[1:], (length, length), kind="weights")
     measures = (
         Measure("loss of this text", float(-diagonal.log().mean()), "in nats a token"),
-        Measure("largest deviation", apart, "of a prediction from a pass over its prefix alone"),
+        Measure("largest deviation", apart, "of a prediction from a pass over its prefix alone", is_residue=True),
     )
     note = f"{sides} what follows: {pairs}{', …' if len(tokens) > 4 else ''}\n{notes['next'].format(line=n.line)}"
     formula = notes["all_at_once"].format(line=n.line)
@@ -244,10 +247,11 @@ def explain_scores(
         note += f"\n{shares[0].name} is what these scores come to, printed is what the lecture has."
         whose, slips = "INF721's scores", tuple(n.slips["masking"])
     hidden = scaled.masked_fill(~mask, -torch.inf)
+    scaled_note = f"{divided(n, d_k)} {notes['divided_mask']}"
     steps = (
-        Step("Scores", n.score("dot"), (matrix("raw", scores),)),
+        Step("Scores", n.score("dot"), (matrix("raw", scores, kind="scores"),)),
         masking(n, scores, mask, tokens, raw, quantity="masked_raw"),
-        Step("Scaled", scaled_formula, (matrix("masked", hidden),), note=f"{divided(n, d_k)} {notes['divided_mask']}"),
+        Step("Scaled", scaled_formula, (matrix("masked", hidden, kind="scores"),), note=scaled_note),
         Step("Weights", n.formulas["weights"].format(scores=logits), tuple(shares), tuple(measures), note),
     )
     return Explanation("Causal masking, step by step", f"{whose}, {n.axes['head']} = {d_k}", name, steps, slips)

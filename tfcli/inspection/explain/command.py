@@ -17,6 +17,7 @@ from tfcli.errors import UsageError
 from tfcli.inspection.explain import NotationName
 from tfcli.outputs import about, write_output
 from tfcli.recipe.model import NormPlacement
+from tfcli.records.heads import read_head
 
 if TYPE_CHECKING:
     from tfcli.inspection.explain import Explanation
@@ -41,6 +42,7 @@ Score = Literal["scaled_dot", "dot", "additive"]
 _KIND = usual("its own", "In a run: encoder_self, decoder_self or cross.", metavar="KIND")
 _NORMS = usual("post", "In a toy: norms before or behind each sublayer.")
 _INTEGERS = "A toy of small whole numbers; without --heads, of one."
+_HEAD = "Head whose steps are shown, from 0; of a run LAYER.HEAD, or its number beside --layer."
 _SIZES = ("d_model", "heads", "head_dim", "value_dim")
 _OF_ATTENTION = (*_SIZES, "score", "projection", "bias", "integers")
 _OF_TOY = (*_OF_ATTENTION, "norm_placement", "seed")
@@ -55,7 +57,7 @@ class Reading:
     layer: Annotated[int | None, usual("0", "Layer of a run, from 0.", min=0)] = None
     kind: Annotated[Kind | None, _KIND] = None
     target: Target = None
-    head: Annotated[int | None, usual("0", "Head whose steps are shown, from 0.", min=0)] = None
+    head: Annotated[str | None, usual("0", _HEAD, metavar="H|L.H")] = None
     d_model: Annotated[int | None, _SIZE("9", _OF_VECTORS)] = None
     heads: Annotated[int | None, usual("3", "Heads of a toy, which share d_model.", min=1, max=64)] = None
     head_dim: Annotated[int | None, _SIZE("d_model / heads", "Size of a toy's queries and keys, D_k.")] = None
@@ -76,17 +78,25 @@ class Reading:
         """The first of these options that was given."""
         return first_given({flag_of(name): getattr(self, name) for name in names})
 
+    @property
+    def head_number(self) -> int | None:
+        """The number of the head in its layer; None where none was chosen."""
+        return read_head(None, self.head).head
+
     def subject(self, weights: Weights, **always: Any) -> "Subject":
         """A toy of the options, and of `always` whatever was typed; or with `run` one of its layers on the text. A
         UsageError of an option of the other kind, of no such toy or layer, and of no text for a run."""
         from tfcli.inspection.explain.own import of_files
-        from tfcli.inspection.explain.subject import EXAMPLE, of_run, toy, toy_words
+        from tfcli.inspection.explain.subject import EXAMPLE, explained_kind, of_run, toy, toy_words
+        from tfcli.inspection.passes import place_in_run
 
         if files := {name: path for name in _OF_FILES if (path := getattr(self, name)) is not None}:
             if other := self.first_of(name for name in ("run", *_OF_LAYER, *_OF_TOY) if name != "heads"):
                 raise UsageError(f"Matrices of your own are given, and {other} asks for others", "leave it out")
+            self._require_no_layer()
             return of_files(files, self.heads or 1, toy_words(read_text(self.text)) if self.text else None)
         if self.run is None:
+            self._require_no_layer()
             use_threads(weights.threads)
             if other := self.first_of(_OF_LAYER):
                 raise UsageError(f"A toy has no {other}", f"name a run with --run, or leave {other} out")
@@ -101,8 +111,20 @@ class Reading:
         if other := self.first_of(_OF_TOY):
             problem = f"The run {self.run} has its own sizes and weights"
             raise UsageError(problem, f"leave {other} out, or leave --run out")
+        typed_place = read_head(self.layer, self.head)
         text = read_text(self.text)
-        return of_run(weights.load(self.run), text, target=self.target, kind=self.kind, layer=self.layer or 0)
+        loaded = weights.load(self.run)
+        kind = explained_kind(loaded, self.kind)
+        place = place_in_run(loaded, kind, typed_place)
+        layer = 0 if place is None else place[0]
+        return of_run(loaded, text, target=self.target, kind=kind, layer=layer)
+
+    def _require_no_layer(self) -> None:
+        """Refuse the layer of a head where there is no run."""
+        place = read_head(None, self.head)
+        if place.layer is not None:
+            problem = f"--head {self.head} names a layer, and only a run has several"
+            raise UsageError(problem, f"write --head {place.head}, or name a run with --run")
 
 
 def present_steps(terminal: Terminal, outputs: Showing, whole: "Explanation", drawn: Any = None) -> None:
@@ -116,9 +138,16 @@ def present_steps(terminal: Terminal, outputs: Showing, whole: "Explanation", dr
     if outputs.latex:
         write_output(outputs.latex, "--latex", explanation_latex(shown))
     if path := outputs.answers:
-        draw = {".svg": picture_svg, ".html": picture_html}.get(path.suffix.lower(), picture_text)
-        page = explanation_latex(whole) if path.suffix.lower() == ".tex" else draw(drawn(whole))
-        write_output(path, "--answers", page if draw is picture_text else captioned(page, **about))
+        ending = path.suffix.lower()
+        if ending == ".svg":
+            page = captioned(picture_svg(drawn(whole), theme=outputs.theme), **about)
+        elif ending == ".html":
+            page = captioned(picture_html(drawn(whole), theme=outputs.theme), **about)
+        elif ending == ".tex":
+            page = explanation_latex(whole)
+        else:
+            page = picture_text(drawn(whole))
+        write_output(path, "--answers", page)
     view = drawn(shown)
     present(terminal, outputs, view, view.record, lambda _: explanation_table(shown))
 
@@ -147,7 +176,7 @@ def attention(
       tfcli explain attention "Lucas will travel" --d-model 9 --heads 3
       tfcli explain attention --projection none --d-model 3 --notation udl
       tfcli explain attention "I swim" --integers
-      tfcli explain attention "Tom swam" --run runs/decoder-1 --head 1
+      tfcli explain attention "Tom swam" --run runs/decoder-1 --head 0.1
     """
     from tfcli.inspection.explain.attention import explain_attention
     from tfcli.inspection.explain.handout import flow, listing
@@ -159,9 +188,10 @@ def attention(
     if code and outputs.hide:
         raise UsageError("--code computes what --hide leaves out", "give one of the two")
     subject = reading.subject(weights)
-    explanation = explain_attention(subject, notation, head=reading.head, with_cosines=cosines)
-    steps = flow(subject, explanation, reading.head or 0) + explanation.steps
-    steps += (listing(subject, reading.head),) if code else ()
+    head = reading.head_number
+    explanation = explain_attention(subject, notation, head=head, with_cosines=cosines)
+    steps = flow(subject, explanation, head or 0) + explanation.steps
+    steps += (listing(subject, head),) if code else ()
     present_steps(terminal, outputs, replace(explanation, steps=steps))
 
 
@@ -231,7 +261,7 @@ def masking(
         if d_k is not None:
             raise UsageError("--d-k is the size behind --scores, and a model has its own", "leave it out")
         subject = replace(reading, text=text).subject(weights, architecture="decoder")
-        explanation = explain_masking(subject, notation, head=reading.head)
+        explanation = explain_masking(subject, notation, head=reading.head_number)
     else:
         if option := reading.first_of(("run", *_OF_TOY, "head", *_OF_LAYER)):
             whose, remedy = ("INF721's", "add a text to read") if scores is None else ("Your", "leave it out")
@@ -299,7 +329,7 @@ def _of_draw(name: str, about: str, **limits: Any) -> Any:
 @command
 def decoding(
     terminal: Terminal,
-    outputs: Annotated[Showing, ("csv", "svg", "html", "json", "step")],
+    outputs: Annotated[Showing, ("csv", "svg", "html", "json", "theme", "step")],
     text: Annotated[str | None, _text(False, "What a run goes on from")] = None,
     run: Annotated[Path | None, usual("a toy language", "A trained model.", metavar="RUN")] = None,
     temperature: Annotated[float | None, _of_draw("temperature", "Divides the logits; 0: greedy.", min=0)] = None,

@@ -23,14 +23,16 @@ def norm_step(n: Notation, norm: nn.Module, tokens: tuple[str, ...], before: _Va
     """One norm: each token's statistics, the vectors behind it, and theirs; `before`, `after`: the model's (T, D)."""
     assert isinstance(norm, LayerNorm | RMSNorm)
     (quantity, x), centred, notes = before, isinstance(norm, LayerNorm), lectures()["notes"]
-    plain = (F.layer_norm if centred else F.rms_norm)(x, (norm.size,), eps=norm.eps)  # no gain, no bias
+    # No gain and no bias; in float64, because the distances from 0 and 1 are as small as float32 rounds.
+    plain = (F.layer_norm if centred else F.rms_norm)(x.double(), (norm.size,), eps=norm.eps)
     result = _moments(plain, 0.0, centred=centred)[:, [0, 2] if centred else [1]]
     labels, word = (("mean", "variance", "√(σ²+ε)"), "std") if centred else (("square", "√(…+ε)"), "root")
     moments = _moments(x, norm.eps, centred=centred)
     told = notes["alike"].format(root=norm.eps**0.5) if moments[:, -2].min() < norm.eps else "up to ε"
     measures = [Measure(f"largest distance of a {word} from 1", float((result[:, -1] - 1).abs().max()), told)]
     if centred:
-        measures.insert(0, Measure("largest distance of a mean from 0", float(result[:, 0].abs().max()), "rounding"))
+        largest_mean = float(result[:, 0].abs().max())
+        measures.insert(0, Measure("largest distance of a mean from 0", largest_mean, "rounding", is_residue=True))
 
     def statistics(name: str, values: Tensor, labels: Sequence[str]) -> Matrix:
         return n.matrix(name, values, tokens, labels, ("tokens", str(len(labels))))

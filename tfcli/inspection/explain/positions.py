@@ -43,9 +43,17 @@ def slips(size: int, base: float, name: NotationName) -> tuple[str, ...]:
     undefined, told = undefined_dimensions(size), lectures()["position_slips"]
     listed = ", ".join(map(str, undefined[:8])) + (", …" if len(undefined) > 8 else "")
     missing = f"Read literally, {len(undefined)} of {size} dimensions get no number ({listed}): " if undefined else ""
-    left = [left_by_turn(size, base, first) for first in (0, 1) if name == "bishop"]
-    own = [told[name].format(missing=missing, left=left)] if name in told else []
+    left = {"from_zero": "", "from_one": ""}
+    if name == "bishop":
+        left = {"from_zero": _left(size, base, 0), "from_one": _left(size, base, 1)}
+    own = [told[name].format(missing=missing, **left)] if name in told else []
     return *own, told["letters"], told["odd"] + (f": here dimension {size - 1}." if size % 2 else ".")
+
+
+def _left(size: int, base: float, first: int) -> str:
+    """What `left_by_turn` leaves, in words where it is rounding: its digits differ between processors."""
+    share = left_by_turn(size, base, first)
+    return "only rounding" if share < 1e-5 else f"{share:.2g}"
 
 
 def undefined_dimensions(size: int) -> list[int]:
@@ -145,7 +153,8 @@ def _concatenated(n: Notation, tokens: Sequence[str], embedded: Tensor, base: fl
     beside = n.vectors(p, positions, tokens, ("tokens", own))
     both = n.vectors(f"[{x} ; {p}]", joined, tokens, ("tokens", f"({model} + {own})"))
     behind = (n.vectors(name, values, tokens) for name, values in ((apart_name, apart), (whole_name, whole)))
-    measure = Measure("W, or W_x and W_p", float((apart - whole).abs().max()), "largest deviation: rounding")
+    deviation = float((apart - whole).abs().max())
+    measure = Measure("W, or W_x and W_p", deviation, "largest deviation: rounding", is_residue=True)
     formula = f"[{x} ; {p}]: {size} + {part} numbers a token   {whole_name} = {apart_name}"
     note = lectures()["notes"]["concatenated"].format(model=model, own=own, part=part, line=n.line, p=p)
     return Step("Or concatenated", formula, (beside, both, *behind), (measure,), note)

@@ -86,8 +86,8 @@ def scoring(subject: Subject, n: Notation, head: int, heads: Sequence[int]) -> l
     steps, logits, passed = _scores(subject, n, head), score_formula(subject, n), subject.attention_pass
     if passed.bias is not None:
         logits += f" + {n.symbol('bias')}"
-        matrices = of_heads(subject, n, "bias", passed.bias, [head])
-        matrices += of_heads(subject, n, "scaled", passed.scores, [head])
+        matrices = of_heads(subject, n, "bias", passed.bias, [head], kind="scores")
+        matrices += of_heads(subject, n, "scaled", passed.scores, [head], kind="scores")
         note = f"{subject.section.positions} positions add a number for the distance of query and key."
         steps.append(Step("Positions", n.formulas["scaled"].format(scores=logits), matrices, note=note))
     if not passed.mask.all():
@@ -108,7 +108,7 @@ def masking(
     added = torch.zeros(mask.shape).masked_fill(~mask.cpu(), -torch.inf)
     matrices = (
         n.matrix("mask", added, tokens, tokens, PAIRS, kind="mask"),
-        n.matrix(quantity, scores.cpu() + added, tokens, tokens, PAIRS, **of),
+        n.matrix(quantity, scores.cpu() + added, tokens, tokens, PAIRS, kind="scores", **of),
     )
     hidden = "future" if torch.equal(mask, torch.ones_like(mask).tril()) else "window"
     return Step("Mask", formula, matrices, note=lectures()["notes"][hidden])
@@ -124,7 +124,7 @@ def _scores(subject: Subject, n: Notation, head: int) -> list[Step]:
     if score == "additive":
         return [_additive(subject, n, head)]
     raw = dot_scores(passed.query, passed.key, 1.0)
-    matrices = of_heads(subject, n, "raw_alone" if subject.is_plain else "raw", raw, [head])
+    matrices = of_heads(subject, n, "raw_alone" if subject.is_plain else "raw", raw, [head], kind="scores")
     place = "Row m, column n" if n.columns_are_tokens else "Row n, column m"
     note = f"{place}: how well the query of token n fits the key of token m."
     if score == "dot":
@@ -140,7 +140,7 @@ def _scores(subject: Subject, n: Notation, head: int) -> list[Step]:
         return [first]
     scaled = subject.attention.score(passed.query[None], passed.key[None])[0]
     formula = n.formulas["scaled"].format(scores=score_formula(subject, n))
-    matrices = of_heads(subject, n, "scaled", scaled, [head])
+    matrices = of_heads(subject, n, "scaled", scaled, [head], kind="scores")
     return [first, Step(" and ".join(words).capitalize(), formula, matrices, note="\n".join(notes))]
 
 
@@ -159,7 +159,7 @@ def _additive(subject: Subject, n: Notation, head: int) -> Step:
     vector = n.matrix("score_vector", weight[head][None], ("1",), columns, ("one", "head"), head=head)
     formula = n.formulas["scaled"].format(scores=score_formula(subject, n))
     note = f"{vector.name} is learned, one vector a head. Nothing to divide by: |tanh| stays below 1."
-    matrices = (vector, *of_heads(subject, n, "scaled", scores, [head]))
+    matrices = (vector, *of_heads(subject, n, "scaled", scores, [head], kind="scores"))
     return Step("Additive scores", formula, matrices, note="\n".join([note, *_cap(subject)]))
 
 

@@ -2,7 +2,7 @@
 and the model's tensors, have a token a row; a notation whose tokens are columns writes every matrix transposed."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Literal, get_args
 
@@ -49,6 +49,7 @@ class Subject:
     query_tokens: Words
     key_tokens: Words
     vocabulary: Words | None = None
+    layer_number: int | None = field(default=None, kw_only=True)  # of a run's layer
 
     @property
     def section(self) -> ModelSection:
@@ -170,6 +171,8 @@ def drawn(
                 weight.random_(0 if name.startswith("embedding") else -1, 2, generator=generator)
             elif ".attention." in name and (value_dim is not None or name.endswith("bias")):
                 weight.normal_(std=section.init_std, generator=generator)
+            # Processors round random numbers differently. With four decimals all have the same, and --code short ones.
+            weight.copy_(weight.double().mul(1e4).round().div(1e4))
     kind: AttentionKind = "decoder_self" if section.architecture == "decoder" else "encoder_self"
     return replace(_read(label, model, [ids], kind, [words, words]), vocabulary=vocabulary)
 
@@ -179,13 +182,19 @@ def of_run(
 ) -> Subject:
     """One layer of a run, on what it reads of a text; of an encoder-decoder without `kind`, of the decoder's own. A
     UsageError where there is no such layer or no such attention, or the text is empty or too long."""
-    kinds = passes.chosen_kinds(run, kind)
-    kind = "decoder_self" if "decoder_self" in kinds else kinds[0]
+    kind = explained_kind(run, kind)
     if not text.strip():
         raise UsageError("The text is empty", "give a few words")
     inputs, label = passes.read_text(run, text, target), f"{run.directory.path}, layer {layer}, {kind}"
     tokens = [tuple(run.tokenizer.labels(ids(kind, inputs))) for ids in (passes.query_ids, passes.key_ids)]
-    return _read(label, run.model, inputs.tensors(run.device), kind, tokens, layer=layer)
+    subject = _read(label, run.model, inputs.tensors(run.device), kind, tokens, layer=layer)
+    return replace(subject, layer_number=layer)
+
+
+def explained_kind(run: LoadedRun, kind: AttentionKind | None) -> AttentionKind:
+    """The kind of attention that is chosen; else the decoder's own, or the encoder's where there is no decoder."""
+    kinds = passes.chosen_kinds(run, kind)
+    return "decoder_self" if "decoder_self" in kinds else kinds[0]
 
 
 def _read(

@@ -20,11 +20,21 @@ from rich.style import Style
 from rich.text import Text
 
 from tfcli.draw import Stepwise, View
-from tfcli.draw.colors import NO_VALUE, SIGNED, WEIGHTS, Brush, brush_for, has_colors, levels
+from tfcli.draw.colors import NO_VALUE, NO_VALUE_MARK, SIGNED, WEIGHTS, Brush, brush_for, has_colors, levels
 from tfcli.draw.heatmap import HeatMap, Line, labelled_row, scale_bar
+from tfcli.draw.numbers import residue
 from tfcli.draw.safe import fit, printable, shortened, token_label, widest
 from tfcli.draw.tables import CsvTable, columns, dim, heading
-from tfcli.inspection.explain import HOLE, Explanation, Matrix, MatrixKind, PositionExplanation, ShapeTrace, Step
+from tfcli.inspection.explain import (
+    HOLE,
+    Explanation,
+    Matrix,
+    MatrixKind,
+    Measure,
+    PositionExplanation,
+    ShapeTrace,
+    Step,
+)
 
 Kept = list[int | None]  # indices in their order; None: a gap
 _GAP, HIDDEN = 2, "−∞"  # cells of the "…" that stands for columns left out; what a mask hides
@@ -43,7 +53,7 @@ def kept_columns(widths: Sequence[int], room: int) -> Kept:
 
 
 def formatter(values: NDArray[np.float32], kind: MatrixKind) -> Callable[[float], str]:
-    """How a matrix writes its numbers: whole ones without decimals, shares of 1 without the leading 0 and "·" where
+    """How a matrix writes its numbers: whole ones without decimals, shares of 1 without the leading 0 and "–" where
     they are exactly 0, others with two decimals, or with more where all of them are small."""
     finite, digits = values[np.isfinite(values)], 0
     if kind == "weights":
@@ -55,7 +65,7 @@ def formatter(values: NDArray[np.float32], kind: MatrixKind) -> Callable[[float]
 
 def _share(value: float, digits: int) -> str:
     if value == 0:
-        return "·"
+        return NO_VALUE_MARK
     text = f"{value:.{digits}f}"
     return text.removeprefix("0") if text.startswith("0.") else text.rstrip("0").rstrip(".")
 
@@ -118,7 +128,7 @@ def _drawn(matrix: Matrix, brush: Brush, furthest: float, room: int, *, labelled
             continue
         cells = [gap if at is None else (texts[row][at], painted[row][at], widths[at]) for at in across]
         words, colors, kept = zip(*cells, strict=True)
-        lines.append(labelled_row(lead(labels[row]), words, colors, kept, brush, faint=(HIDDEN, "·", "…")))
+        lines.append(labelled_row(lead(labels[row]), words, colors, kept, brush, faint=(HIDDEN, NO_VALUE_MARK, "…")))
         if sums_right:
             lines[-1].append(Segment(f"{matrix.values[row].sum(dtype=np.float64):{_SUM}.2f}", _DIM))
     if sums_below:
@@ -151,7 +161,7 @@ class Shelves:
                     yield Text.assemble(*zip(_caption(matrix), ("bold", "dim"), strict=True))
                     seen = np.where(matrix.values == 0, np.nan, matrix.values)
                     labels = _short_labels(matrix.rows), _short_labels(matrix.columns)
-                    yield HeatMap(seen, "weight", *labels, empty="exactly 0", square=True)
+                    yield HeatMap(seen, "weight", *labels, empty="exactly 0", square=True, scale=(0.0, 1.0))
                 continue
             for part in [group] if self._extended([], group, console, width) else [[one] for one in group]:
                 extended = self._extended(shelf, part, console, width)
@@ -207,16 +217,23 @@ class ExplanationView(Stepwise[Explanation]):
 
     def parts(self) -> list[RenderableType]:
         """What is explained, on what; the steps, and the slips as another one."""
-        steps = [StepView(step, number) for number, step in enumerate(self.record.steps, 1)]
+        scores = _furthest([one for step in self.record.steps for one in step.matrices if one.kind == "scores"])
+        steps = [StepView(step, number, scores) for number, step in enumerate(self.record.steps, 1)]
         slips = Group(Text("What the lecture prints otherwise", style="bold"), _bullets(self.record.slips))
         return [Group(*_heading(self.record)), *steps, *[slips] * bool(self.record.slips)]
 
 
 @dataclass(frozen=True)
 class StepView(View[Step]):
-    """One step; with a number before its title where it is one of several."""
+    """One step.
+
+    Attributes:
+        number: What is written before the title of one of several steps.
+        scores: The score furthest from 0 in all steps, where the colours of scores end in each of them.
+    """
 
     number: int | None = None
+    scores: float = 0.0
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         step, title = self.record, printable(self.record.title)
@@ -226,14 +243,15 @@ class StepView(View[Step]):
         if step.lines:
             yield Text(printable(step.lines, keep_newlines=True), overflow="fold")
         if step.matrices:
-            signed = [np.abs(m.values[np.isfinite(m.values)]) for m in step.matrices if m.kind == "signed"]
-            furthest = max((float(values.max(initial=0.0)) for values in signed), default=0.0)
+            furthest = _furthest([one for one in step.matrices if one.kind in ("signed", "scores")])
+            if any(one.kind == "scores" for one in step.matrices):
+                furthest = max(furthest, self.scores)
             yield _indented(Shelves(step.matrices, furthest))
             yield from self._legend(console, options.max_width - _INDENT, furthest)
         if step.measures:
             table = columns("wrw")
             for one in step.measures:
-                value = Text(HOLE if math.isnan(one.value) else f"{one.value:.3g}", "bold")
+                value = Text(measured_value(one), "bold")
                 table.add_row(Text(printable(one.name)), value, Text(printable(one.meaning), "dim"))
             yield _indented(table)
         for line in dim(*map(printable, step.note.splitlines())):
@@ -243,18 +261,36 @@ class StepView(View[Step]):
         """The scales of the colours, and what stands for no number, unless numbers say all; maps have their own."""
         parts, numbers = list[Line](), [one for one in self.record.matrices if not (one.holes or _is_map(one, width))]
         kinds = {matrix.kind for matrix in numbers}
-        if has_colors(console) and "signed" in kinds:
+        if has_colors(console) and kinds & {"signed", "scores"}:
             parts.append(scale_bar(f"{-furthest:.3g}", f"{furthest:.3g}", brush_for(console, SIGNED)))
         if has_colors(console) and "weights" in kinds:
             parts.append([*scale_bar("0", "1", brush_for(console, WEIGHTS)), Segment(" weight", _DIM)])
         if any(np.isneginf(matrix.values).any() for matrix in numbers):
             parts.append([Segment(f"{HIDDEN} hidden by the mask", _DIM)])
         if any(matrix.kind == "weights" and (matrix.values == 0).any() for matrix in numbers):
-            parts.append([Segment("· exactly 0", _DIM)])
+            parts.append([Segment(f"{NO_VALUE_MARK} exactly 0", _DIM)])
         for number, part in enumerate(parts):
             yield from (Segment(" " * (_INDENT if number == 0 else 3)), *part)
         if parts:
             yield Segment.line()
+
+
+def _furthest(matrices: Sequence[Matrix]) -> float:
+    """The distance from 0 of the number that is furthest from it; 0 without numbers."""
+    furthest = 0.0
+    for matrix in matrices:
+        finite = np.abs(matrix.values[np.isfinite(matrix.values)])
+        furthest = max(furthest, float(finite.max(initial=0.0)))
+    return furthest
+
+
+def measured_value(measure: Measure) -> str:
+    """The number of a measure in three digits; a hole if an exercise leaves it out."""
+    if math.isnan(measure.value):
+        return HOLE
+    if measure.is_residue:
+        return residue(measure.value)
+    return f"{measure.value:.3g}"
 
 
 def _bullets(remarks: Sequence[str]) -> Padding:
@@ -341,7 +377,7 @@ def _in_latex(matrix: Matrix) -> str:
         if row is None or column is None:
             return r"\ddots" if row == column else r"\vdots" if row is None else r"\cdots"
         text = _HOLE if matrix.holes else write(float(matrix.values[row, column]))
-        return {HIDDEN: r"-\infty", "·": "0"}.get(text, text)
+        return {HIDDEN: r"-\infty", NO_VALUE_MARK: "0"}.get(text, text)
 
     lines = " \\\\\n".join(" & ".join(cell(row, column) for column in across) for row in down)
     axes, sizes = (r" \times ".join(names) for names in (map(in_math, matrix.axes), map(str, matrix.values.shape)))

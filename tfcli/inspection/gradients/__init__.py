@@ -40,7 +40,7 @@ class GradientProfile:
     placement: Literal["pre", "post"] | None  # of its norms; None: it has none in its layers
     residuals: bool
     trained: bool
-    loss: float  # in nats a token
+    loss: float  # in nats per token
     stacks: tuple[StackGradients, ...]
 
     @property

@@ -14,7 +14,7 @@ class RoleShare:
 
     role: str  # one that `role_keys` of roles.py finds: "previous token", "3 tokens before"
     share: float  # of the weight, from 0 to 1, mean over the rows that have such a key
-    low: float | None  # from here to `high` 95 % of resamples of the texts have it; None where they are too few
+    low: float | None  # from here to `high` is its 95 % interval over texts; None where they are too few
     high: float | None
     chance: float  # the share with equal weights on all visible keys
     rows: int  # that have such a key

@@ -1,15 +1,29 @@
 """``tfcli inspect heads``: what every attention head does, such as an induction head; and the head that does a job."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tfcli.console.options import Evolution, Kind, Outputs, Run, Target, Weights, command, first_given, present
+from tfcli.console.options import (
+    HEAD_HELP,
+    LAYER_HELP,
+    Evolution,
+    Kind,
+    Outputs,
+    Run,
+    Target,
+    Weights,
+    command,
+    first_given,
+    present,
+)
 from tfcli.console.settings import usual
 from tfcli.console.stdin import read_text
 from tfcli.console.terminal import Terminal
 from tfcli.errors import UsageError
+from tfcli.outputs import command_line
 
 if TYPE_CHECKING:
     from tfcli.inspection.heads.find import Material
@@ -32,8 +46,8 @@ def heads(
     target: Target = None,
     on: Annotated[list[str] | None, typer.Option(metavar="SOURCE", help=_ON)] = None,
     kind: Annotated[Kind | None, usual("all", "encoder_self, decoder_self or cross.", metavar="KIND")] = None,
-    layer: Annotated[int | None, usual("all", "The heads of one layer, from 0.", min=0)] = None,
-    head: Annotated[str | None, usual("all", "One head: layer and head, from 0.", metavar="L.H")] = None,
+    layer: Annotated[int | None, usual("all", LAYER_HELP, min=0)] = None,
+    head: Annotated[str | None, usual("all", HEAD_HELP, metavar="L.H")] = None,
     evolution: Evolution = False,
     sort: Annotated[str, typer.Option(metavar="KEY", help=_SORT)] = "role",
     find: Annotated[Literal["bank", "alignment"] | None, typer.Option(metavar="bank|alignment", help=_FIND)] = None,
@@ -61,16 +75,19 @@ def heads(
     from tfcli.inspection.heads import AlignmentFound, view
     from tfcli.inspection.heads.find import find_alignment, find_bank, given
     from tfcli.inspection.heads.roles import heads as compute
-    from tfcli.inspection.passes import chosen_kinds
+    from tfcli.inspection.passes import place_in_run
+    from tfcli.records.heads import read_head
 
     if sort not in view.SORT_KEYS:
         raise UsageError(f"--sort {sort!r} is not one of {', '.join(view.SORT_KEYS)}", "choose one of them")
-    place = _place(layer, head)
+    typed_place = read_head(layer, head)
     if find is not None:
         beside = {"TEXT": text, "--target": target, "--on": on, "--kind": kind, "--evolution": evolution or None}
         if other := first_given({**beside, "--sort": None if sort == "role" else sort}):
             raise UsageError("--find chooses its texts itself", f"leave {other} or --find out")
-        found = (find_bank if find == "bank" else find_alignment)(weights.load(run), place=place)
+        loaded = weights.load(run)
+        search = find_bank if find == "bank" else find_alignment
+        found = search(loaded, place=place_in_run(loaded, None, typed_place))
         drawing = view.AlignmentView(found) if isinstance(found, AlignmentFound) else view.BankView(found)
         present(terminal, outputs, drawing, found, view.found_table)
         return
@@ -80,7 +97,7 @@ def heads(
         raise UsageError("--target belongs to a TEXT", "give both, or leave both out")
     text = None if text is None else read_text(text)
     loaded = weights.load(run)
-    chosen_kinds(loaded, kind, place)  # refused before any text is read
+    place = place_in_run(loaded, kind, typed_place)  # refused before any text is read
     material = sample(terminal, loaded, tuple(on or ())) if text is None else given(loaded, text, target)
     if evolution:
         from tfcli.inspection.evolution.compute import at_checkpoints, heads_evolution
@@ -98,25 +115,12 @@ def heads(
     if not outputs.json and not outputs.csv:
         chosen = [] if weights.checkpoint == "best" else ["--checkpoint", weights.checkpoint]
         for line in ("", *view.commands(record, chosen)):
-            terminal.text(line)
-
-
-def _place(layer: int | None, head: str | None) -> tuple[int, int | None] | None:
-    """The layer and the head that are asked for, or the layer alone; `--layer 1 --head 0` is `--head 1.0`."""
-    from tfcli.inspection.attention.choice import head_place
-
-    if head is None:
-        return None if layer is None else (layer, None)
-    if layer is not None and head.isdecimal():
-        head = f"{layer}.{head}"
-    place = head_place(head, "--head")
-    if layer not in (None, place[0]):
-        raise UsageError(f"--layer {layer} and --head {head} are of two layers", "leave --layer out")
-    return place
+            terminal.message(line)
 
 
 def sample(terminal: Terminal, run: "LoadedRun", names: tuple[str, ...]) -> "Material":
     """Of the sources that are named, else of the run's own validation text, else of the built-in one."""
+    from tfcli.addresses import AddressNeeded
     from tfcli.corpora.open import DEFAULT
     from tfcli.inspection.heads.find import sampled
     from tfcli.pipeline.datasets import dataset_for_evaluation, dataset_of_run, kind_of
@@ -128,7 +132,15 @@ def sample(terminal: Terminal, run: "LoadedRun", names: tuple[str, ...]) -> "Mat
         try:
             data = dataset_of_run(run.directory, run.recipe, lambda event: None)
             return sampled(run, data, f"the validation part of {', '.join(data.manifest.sources)}")
+        except AddressNeeded as error:
+            raise error.with_details(command=_with_sources(error.names)) from error
         except UsageError as error:
             name = DEFAULT[kind_of(run.recipe)]
             terminal.note(f"{error.problem}: measured on {name}; --on SOURCE measures on your own")
         return sampled(run, dataset_for_evaluation(run, (name,), lambda event: None, _BUILTIN), name)
+
+
+def _with_sources(names: Sequence[str]) -> list[str]:
+    """The command that was typed, with other text to measure on; in a notebook, its option alone."""
+    options = [word for name in names for word in ("--on", name)]
+    return ["tfcli", *command_line, *options] if command_line else options

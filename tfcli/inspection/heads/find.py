@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from tfcli.corpora.open import DEFAULT
 from tfcli.corpora.pt_en import DEFAULT_DOCUMENTS, PtEnPair, pairs
-from tfcli.corpora.split import open_split
 from tfcli.corpora.stories import BankSentence, Sense, bank_sentences, stories
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.prepare import dataset_fingerprint
@@ -29,9 +28,11 @@ from tfcli.inspection.attention import AttentionKind
 from tfcli.inspection.heads import Head, ReadSentence, Share, WordFound
 from tfcli.inspection.heads import statistics as measure
 from tfcli.inspection.heads.statistics import Place, WordWeights, best_head
-from tfcli.inspection.passes import Inputs, chosen_kinds, framed, query_ids, read_text, record_model
+from tfcli.inspection.passes import Inputs, framed, place_in_run, query_ids, read_text, record_model
+from tfcli.records.heads import HeadPlace
 from tfcli.runs.config import read_run_data
 from tfcli.runs.load import LoadedRun
+from tfcli.runs.text import open_text_of_run
 from tfcli.tokenization.tokenizer import Tokenizer
 
 _TEXTS, _TOKENS, _LONGEST = 96, 8192, 256
@@ -160,7 +161,7 @@ def require_trained_on(run: LoadedRun, kind: Literal["text", "pairs"], knows: st
     corpus = DEFAULT[kind]
     if run.recipe.origin.source or (run.recipe.data.source or corpus) != corpus:
         raise UsageError(f"{run.directory.path} was not trained on {corpus}, whose grammar knows {knows}", remedy)
-    today = dataset_fingerprint(open_split(run.recipe.data, kind), run.tokenizer)
+    today = dataset_fingerprint(open_text_of_run(run.directory, run.recipe, kind), run.tokenizer)
     if today != read_run_data(run.directory.data).fingerprint:
         raise UsageError(f"{corpus} has changed since {run.directory.path} was trained on it", remedy)
 
@@ -194,7 +195,8 @@ def find_bank(run: LoadedRun, training: int = 100, held_out: int = 120, place: P
     among those of this layer alone, or take this layer and head. A UsageError where the run is no reader of
     builtin:stories, has too short a context, or no such layer or head."""
     _require_reader(run)
-    chosen_kinds(run, None, place)
+    if place is not None:
+        place_in_run(run, None, HeadPlace(*place))
     known = [one for story in _training_stories(run) for one in bank_sentences(story)]
     seen = {one.sentence for one in known}
     others = islice(stories(run.recipe.data.seed + HELD_OUT_SEED), _MOST_STORIES)
@@ -325,7 +327,7 @@ def _require_reader(run: LoadedRun) -> None:
 
 
 def _training_stories(run: LoadedRun) -> Iterator[str]:
-    return map(str, open_split(run.recipe.data, "text").only("train"))
+    return map(str, open_text_of_run(run.directory, run.recipe, "text").only("train"))
 
 
 def _bank_example(run: LoadedRun, reading: BankText, place: tuple[int, ...]) -> ReadSentence:
@@ -357,7 +359,8 @@ def find_alignment(
     """Choose the head that finds most words of training pairs, and measure it on held-out pairs; `place` as in
     `find_bank`. A UsageError where the run is no translator of builtin:pt-en, or has no such layer or head."""
     require_translator(run)
-    chosen_kinds(run, "cross", place)
+    if place is not None:
+        place_in_run(run, "cross", HeadPlace(*place))
     training = [word for pair in islice(own_pairs(run, "train"), training_pairs) for word in _words(run, pair)]
     layer, head = best_head(np.mean([word.hits() for word in training], axis=0), place)
     # Validation pairs have a combination that no training pair has, so the run has read none of them.

@@ -16,13 +16,24 @@ from numpy.typing import NDArray
 from tfcli.corpora.pt_en import PtEnPair
 from tfcli.corpora.stories import TOLD_BY
 from tfcli.errors import UsageError
-from tfcli.evaluation.bootstrap import FEWEST_UNITS, resampled
+from tfcli.evaluation.intervals import mean_intervals
 from tfcli.inspection.attention import AttentionKind
 from tfcli.inspection.heads import NO_ROLE, Head, HeadExample, HeadsRecord, HeadStatistics, RoleShare
 from tfcli.inspection.heads import statistics as measure
 from tfcli.inspection.heads.find import Material, Surface, require_bank_sentences, require_translator, surface
 from tfcli.inspection.heads.statistics import Copies, PerHead, Place, copies, covered, cross_places, spelled
-from tfcli.inspection.passes import AttentionPass, Inputs, ModelPass, chosen_kinds, key_ids, query_ids, record_model
+from tfcli.inspection.passes import (
+    AttentionPass,
+    Inputs,
+    ModelPass,
+    chosen_kinds,
+    key_ids,
+    place_in_run,
+    query_ids,
+    record_model,
+)
+from tfcli.records.evaluation import Interval
+from tfcli.records.heads import HeadPlace
 from tfcli.runs.load import LoadedRun
 
 _FARTHEST = 8  # of the single offsets that are looked at
@@ -115,7 +126,10 @@ def _aligned(run: LoadedRun, shape: tuple[int, int], pair: PtEnPair | None) -> K
 def heads(run: LoadedRun, material: Material, kind: AttentionKind | None = None, place: Place = None) -> HeadsRecord:
     """What every head does, of one kind or of all that the model has; or those of one layer, or at a layer and head. A
     UsageError where the model has no such kind or head."""
-    kinds, copied = chosen_kinds(run, kind, place), copies(run)
+    kinds = chosen_kinds(run, kind)
+    if place is not None:
+        place_in_run(run, kind, HeadPlace(*place))
+    copied = copies(run)
 
     @torch.inference_mode()
     def read(number: int) -> ModelPass:
@@ -285,15 +299,25 @@ class _Layer:
         units = np.array(sums, float)  # (U, 3, R)
         rows, share, chance = units.sum(0).tolist()
         every = sum(len(self._texts[n].queries) for n in texts)
-        low = high = [None] * len(rows)
-        if sure and len(units) >= FEWEST_UNITS:
-            drawn = resampled(units[:, :2].reshape(len(units), -1)).reshape(-1, 2, len(rows))
-            low, high = np.quantile(drawn[:, 1] / np.maximum(1, drawn[:, 0]), (0.025, 0.975), axis=0).tolist()
-        return [
-            RoleShare(role, share[i] / n, low[i], high=high[i], chance=chance[i] / n, rows=int(n), coverage=n / every)
-            for i, (role, n) in enumerate(zip(self._roles, rows, strict=True))
-            if n
-        ]
+        intervals: list[Interval | None] = [None] * len(rows)
+        if sure:
+            intervals = mean_intervals(units[:, :2].reshape(len(units), -1), _mean_shares)
+        shares = []
+        for i, (role, n) in enumerate(zip(self._roles, rows, strict=True)):
+            if not n:
+                continue
+            low, high = intervals[i] or (None, None)
+            role_share = RoleShare(
+                role,
+                share[i] / n,
+                low=low,
+                high=high,
+                chance=chance[i] / n,
+                rows=int(n),
+                coverage=n / every,
+            )
+            shares.append(role_share)
+        return shares
 
     def statistics(self, place: Head, naming: _Naming, copied: dict[str, PerHead], best: HeadExample) -> HeadStatistics:
         """Everything about a head."""
@@ -308,6 +332,12 @@ class _Layer:
             tuple(sorted(pairs, key=lambda pair: -pairs[pair])[:_FAVOURITES]),
             best,
         )
+
+
+def _mean_shares(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Shares over rows, 0 where there is no row, from sums of rows and of shares. Shape: (…, 2R) → (…, R)."""
+    rows, shares = np.split(sums, 2, axis=-1)
+    return shares / np.maximum(1, rows)
 
 
 def _holds(one: RoleShare | None) -> bool:

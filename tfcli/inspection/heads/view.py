@@ -104,7 +104,7 @@ class HeadsView(View[HeadsRecord]):
 def commands(record: HeadsRecord, weights: Sequence[str] = ()) -> Iterator[str]:
     """What to type next, a line each: to see the clearest head, to find one for a job; with the weights' options."""
     head = ranked(record.heads, "role")[0]
-    one, place = head.example, ["--layer", str(head.layer), "--head", str(head.head)]
+    one, place = head.example, ["--head", head.place]
     target = [] if one.target is None else [f"--target={one.target}", "--kind", head.kind]
     see = shlex.join([*place, *target, *weights, "--", record.run, one.prompt])
     yield f"See {head.place}: tfcli inspect attention {see}"

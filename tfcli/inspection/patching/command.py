@@ -44,12 +44,12 @@ def patch(
       tfcli inspect patch runs/encoder-1 --clean "Tom saw a <mask>" --corrupt "Mia saw a <mask>" --token a --against I
       tfcli inspect patch runs/pt-en-1 --clean "o livro" --corrupt "a mesa" --target the --token book --against table
     """
-    from tfcli.inspection.attention.choice import head_place
     from tfcli.inspection.patching import compute, view
+    from tfcli.records.heads import parse_place
 
     if kind is not None and path is None:
         raise UsageError("--kind names the attention of --path", "give --path L.H, or leave --kind out")
-    place = None if path is None else head_place(path, "--path")
+    place = None if path is None else parse_place(path, "--path")
     texts, loaded = (read_text(clean), read_text(corrupt), target), weights.load(run)
     told = {"position": position, "token": token, "against": against, "noising": noising, "path": place, "kind": kind}
     if evolution:

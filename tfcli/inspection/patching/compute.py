@@ -18,11 +18,12 @@ from tfcli.errors import UsageError
 from tfcli.inspection import interventions
 from tfcli.inspection.attention import AttentionKind
 from tfcli.inspection.interventions import Part, Side, attention_of, by_head, given, heads_of, rerun, sides
-from tfcli.inspection.passes import KINDS, AttentionPass, Inputs, ModelPass, StackPass, chosen_kinds, record_model
+from tfcli.inspection.passes import KINDS, AttentionPass, Inputs, ModelPass, StackPass, place_in_run, record_model
 from tfcli.inspection.patching import PatchedSide, PatchGrid, Patching, PatchPart
 from tfcli.inspection.predictions.compute import Asked, answer, ask
 from tfcli.models.transformer import Transformer
 from tfcli.records.arrays import frozen
+from tfcli.records.heads import HeadPlace
 from tfcli.runs.load import LoadedRun
 
 Measure = Callable[[Tensor], Tensor]  # from last vectors, (B, T, D), to a logit difference each, (B,)
@@ -47,10 +48,11 @@ def patch(
 
     The position is that of `ask`; an encoder-decoder without a target is asked where its two translations part. `token`
     and `against` are by default the likeliest of the clean and of the corrupt text there. A UsageError where the texts
-    have different numbers of tokens or are the same, or are answered alike, or `ask`, `answer` or `chosen_kinds` do so.
+    have different numbers of tokens or are the same, or are answered alike, or `ask`, `answer` or `place_in_run` do so.
     """
     if path is not None:
-        [kind] = chosen_kinds(run, kind or KINDS[run.architecture][-1], path)
+        kind = kind or KINDS[run.architecture][-1]
+        place_in_run(run, kind, HeadPlace(*path), "--path")
     asked = [ask(run, text, target, position) for text in (clean, corrupt)]
     inputs, place = _aligned(run, asked, is_given=target is not None, position=position)
     with torch.inference_mode():

@@ -99,14 +99,23 @@ def positions(
         parts += [Text(), view.BeyondContextView(beyond)]
     shown, picture = (record, found, carried, beyond), Group(table_view, *parts)
     filed, width = Group(replace(table_view, in_file=True), *parts), max(WIDTH, table_view.width or 0)
-    files = {"svg": lambda: picture_svg(filed, width), "html": lambda: picture_html(filed, width)}
-    present(terminal, outputs, picture, shown, lambda _: table, json=lambda every: view.positions_json(*every), **files)
+    present(
+        terminal,
+        outputs,
+        picture,
+        shown,
+        lambda _: table,
+        json=lambda every: view.positions_json(*every),
+        svg=lambda theme: picture_svg(filed, width, theme),
+        html=lambda theme: picture_html(filed, width, theme),
+    )
 
 
 def _of_run(
     terminal: Terminal, path: Path, length: int | None, side: Side | None, k: int, *, loss: bool
 ) -> "tuple[Described, BeyondContext | None]":
     """A run's positions, and with `loss` its loss on its own validation text, within its context and beyond."""
+    from tfcli.addresses import AddressNeeded
     from tfcli.inspection.positions.comparison import of_run
     from tfcli.inspection.positions.compute import beyond_context, require_decoder
     from tfcli.pipeline.datasets import dataset_of_run
@@ -119,6 +128,8 @@ def _of_run(
             say("looking for its text")
             try:
                 data = dataset_of_run(run.directory, run.recipe, lambda event: None)
+            except AddressNeeded:
+                raise
             except TfcliError as error:
                 raise UsageError(error.problem, "leave --loss out, or name a run whose text is here") from error
             say("reading it")

@@ -13,7 +13,7 @@ from rich.text import Text
 from tfcli.draw import View
 from tfcli.draw.curve import Plot, Series
 from tfcli.draw.heatmap import HeatMap
-from tfcli.draw.numbers import exact
+from tfcli.draw.numbers import exact, residue
 from tfcli.draw.safe import printable
 from tfcli.draw.tables import CsvTable, Fact, Facts, columns, dim, heading, to_json
 from tfcli.inspection.explain import Matrix, Measure, Step
@@ -270,7 +270,9 @@ def _number(one: Requirement) -> str:
         return ""
     if one.value >= 1000:
         return exact(round(one.value))
-    return f"{one.value:.0e}" if 0 < one.value < 0.001 else f"{one.value:.3g}"
+    if one.value == 0:
+        return "0"
+    return f"{one.value:.0e}" if 1e-6 <= one.value < 0.001 else residue(one.value)
 
 
 def _alike(record: PositionsRecord) -> NDArray[np.float32]:
@@ -310,7 +312,8 @@ def _step(shift: ShiftRecord) -> Step:
         angles = [Measure(f"pair {i} ({a}, {b})", angle, "kω, radians") for i, ((a, b), angle) in pairs]
         left, rest = ": what float32 rounds", "the others turn ever less."
         note = "A rotation that does not depend on n: equal distances are equal turns, wherever they begin."
-    residual = Measure("left over", shift.residual, f"|r_n+k − R_k r_n| by |r_n+k|{left}")
+    is_rotation = shift.angles is not None
+    residual = Measure("left over", shift.residual, f"|r_n+k − R_k r_n| by |r_n+k|{left}", is_residue=is_rotation)
     if len(shown) < size:
         note += f"\nThe first {len(shown)} of {size} dimensions; {rest}"
     return Step(f"From position n to n + {k}", formula, (matrix,), (*angles, residual), note)

@@ -249,7 +249,7 @@ def _width(one: ScoredToken) -> int:
 
 
 def _facts(record: Losses) -> Iterator[Fact]:
-    yield Fact("mean loss", f"{record.loss:.3f}", f"nats a token, over {plural(record.scored, 'token')}")
+    yield Fact("mean loss", f"{record.loss:.3f}", f"nats per token, over {plural(record.scored, 'token')}")
     yield Fact("perplexity", short(record.perplexity), "e^loss: as hard as so many equally likely tokens")
     if record.bits_per_byte is not None:
         yield Fact("bits per byte", f"{record.bits_per_byte:.3f}", "sum of losses / ln 2 / bytes of the text")

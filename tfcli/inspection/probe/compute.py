@@ -15,7 +15,8 @@ from torch.nn import functional as F
 from tfcli.corpora import Document, Kind, Labelled, Pair, stretches
 from tfcli.corpora.open import DEFAULT, open_source
 from tfcli.errors import UsageError
-from tfcli.evaluation.bootstrap import FEWEST_UNITS, interval, resampled
+from tfcli.evaluation.bootstrap import FEWEST_UNITS
+from tfcli.evaluation.intervals import paired_intervals, share_interval
 from tfcli.inspection.heads.find import HELD_OUT_SEED
 from tfcli.inspection.heads.statistics import spelled_at
 from tfcli.inspection.passes import framed, tower
@@ -159,19 +160,37 @@ def prepared(run: LoadedRun, places: Places, task: Task) -> Callable[[LoadedRun]
 
 
 def probed_layer(name: str, sums: NDArray[np.float64]) -> ProbedLayer:
-    """From the places of each held-out text, (U, 5), and how many were right by probe, majority, control and untrained
-    model; all in the same resamples."""
-    own, *others = sums[:, 1:].sum(0) / sums[:, 0].sum()
-    drawn = (draws := resampled(sums))[:, 1:] / draws[:, :1]
-    behind = drawn[:, :1] - drawn[:, 1:]
-    between, above, *each = [interval(one) or (0.0, 0.0) for one in (drawn[:, 0], behind.min(1), *behind.T)]
-    low, high = between
-    if own == 1.0:  # the exact bound: resamples of what has no miss have none
-        low = min(low, 0.025 ** (1 / len(sums)))
-    missed = [what for what, (low, _) in zip(("majority", "control", "untrained"), each, strict=True) if low <= 0]
-    verdict = f"not above {', '.join(missed)}" if missed else "above all three"
+    """The figures of a depth, from its sums over held-out texts.
+
+    `above` is the smallest of three differences. Its interval has the smallest of their lower ends and the smallest of
+    their upper ends: the former is above 0 where all three are (an intersection-union test; Berger 1982).
+
+    Args:
+        name: The embedding, or a layer.
+        sums: The places of each text, and how many of them were right by the probe, the majority, the control and the
+            untrained model, (U, 5).
+    """
+    places, right, others = sums[:, 0], sums[:, 1], sums[:, 2:]
+    accuracy = float(right.sum() / places.sum())
+    majority, control, untrained = (others.sum(0) / places.sum()).tolist()
+    low, high = share_interval(right, places) or (0.0, 1.0)
+    differences = [between or (-1.0, 1.0) for between in paired_intervals(right, others, places)]
+
+    names = ("majority", "control", "untrained")
+    missed = [other for other, between in zip(names, differences, strict=True) if between[0] <= 0]
     return ProbedLayer(
-        name, verdict, *map(float, (own, low, high, *others, own - others[1], own - max(others), *above))
+        name=name,
+        verdict=f"not above {', '.join(missed)}" if missed else "above all three",
+        accuracy=accuracy,
+        low=low,
+        high=high,
+        majority=majority,
+        control=control,
+        untrained=untrained,
+        selectivity=accuracy - control,
+        above=accuracy - max(majority, control, untrained),
+        above_low=min(between[0] for between in differences),
+        above_high=min(between[1] for between in differences),
     )
 
 

@@ -38,7 +38,8 @@ class ProbeView(View[Probe]):
         yield from dim(
             f"accuracy: of held-out places, in % · control: {r.control} · untrained: the best of three initialisations "
             "of the model, which a fourth passes 1 time in 4 at most · selectivity: accuracy less the control's · not "
-            "above: the 95 % interval of the difference (bootstrap over held-out texts) holds 0; 1 in 40 is chance"
+            "above: the 95 % interval of the difference (over held-out texts, paired) contains 0; 1 in 40 is chance · "
+            "95 %: Wilson's interval of the accuracy"
         )
 
 

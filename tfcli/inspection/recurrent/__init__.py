@@ -12,7 +12,7 @@ class ComparedModel:
 
     name: str
     parameters: int
-    loss: float  # nats a token of held-out pairs
+    loss: float  # nats per token of held-out pairs
     interval: Interval | None  # of the loss
     step_seconds: float  # the median
     gradient: tuple[tuple[int, float], ...]  # distance, root mean square of ‖∂ logit of the right word / ∂ source word‖

@@ -1,6 +1,6 @@
 """``tfcli inspect recurrent``: Bahdanau's attention in an RNN beside a transformer, both trained on the spot."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -8,8 +8,19 @@ from tfcli.console.options import Outputs, Threads, argument, command, present, 
 from tfcli.console.terminal import Terminal
 from tfcli.errors import UsageError
 
+if TYPE_CHECKING:
+    from tfcli.recipe.recipe import Recipe
+
 _TEXT = argument(metavar="TEXT", help="A Portuguese sentence to translate; - for stdin.", show_default=True)
 _SETTINGS = {"learning_rate": 6e-3, "batch_size": 64, "label_smoothing": 0.0, "device": "cpu", "precision": "float32"}
+
+
+def shown_recipe(steps: int, seed: int, threads: int) -> "Recipe":
+    """The recipe of the three trainings: that of pt-en, with narrower models."""
+    from tfcli.recipe.loading import build_recipe, read_recipe
+
+    train = {**_SETTINGS, "steps": steps, "warmup_steps": steps // 10, "seed": seed, "threads": threads}
+    return build_recipe(read_recipe("pt-en"), {"model": {"d_model": 64}, "train": train})
 
 
 @command
@@ -36,13 +47,11 @@ def recurrent(
     from tfcli.inspection.recurrent.compute import compared
     from tfcli.inspection.recurrent.view import RecurrentView, recurrent_table
     from tfcli.pipeline.datasets import obtain_data
-    from tfcli.recipe.loading import build_recipe, read_recipe
 
     if not (text := read_text(text)).strip():
         raise UsageError("The text is empty", "give a few words")
     use_threads(threads)
-    train = {**_SETTINGS, "steps": steps, "warmup_steps": steps // 10, "seed": seed, "threads": threads}
-    recipe = build_recipe(read_recipe("pt-en"), {"model": {"d_model": 64}, "train": train})
+    recipe = shown_recipe(steps, seed, threads)
     with terminal.progress() as tell:
         tell("Preparing builtin:pt-en")
         record = compared(recipe, *obtain_data(recipe, lambda event: None), text, tell)

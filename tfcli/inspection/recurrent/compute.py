@@ -16,7 +16,7 @@ from tfcli.data.batch import IGNORED, Batch
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.loader import build_batches
 from tfcli.errors import UsageError
-from tfcli.evaluation.bootstrap import interval, resampled
+from tfcli.evaluation.intervals import mean_interval
 from tfcli.evaluation.measure import sum_cells
 from tfcli.evaluation.windows import Cells, Placed
 from tfcli.inspection.attention import AttentionRecord
@@ -125,11 +125,16 @@ def compared(
     cells, found = Cells(None, np.arange(pairs), np.arange(pairs), "pairs"), list[ComparedModel]()
     for (name, model), spent in zip(models.items(), seconds, strict=True):
         sums = sum_cells(model, placed, cells, model.device)
-        nats, tokens = resampled(np.column_stack([sums.nats, sums.tokens])).T
-        measured = {"loss": sums.total.loss, "interval": interval(nats / tokens), "step_seconds": spent}
-        slopes = gradients_by_distance(model, [one.batch for one in placed[::_EVERY]])
-        looked = _alignment(model, tokenizer, source)
-        found.append(ComparedModel(name, model.num_parameters(), **measured, gradient=slopes, alignment=looked))
+        compared_model = ComparedModel(
+            name=name,
+            parameters=model.num_parameters(),
+            loss=sums.total.loss,
+            interval=mean_interval(sums.nats, sums.tokens.astype(np.float64)),
+            step_seconds=spent,
+            gradient=gradients_by_distance(model, [one.batch for one in placed[::_EVERY]]),
+            alignment=_alignment(model, tokenizer, source),
+        )
+        found.append(compared_model)
     return RecurrentRecord(train.steps, train.seed, train.threads, pairs, tuple(found))
 
 

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from tfcli.errors import UsageError, shortened
-from tfcli.evaluation.bootstrap import FEWEST_UNITS, Array, interval, resampled
+from tfcli.evaluation.bootstrap import Array
+from tfcli.evaluation.intervals import mean_interval
 from tfcli.evaluation.windows import require_tokens
 from tfcli.generation.generate import generate
 from tfcli.generation.steering import layer_at, steered
@@ -169,10 +170,13 @@ def _sums(run: LoadedRun, inputs: Inputs, tokens: Sequence[Sequence[int]]) -> li
 
 def _changes(sums: Array, plain: Array) -> dict[str, Change]:
     """Each figure, held against that of the `plain` model. Shape: (U, 4), as of `_sums`."""
-    found = {}
+    changes = {}
+    tokens = plain[:, 1]
     for name, column in zip(FIGURES, (0, 2, 3), strict=True):
-        more = np.stack([sums[:, column] - plain[:, column], plain[:, 1]], axis=1)
-        (change, tokens), draws = more.sum(0), resampled(more)
-        sure = interval(draws[:, 0] / draws[:, 1]) if len(more) >= FEWEST_UNITS else None
-        found[name] = Change(float(sums[:, column].sum() / tokens), float(change / tokens), sure)
-    return found
+        differences = sums[:, column] - plain[:, column]
+        changes[name] = Change(
+            value=float(sums[:, column].sum() / tokens.sum()),
+            change=float(differences.sum() / tokens.sum()),
+            interval=mean_interval(differences, tokens),
+        )
+    return changes
