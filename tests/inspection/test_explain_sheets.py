@@ -19,10 +19,11 @@ from tfcli.errors import UsageError
 from tfcli.inspection.explain import Explanation, Matrix, NotationName, Step
 from tfcli.inspection.explain.attention import explain_attention, explain_masking
 from tfcli.inspection.explain.handout import flow, listing, with_holes
+from tfcli.inspection.explain.latex_view import explanation_latex, in_math, in_text
 from tfcli.inspection.explain.layer import explain_layer
 from tfcli.inspection.explain.positions import explain_positions, toy_embeddings
 from tfcli.inspection.explain.subject import Subject, toy
-from tfcli.inspection.explain.view import ExplanationView, explanation_latex, explanation_table, in_math, in_text
+from tfcli.inspection.explain.view import ExplanationView, explanation_table
 from tfcli.records.arrays import frozen
 
 NAMES = get_args(NotationName)
@@ -163,7 +164,7 @@ AMSMATH = {
     *("text", "sqrt", "hat", "tilde", "quad", "qquad", "underline", "hspace", "cdots", "vdots", "ddots", "infty"),
     *("times", "cdot", "top", "ell", "ldots", "sum", "odot", "leftarrow", "rightarrow", "circ", "sin", "cos", "tanh"),
     *("alpha", "beta", "theta", "mu", "pi", "sigma", "omega", "varepsilon", "Pi", "Omega", "ln", "max", "backslash"),
-    *("le", "ge", "ne", "in", "pm", "div", "tau", "approx", "sim", "surd"),
+    *("le", "ge", "ne", "in", "pm", "div", "tau", "approx", "sim", "surd", "prime"),
 }
 
 
