@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
-from rich.segment import Segment
+from rich.segment import Segment, Segments
 from rich.style import Style
 from rich.text import Text
 
@@ -151,17 +151,22 @@ class Shelves:
     furthest: float  # from 0, where signed colours end
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        shelf, width = _Shelf(), options.max_width
+        yield from self.parts(console, options.max_width)
+
+    def parts(self, console: Console, width: int) -> Iterator[RenderableType]:
+        """Each shelf and each map on its own, from above."""
+        shelf = _Shelf()
         for _, heads in groupby(self.matrices, lambda one: _HEAD_NUMBERS.sub("", one.name)):
             group = list(heads)
             if _is_map(group[0], width):
                 yield from _emptied(shelf, gap=True)
                 shelf = []
                 for matrix in group:
-                    yield Text.assemble(*zip(_caption(matrix), ("bold", "dim"), strict=True))
+                    caption = Text.assemble(*zip(_caption(matrix), ("bold", "dim"), strict=True))
                     seen = np.where(matrix.values == 0, np.nan, matrix.values)
                     labels = _short_labels(matrix.rows), _short_labels(matrix.columns)
-                    yield HeatMap(seen, "weight", *labels, empty="exactly 0", square=True, scale=(0.0, 1.0))
+                    drawn = HeatMap(seen, "weight", *labels, empty="exactly 0", square=True, scale=(0.0, 1.0))
+                    yield Group(caption, drawn)
                 continue
             for part in [group] if self._extended([], group, console, width) else [[one] for one in group]:
                 extended = self._extended(shelf, part, console, width)
@@ -186,16 +191,22 @@ class Shelves:
         return shelf
 
 
-def _emptied(shelf: _Shelf, *, gap: bool = False) -> RenderResult:
-    """Draw what stands on a shelf, with a line below it where there is to be a gap."""
-    height = max((len(lines) for _, lines in shelf), default=0)
+def _emptied(shelf: _Shelf, *, gap: bool = False) -> Iterator[Segments]:
+    """Draw the matrices of a shelf, with a blank line after them if there is to be a gap; nothing without matrices."""
+    if not shelf:
+        return
+    height = max(len(lines) for _, lines in shelf)
     blocks = [Segment.set_shape(lines, Segment.get_line_length(lines[0]), height) for _, lines in shelf]
+    segments = list[Segment]()
     for line in zip(*blocks, strict=True):
         for number, part in enumerate(line):
-            yield from [*[Segment(" " * _BETWEEN)] * (number > 0), *part]
-        yield Segment.line()
-    if gap and shelf:
-        yield Segment.line()
+            if number > 0:
+                segments.append(Segment(" " * _BETWEEN))
+            segments.extend(part)
+        segments.append(Segment.line())
+    if gap:
+        segments.append(Segment.line())
+    yield Segments(segments)
 
 
 def _is_map(matrix: Matrix, width: int) -> bool:
@@ -246,7 +257,8 @@ class StepView(View[Step]):
             furthest = _furthest([one for one in step.matrices if one.kind in ("signed", "scores")])
             if any(one.kind == "scores" for one in step.matrices):
                 furthest = max(furthest, self.scores)
-            yield _indented(Shelves(step.matrices, furthest))
+            for shelf in Shelves(step.matrices, furthest).parts(console, options.max_width - _INDENT):
+                yield _indented(shelf)
             yield from self._legend(console, options.max_width - _INDENT, furthest)
         if step.measures:
             table = columns("wrw")
