@@ -117,12 +117,12 @@ class Terminal:
     def note(self, text: str) -> None:
         """Say something beside the result, unless --quiet."""
         if not self.quiet:
-            self._say(text, style="dim")
+            self._say(text, style="dim", wrap=self.err.is_terminal)
 
     def detail(self, text: str) -> None:
         """Say what only --verbose asks for."""
         if self.verbose:
-            self._say(text, style="dim")
+            self._say(text, style="dim", wrap=self.err.is_terminal)
 
     @contextmanager
     def progress(self) -> Iterator[Callable[[str], None]]:
@@ -160,12 +160,13 @@ class Terminal:
         else:
             self.show(view(record))
 
-    def _say(self, text: str, style: str | None = None, *, keep_newlines: bool = True) -> None:
+    def _say(self, text: str, style: str | None = None, *, keep_newlines: bool = True, wrap: bool = False) -> None:
+        """Print to stderr, on one line for programs, or with lines that end between words for people (`wrap`)."""
         from tfcli.addresses import masked
         from tfcli.draw.safe import printable
 
         text = printable(masked(text), keep_newlines=keep_newlines)
-        self.err.print(text, markup=False, highlight=False, soft_wrap=True, style=style)
+        self.err.print(text, markup=False, highlight=False, soft_wrap=not wrap, style=style)
 
     def _console(self, *, stderr: bool) -> "Console":
         from rich.console import Console
