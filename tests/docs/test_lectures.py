@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 
-from tests.cli.commands import tfcli
+from tests.cli.commands import PLAIN, tfcli
 from tests.docs.lectures import IDEAS, OUTPUTS, output, printed, shown
 from tfcli.inspection.explain import NotationName
 from tfcli.inspection.explain.attention import explain_attention, explain_scores
@@ -109,6 +110,19 @@ def test_what_is_kept_is_what_the_commands_print(idea: Idea) -> None:
     measured = _MEASURED.get(idea.id, "(?!)")
     ours, kept = (re.sub(measured, "…", text) for text in ("\n".join(parts), output(idea).read_text("utf-8")))
     assert ours == kept, "python -m tests.docs.lectures writes it again"
+
+
+# Quick ideas of explanations, tables, curves and maps.
+_NARROW = ("B1", "B2", "B8", "B9", "U1", "U2", "U3", "U6", "C2", "I4", "I5", "I7", "E2", "E3")
+
+
+@pytest.mark.parametrize("idea", [idea for idea in IDEAS if idea.id in _NARROW], ids=lambda idea: idea.id)
+def test_no_line_is_wider_than_a_narrow_terminal(idea: Idea, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PLAIN, "COLUMNS", "60")
+    for command in idea.commands:
+        result = tfcli(*shlex.split(command)[1:])
+        assert result.exit_code == 0, result.stderr
+        assert max(map(cell_len, result.stdout.splitlines())) <= 60
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleRenderable, Group, RenderableType
 from rich.segment import Segment, Segments
 
 from tfcli.draw import View
@@ -60,7 +60,7 @@ def _blocks(renderable: RenderableType, console: Console) -> Iterator[list[Line]
 def _parts(renderable: RenderableType, console: Console) -> Iterator[RenderableType]:
     """What views and groups are made of: all that each of them draws on its own."""
     drawn: Iterable[RenderableType | Segment]
-    if isinstance(renderable, View):
+    if isinstance(renderable, View) and isinstance(renderable, ConsoleRenderable):
         drawn = renderable.__rich_console__(console, console.options)
     elif isinstance(renderable, Group):
         drawn = renderable.renderables

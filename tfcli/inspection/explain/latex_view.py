@@ -187,8 +187,8 @@ def _letter_latex(sign: str) -> str:
     """A sign beyond ASCII as pdflatex writes it without a package; its code point if that has no way to write it."""
     if sign in _LATEX["letters"]:
         return str(_LATEX["letters"][sign])
-    base, *accents = unicodedata.normalize("NFD", sign)
-    has_accent = len(accents) == 1 and accents[0] in _LATEX["accents"]
-    if base.isascii() and base.isalpha() and has_accent:
-        return f"{_LATEX['accents'][accents[0]]}{{{base}}}"
+    decomposed = unicodedata.normalize("NFD", sign)
+    base, accent = decomposed[0], decomposed[1:]
+    if base.isascii() and base.isalpha() and accent in _LATEX["accents"]:
+        return f"{_LATEX['accents'][accent]}{{{base}}}"
     return f"[U+{ord(sign):04X}]"
