@@ -28,16 +28,19 @@ def test_the_map_as_json():
     assert [len(one["ideas"]) for one in held["lectures"]] == [12, 9, 8, 9, 5]
     assert held["runs"].keys() == {"decoder", "encoder", "translator"}
     [bank] = [idea for one in held["lectures"] for idea in one["ideas"] if idea["id"] == "B10"]
+    assert bank.keys() == {"id", "idea", "commands", "see", "run"}
     assert json.loads(tfcli("lectures", "show", "b10", "--json").stdout) == bank
 
 
 @pytest.mark.parametrize("name", ["B10", "b10"])
-def test_an_idea_with_its_command_its_run_and_what_holds_it(name: str):
+def test_an_idea_with_its_commands_what_to_see_and_the_run_it_needs(name: str):
     idea = lectures().named("B10")
     assert isinstance(idea, Idea)
     shown = tfcli("lectures", "show", name).stdout
-    for part in (*idea.commands, lectures().runs[idea.run]["command"], idea.test, *idea.mutation.values()):
+    for part in (*idea.commands, lectures().runs[idea.run]["command"]):
         assert part in shown
+    assert " ".join(idea.see.split()) in " ".join(shown.split())
+    assert "tests/" not in shown and "tfcli/inspection" not in shown, "a student needs no test and no mutation"
     assert max(map(len, shown.splitlines()[:3])) <= 80 and "See: " in shown
 
 
@@ -93,9 +96,9 @@ MAP = Lectures(
             "rows",
             [],
             [
-                Idea("X1", "a fault", ["tfcli explain attention --d-model 5 --heads 2"], "it", "", {}),
-                Idea("X2", "a table", ["tfcli recipes show heads", "tfcli runs list nowhere"], "it", "", {}),
-                Idea("X3", "a scale", ["tfcli explain masking"], "it", "", {}),
+                Idea("X1", "a fault", ["tfcli explain attention --d-model 5 --heads 2"], "it"),
+                Idea("X2", "a table", ["tfcli recipes show heads", "tfcli runs list nowhere"], "it"),
+                Idea("X3", "a scale", ["tfcli explain masking"], "it"),
             ],
         )
     ],

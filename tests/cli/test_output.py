@@ -412,3 +412,18 @@ def test_a_written_file_is_named_unless_quiet(decoder: Path, tmp_path: Path):
     said = tfcli("embed", decoder, "Tom swam.", "--npz", file).stderr
     assert said == f"Wrote {file} ({short(file.stat().st_size, 'B')}).\n"
     assert tfcli("embed", decoder, "Tom swam.", "--npz", file, "--quiet").stderr == ""
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_a_note_is_wrapped_between_words_in_a_terminal_and_one_line_in_a_pipe(
+    width: int, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    note = "The vocabulary is taken as tokenizer.vocab_size = 2048; set another with model.vocab_size."
+    Terminal(color="always").note(note)
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", capfd.readouterr().err).splitlines()
+    assert len(lines) == 2 and max(map(len, lines)) <= width
+    assert " ".join(line.strip() for line in lines) == note
+    Terminal(color="never").note(note)
+    assert capfd.readouterr().err == note + "\n"

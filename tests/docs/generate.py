@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import typer
 
+from tests.lectures.proofs import PROOFS
 from tests.support.app import app
 from tfcli.lectures import Idea, Lecture, lectures
 from tfcli.recipe.keys import RecipeKey, recipe_keys
@@ -108,10 +109,9 @@ def commands_file() -> str:
 _LECTURES_INTRO = """\
 # Five lectures, and the command that shows each idea
 
-Every idea of five texts: a command to run, what one sees, what it printed, the test that holds it to a value derived
-by hand or to an independent reference, and a change of the program that this test catches. Generated from
-`tfcli/lectures/lectures.toml`, which `tfcli lectures` shows as well; `tfcli lectures run bishop` runs the ideas of one
-text, one after the other. Three runs serve the commands that look into a trained model:
+Every idea of five texts: a command to run, what you see, and what the command printed. `tfcli lectures` lists the
+same ideas in the terminal, and `tfcli lectures run bishop` runs the ideas of one text, one after the other. Some
+commands look into a trained model; they need three runs:
 
 ```sh
 {runs}
@@ -132,7 +132,7 @@ def lectures_page() -> str:
 
 
 def _lecture(one: Lecture) -> str:
-    rows = ["| id | idea | command, and what one sees | held by | fails with |", "|---|---|---|---|---|"]
+    rows = ["| id | idea | command, and what you see | output |", "|---|---|---|---|"]
     slips = [textwrap.fill(slip["is"], 118, initial_indent="- ", subsequent_indent="  ") for slip in one.slips]
     parts = [f"## {one.title}", f"Its convention: {one.convention}.", "\n".join([*rows, *map(_idea, one.ideas)])]
     return "\n\n".join([*parts, "Where a reader would be misled:", "\n".join(slips)]) + "\n"
@@ -140,11 +140,34 @@ def _lecture(one: Lecture) -> str:
 
 def _idea(one: Idea) -> str:
     commands = "<br>".join(f"`{line}`" for line in one.commands)
-    file, name = one.test.split("::")
-    changed = f"{_code(one.mutation['new'])} for {_code(one.mutation['old'])} in `{one.mutation['file']}`"
-    shown = f"{commands}<br>{one.see} · [output](lectures/{one.id}.txt)"
-    held = f"[{name.removeprefix('test_').replace('_', ' ')}](../{file})"
-    return f'| <a id="{one.id}"></a>{one.id} | {one.idea} | {shown} | {held} | {changed} |'
+    shown = f"{commands}<br>{one.see}"
+    return f'| <a id="{one.id}"></a>{one.id} | {one.idea} | {shown} | [{one.id}.txt](lectures/{one.id}.txt) |'
+
+
+_PROOFS_INTRO = """\
+# Tests of the ideas of the lectures
+
+For maintainers. Each idea of [lectures.md](lectures.md) has a test that checks it against a value derived by hand or an
+independent reference, and a mutation: a change that makes the program wrong and that the test must catch. Generated
+from `tests/lectures/proofs.toml`. To apply every mutation to a copy of the repository and run its test:
+
+```sh
+pytest -m slow tests/lectures
+```
+
+"""
+
+
+def lecture_tests_page() -> str:
+    """docs/lectures-tests.md, from the proofs of the ideas."""
+    rows = ["| id | test | mutation that the test catches |", "|---|---|---|"]
+    for proof in PROOFS.values():
+        file, name = proof.test.split("::")
+        mutation = proof.mutation
+        test = f"[{name.removeprefix('test_').replace('_', ' ')}](../{file})"
+        change = f"{_code(mutation.new)} for {_code(mutation.old)} in `{mutation.file}`"
+        rows.append(f"| [{proof.id}](lectures.md#{proof.id}) | {test} | {change} |")
+    return _PROOFS_INTRO + "\n".join(rows) + "\n"
 
 
 def _code(text: str) -> str:
@@ -181,6 +204,7 @@ PAGES = {
     DOCS / "recipes.md": recipes_page,
     DOCS / "cli.md": cli_page,
     DOCS / "lectures.md": lectures_page,
+    DOCS / "lectures-tests.md": lecture_tests_page,
     ROOT / "tfcli/cli/commands.json": commands_file,
 }
 

@@ -44,6 +44,8 @@ def links(page: Path) -> Iterator[str]:
 
 
 def headings(page: Path) -> set[str]:
-    """A page's headings, as links name them."""
-    titles = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}
+    """A page's headings, as links name them, and the anchors that it sets itself."""
+    text = page.read_text(encoding="utf-8")
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    names = {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}
+    return names | set(re.findall(r'<a id="([^"]+)">', text))

@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from tests.docs.generate import DOCS, ROOT
-from tests.docs.pages import PAGES, blocks, commands, links
+from tests.docs.pages import PAGES, blocks, commands, headings, links
 from tests.support.app import app
 from tfcli.corpora.pt_en import DEFAULT_DOCUMENTS, PATTERNS, pairs
 from tfcli.corpora.split import open_split
@@ -112,8 +112,7 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         target = page.parent / path if path else page
         assert target.exists(), f"{page.name} links to {link}"
         if heading:
-            titles = re.findall(r"^#+ (.+)$", target.read_text(encoding="utf-8"), re.MULTILINE)
-            assert heading in {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}, link
+            assert heading in headings(target), link
 
 
 @pytest.mark.parametrize("page", ["architecture.md", "tokenizers.md", "data.md"])

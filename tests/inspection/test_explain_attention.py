@@ -1,5 +1,6 @@
 """Every printed matrix of an attention, against numpy by hand and against torch's own attention."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tests.cli.commands import tfcli
 from tfcli.errors import UsageError
 from tfcli.inspection.attention.compute import attention
 from tfcli.inspection.explain import Explanation, Matrix, NotationName
-from tfcli.inspection.explain.attention import explain_attention
+from tfcli.inspection.explain.attention import angles_between, explain_attention
 from tfcli.inspection.explain.layer import explain_layer, trace_shapes
 from tfcli.inspection.explain.subject import drawn, of_run, toy
 from tfcli.models.build import build_model
@@ -311,3 +313,40 @@ def test_a_capped_score_is_written_as_it_is_computed(
     assert "c = 30 stays between −30 and 30" in steps[title].note
     assert steps["Mask"].formula == f"L′_c = {written} + M"
     assert steps["Weights"].formula == f"A_c = softmax({written} + M), row by row"
+
+
+def test_angles_near_0_and_180_degrees_are_exact():
+    """Parallel vectors of any length are 0° apart and opposite ones 180°; (1, 1) and (1, 0) are 45° apart."""
+    vectors = torch.tensor([[1.0, 2.0, 3.0], [0.1, 0.2, 0.3], [-2.0, -4.0, -6.0]]).double()
+    degrees = angles_between(vectors, vectors).rad2deg()
+    expected = torch.tensor([[0.0, 0.0, 180.0], [0.0, 0.0, 180.0], [180.0, 180.0, 0.0]]).double()
+    torch.testing.assert_close(degrees, expected, atol=1e-5, rtol=0)
+    pair = angles_between(torch.tensor([[1.0, 1.0]]).double(), torch.tensor([[1.0, 0.0], [0.0, 0.0]]).double())
+    torch.testing.assert_close(pair.rad2deg(), torch.tensor([[45.0, 90.0]]).double())
+
+
+def test_the_angles_of_parallel_vectors_of_your_own_are_0(tmp_path: Path):
+    """In float32 the page showed 0.03° and 179.97°."""
+    x, unit = tmp_path / "x.txt", tmp_path / "unit.txt"
+    x.write_text("1 2 3\n2 4 6\n-1 -2 -3\n")
+    unit.write_text("1 0 0\n0 1 0\n0 0 1\n")
+    arguments = ["--x", x, "--wq", unit, "--wk", unit, "--wv", unit, "--cosines", "--notation", "udl", "--json"]
+    page = json.loads(tfcli("explain", "attention", *arguments).stdout)
+    [angles] = [one["values"] for of in page["steps"] for one in of["matrices"] if one["name"] == "θ in degrees"]
+    for row in angles:
+        for angle in row:
+            assert min(abs(angle), abs(angle - 180)) < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("notation", "vector"), [("udl", "ω₁"), ("inf721", "v_a₁"), ("bishop", "u₁"), ("encoder", "u⁽¹⁾")]
+)
+def test_additive_attention_names_its_vector_as_the_notation_does_and_defines_it(notation: NotationName, vector: str):
+    page = explain_attention(toy(d_model=4, heads=2, score="additive"), notation)
+    notes = {of.title: of.note for of in page.steps}
+    assert (
+        f"{vector} is learned, one vector for each head, with a number for each of the 2 units"
+        in notes["Additive scores"]
+    )
+    assert f"sum of the absolute values of the numbers in {vector};" in notes["Beside scaled dot product"]
+    assert "|u|" not in "".join(notes.values())

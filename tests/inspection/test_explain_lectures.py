@@ -117,7 +117,7 @@ def test_u3_the_dot_product_is_a_similarity_and_an_angle_in_degrees():
     assert parallel.value == pytest.approx(cosines.max()) and opposite.value == pytest.approx(cosines.min())
     assert abs(orthogonal.value) == pytest.approx(np.abs(cosines).min(), abs=1e-6)
     for one, ideal in ((parallel, "θ = 0°"), (orthogonal, "θ = 90°"), (opposite, "θ = 180°")):
-        assert one.meaning.startswith(f"θ = {np.degrees(np.arccos(one.value)):.0f}°: ") and ideal in one.meaning
+        assert one.meaning.startswith(f"θ = {np.degrees(np.arccos(one.value)):.0f}°: ") and ideal in one.name
     assert "θ in degrees" not in matrices(explain_attention(toy(), "bishop", with_cosines=True))
 
 

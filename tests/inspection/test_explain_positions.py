@@ -22,6 +22,7 @@ from tfcli.inspection.explain.positions import (
     undefined_dimensions,
     worked,
 )
+from tfcli.layers.positions import sinusoidal_encoding
 from tfcli.runs.load import load_run
 
 
@@ -173,3 +174,33 @@ def test_where_other_positions_come_in(trained: Callable[[str], Path], settings_
     network = model("decoder", **{**settings_, "vocab_size": wanted.vocab_size, "max_seq_len": 32})
     found = embedded_by_run(replace(run, model=network, config=replace(run.config, model=network.section)), "Tom")
     assert (found.added, words in found.remark) == (None, True)
+
+
+@pytest.mark.parametrize(("notation", "line"), [("bishop", "row"), ("udl", "column"), ("inf721", "row")])
+def test_a_word_s_vector_is_a_line_of_the_table_as_the_notation_has_it(notation: str, line: str):
+    note = step(explained(name=notation), "Added").note
+    assert f"each word's vector, a {line} of " in note
+
+
+@pytest.mark.parametrize("notation", ["bishop", "udl", "cs224n", "inf721", "encoder"])
+def test_a_prime_after_positions_means_one_thing(notation: str):
+    """P′ is what is concatenated; positions in other places are called shifted, and the note says what that is."""
+    explanation = explained(name=notation).explanation
+    last = next(one for one in explanation.steps if one.title.startswith("Or into"))
+    words = last.note + "".join(one.name for one in last.matrices) + "".join(one.meaning for one in last.measures)
+    assert "′" not in words
+    assert any("shifted" in one.name for one in last.matrices) and "In shifted " in last.note
+
+
+def test_angles_are_those_of_the_model_and_the_page_says_in_which_precision():
+    """At position 9,999 a float32 angle is wrong in its fourth digit after the point, and so is its sine."""
+    page = explained(6, length=10_000)
+    table = matrices(page, "Sine in even")
+    positions = next(iter(table.values())).values
+    model = sinusoidal_encoding(10_000, 6).numpy()
+    np.testing.assert_array_equal(positions, model)
+    by_hand = [math.sin(9_999 / 10_000 ** (2 * pair / 6)) for pair in range(3)]
+    np.testing.assert_allclose(positions[-1, ::2], by_hand, atol=1e-7)
+    angles = next(iter(matrices(page, "Angles").values())).values
+    np.testing.assert_allclose(angles[-1, ::2], [9_999 / 10_000 ** (2 * pair / 6) for pair in range(3)], rtol=1e-7)
+    assert "Angles are computed in float64" in step(page, "Angles").note

@@ -16,13 +16,15 @@ from tests.support.consoles import printed
 from tfcli.draw.svg import picture_html, picture_svg
 from tfcli.draw.tables import to_csv, to_json
 from tfcli.errors import UsageError
-from tfcli.inspection.explain import Explanation, Matrix, NotationName, Step
-from tfcli.inspection.explain.attention import explain_attention, explain_masking
+from tfcli.inspection.explain import Explanation, Matrix, Measure, NotationName, Step
+from tfcli.inspection.explain.attention import explain_attention, explain_masking, explain_scores
 from tfcli.inspection.explain.handout import flow, listing, with_holes
+from tfcli.inspection.explain.latex_view import explanation_latex, in_math, in_text
 from tfcli.inspection.explain.layer import explain_layer
+from tfcli.inspection.explain.own import square_scores
 from tfcli.inspection.explain.positions import explain_positions, toy_embeddings
 from tfcli.inspection.explain.subject import Subject, toy
-from tfcli.inspection.explain.view import ExplanationView, explanation_latex, explanation_table, in_math, in_text
+from tfcli.inspection.explain.view import ExplanationView, explanation_table
 from tfcli.records.arrays import frozen
 
 NAMES = get_args(NotationName)
@@ -106,6 +108,55 @@ def test_holes_are_as_wide_as_a_number_and_all_alike() -> None:
     assert "exactly 0" not in printed(ExplanationView(sheet)) and "sum" not in printed(ExplanationView(sheet))
 
 
+def every_form(page: Explanation) -> str:
+    """A page as text, SVG, HTML, JSON, CSV and LaTeX."""
+    view = ExplanationView(page)
+    data = json.dumps(to_json(page)) + to_csv(explanation_table(page))
+    return printed(view) + picture_svg(view) + picture_html(view) + data + explanation_latex(page)
+
+
+def test_a_hidden_number_leaves_no_sign_no_width_and_no_meaning() -> None:
+    """Two tables with other signs, sizes and order leave the same sheet, in every form."""
+
+    def sheet(values: list[list[float]], note: str, meaning: str) -> Explanation:
+        secret = Matrix("R", frozen(values), ("a", "b"), ("0", "1"), ("N", "D"))
+        step = Step("t", "f", (secret,), (Measure("largest", max(map(max, values)), meaning),), note)
+        return with_holes(Explanation("", "", "bishop", (step,)), ["R"])
+
+    first = sheet([[-0.4161, 0.9093], [0.25, -12.5]], "sin 2 = 0.9093, cos 2 = -0.4161", "θ = 25°: b")
+    second = sheet([[0.5403, 0.8415], [-3.25, 0.5]], "sin 2 = 0.8415, cos 2 = 0.5403", "θ = 57°: a")
+    assert every_form(first) == every_form(second)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_hidden_positions_leave_no_sign_in_the_worked_numbers(name: NotationName) -> None:
+    page = explain_positions(toy_embeddings("Lucas will travel", 4), name).explanation
+    sheet = with_holes(page, ["positions"])
+    lines = "\n".join(step.note for step in sheet.steps)
+    assert "= ____" in lines and "-____" not in lines and "−____" not in lines
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_hidden_cosines_hide_their_angles_and_the_pairs_they_choose(name: NotationName) -> None:
+    page = explain_attention(toy(d_model=4, heads=2), name, with_cosines=True)
+    chosen = "cos θ⁽¹⁾" if name in ("cs224n", "encoder") else "cos θ₁"
+    for hidden in ("cosines", chosen):
+        step = next(step for step in with_holes(page, [hidden]).steps if step.title.startswith("Cosines"))
+        assert all(one.holes for one in step.matrices if "θ" in one.name)
+        assert not any("°" in one.meaning or "q of" in one.name + one.meaning for one in step.measures)
+
+
+def test_whole_numbers_are_hidden_in_every_matrix_that_repeats_them() -> None:
+    """INF721's scores are whole numbers, which the masked scores repeat; the mask itself is no secret."""
+    scores, tokens, slide = square_scores(None, None)
+    page = explain_scores(scores, 3, tokens, "inf721", slide)
+    for hidden in ("scores", "QKᵀ"):
+        holes = {one.name: one.holes for step in with_holes(page, [hidden]).steps for one in step.matrices}
+        assert holes["QKᵀ"] and holes["QKᵀ + Mask"] and not holes["Mask"]
+    masked = tfcli("explain", "masking", "--hide", "QKᵀ", "--json").stdout
+    assert not re.search(r"(?<![\d.])(31|42)(\.0)?(?![\d.])", masked)
+
+
 def test_what_is_not_on_the_page_cannot_be_hidden() -> None:
     with pytest.raises(UsageError, match=r"'wieghts' names nothing on this page; choose from weights, scores,.*, A₁"):
         with_holes(explain_attention(toy()), ["wieghts"])
@@ -163,7 +214,7 @@ AMSMATH = {
     *("text", "sqrt", "hat", "tilde", "quad", "qquad", "underline", "hspace", "cdots", "vdots", "ddots", "infty"),
     *("times", "cdot", "top", "ell", "ldots", "sum", "odot", "leftarrow", "rightarrow", "circ", "sin", "cos", "tanh"),
     *("alpha", "beta", "theta", "mu", "pi", "sigma", "omega", "varepsilon", "Pi", "Omega", "ln", "max", "backslash"),
-    *("le", "ge", "ne", "in", "pm", "div", "tau", "approx", "sim", "surd"),
+    *("le", "ge", "ne", "in", "pm", "div", "tau", "approx", "sim", "surd", "prime"),
 }
 
 

@@ -1,5 +1,6 @@
 """Gradients by layer: as autograd has them for a composition by hand, and what residuals and norms do to them."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,13 +10,14 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from tests.cli.commands import tfcli
 from tests.models.small import ARCHITECTURES, section
 from tfcli.errors import UsageError
 from tfcli.inspection.attribution.compute import attribution
 from tfcli.inspection.explain.layer import explain_layer
 from tfcli.inspection.explain.subject import of_run
 from tfcli.inspection.gradients import GradientProfile, GradientsRecord
-from tfcli.inspection.gradients.compute import initial_gradients, run_gradients
+from tfcli.inspection.gradients.compute import _share, initial_gradients, run_gradients
 from tfcli.inspection.passes import read_text
 from tfcli.inspection.predictions.compute import lens
 from tfcli.layers.layer import TransformerLayer
@@ -212,3 +214,24 @@ def test_pictures_of_a_sum_are_refused_where_nothing_is_added(trained: Callable[
     ):
         with pytest.raises(UsageError, match=r"model\.residuals = false"):
             picture()
+
+
+def test_a_part_that_is_only_rounding_is_no_number() -> None:
+    """1e-15 of a vector is what sums in float64 leave, even if two passes agree; 1e-9 is a measurement, 0 is 0."""
+    parts, wholes = np.array([1e-15, 1e-9, 0.0, 0.5]), np.array([1.0, 1.0, 1.0, 1.0])
+    shares = _share(parts, wholes)
+    assert np.isnan(shares[0])
+    np.testing.assert_array_equal(shares[1:], [1e-9, 0.0, 0.5])
+
+
+def test_gradients_as_json_have_null_for_rounding() -> None:
+    """The encoder's last layer without residuals had 1.1e-29 here: no share of a square in float64 is so small."""
+    arguments = ["--preset", "vaswani2017", "--size", "mini", "--set", "model.num_layers=12", "--json"]
+    record = json.loads(tfcli("inspect", "gradients", *arguments).stdout)
+    shares = []
+    for profile in record["profiles"]:
+        for one in profile["stacks"]:
+            if one["norms"] is not None:
+                shares += one["norms"]["along_output"] + one["norms"]["along_ones"]
+    assert None in shares
+    assert all(share is None or share == 0 or share > 1e-28 for share in shares)

@@ -1,26 +1,46 @@
 """Every idea's test catches its mutation: planted in a copy of the package, it makes the test fail."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from tests.docs.generate import ROOT
 from tests.docs.lectures import IDEAS
-from tfcli.lectures import Idea
+from tests.lectures.proofs import PROOFS, Proof
 
 _SKIPPED = shutil.ignore_patterns("__pycache__", ".*")
+_each_proof = pytest.mark.parametrize("proof", PROOFS.values(), ids=lambda proof: proof.id)
 
 
-@pytest.mark.parametrize("idea", IDEAS, ids=lambda idea: idea.id)
-def test_a_mutation_is_of_a_line_that_stands_once_in_its_file(idea: Idea):
-    old, new = idea.mutation["old"], idea.mutation["new"]
-    times = (ROOT / idea.mutation["file"]).read_text(encoding="utf-8").count(old)
-    assert times == 1, f"{idea.id}: {old!r} stands {times} times in {idea.mutation['file']}, and is to stand there once"
-    assert "\n" not in old + new and old != new
+def test_every_idea_has_a_proof_and_every_proof_an_idea():
+    assert list(PROOFS) == [idea.id for idea in IDEAS]
+
+
+def test_the_package_has_neither_tests_nor_mutations():
+    packaged = (ROOT / "tfcli/lectures/lectures.toml").read_text(encoding="utf-8")
+    for lecture in tomllib.loads(packaged)["lectures"]:
+        for idea in lecture["ideas"]:
+            assert not {"test", "mutation"} & idea.keys(), idea["id"]
+
+
+@_each_proof
+def test_the_test_of_an_idea_exists(proof: Proof):
+    path, name = proof.test.split("::")
+    assert re.search(rf"^def {name}\(", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)
+
+
+@_each_proof
+def test_a_mutation_is_of_a_line_that_occurs_once_in_its_file(proof: Proof):
+    mutation = proof.mutation
+    count = (ROOT / mutation.file).read_text(encoding="utf-8").count(mutation.old)
+    assert count == 1, f"{proof.id}: {mutation.old!r} occurs {count} times in {mutation.file}, not once"
+    assert "\n" not in mutation.old + mutation.new and mutation.old != mutation.new
 
 
 @pytest.fixture(scope="module")
@@ -48,26 +68,26 @@ def run(folder: Path, *tests: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 def test_every_idea_s_test_passes(copy: Path):
-    done = run(copy, *dict.fromkeys(idea.test for idea in IDEAS))
+    done = run(copy, *dict.fromkeys(proof.test for proof in PROOFS.values()))
     assert done.returncode == 0, done.stdout[-3000:]
     assert "passed" in done.stdout and "skipped" not in done.stdout, done.stdout[-3000:]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("idea", IDEAS, ids=lambda idea: idea.id)
-def test_it_fails_with_the_mutation(idea: Idea, copy: Path):
-    file = copy / idea.mutation["file"]
+@_each_proof
+def test_it_fails_with_the_mutation(proof: Proof, copy: Path):
+    file = copy / proof.mutation.file
     before = file.read_text(encoding="utf-8")
-    after = before.replace(idea.mutation["old"], idea.mutation["new"])
+    after = before.replace(proof.mutation.old, proof.mutation.new)
     if file.suffix == ".py":
         compile(after, file, "exec")  # a program that is no program would fail anything
     stands = file.stat()
     try:
         file.write_text(after, encoding="utf-8")
-        done = run(copy, idea.test)
+        done = run(copy, proof.test)
     finally:
         file.write_text(before, encoding="utf-8")
         os.utime(file, ns=(stands.st_atime_ns, stands.st_mtime_ns))
-    assert done.returncode == 1, f"{idea.test} does not catch it:\n{done.stdout[-2000:]}"
+    assert done.returncode == 1, f"{proof.test} does not catch it:\n{done.stdout[-2000:]}"
     last = done.stdout.strip().splitlines()[-1]  # as "1 failed, 1 passed in 2.50s"
     assert "failed" in last and "error" not in last, done.stdout[-2000:]

@@ -20,7 +20,7 @@ _RUNS = typer.Option(metavar="FOLDER", help="The folder of the runs that some id
 @lectures_app.command()
 @command
 def show(terminal: Terminal, name: Annotated[str | None, _NAME] = None, json: Json = False) -> None:
-    """Show an idea: its commands, what one sees, and what holds it.
+    """Show an idea: its commands, what you see, and the run that it needs.
 
     Of a lecture, its ideas and the slips that matter; without a name, which
     `tfcli lectures` alone does, the five lectures.
@@ -42,9 +42,7 @@ def show(terminal: Terminal, name: Annotated[str | None, _NAME] = None, json: Js
         terminal.show(table)
         terminal.text("\n".join(found.commands))
         if found.run:
-            terminal.text("\nThe run is made in {minutes}:\n{command}".format(**held.runs[found.run]))
-        terminal.text(f"\nHeld by {found.test}")
-        terminal.text("which fails where {file} has\n  {new}\nfor\n  {old}".format(**found.mutation))
+            terminal.text("\nIt needs a run, which takes {minutes} to make:\n{command}".format(**held.runs[found.run]))
     elif isinstance(found, Lecture):
         slips = [("·", slip["is"]) for slip in found.slips]
         about, ideas = ("", f"{found.title}: {found.convention}\n"), [(idea.id, idea.idea) for idea in found.ideas]

@@ -66,19 +66,25 @@ class Terminal:
         from rich.segment import Segment, SegmentLines
         from rich.text import Text
 
+        from tfcli.draw.paging import pages
+
         head, first, *others = view.parts()
         steps, at = [Group(head, "", first), *others], 0
         with self.out.screen(), ExitStack() as stack, suppress(EOFError):
             typed = _keys(stack)
             while True:
                 width, room = self.out.width, max(1, self.out.height - 1)
-                screens = [  # a step that is higher has several
-                    (f"Step {number} of {len(steps)}{', the rest' * (top > 0)}", lines[top : top + room])
-                    for number, step in enumerate(steps, start=1)
-                    for lines in [self.out.render_lines(step, pad=False)]
-                    for top in range(0, len(lines), room)
-                ]
-                place, lines = screens[at := min(max(at, 0), len(screens) - 1)]
+                screens = []
+                for number, step in enumerate(steps, start=1):
+                    for page_number, page in enumerate(pages(step, self.out, room)):
+                        place = f"Step {number} of {len(steps)}"
+                        if page_number > 0:
+                            place += ", the rest"
+                        if page.is_cut:
+                            place += " (cut: too high)"
+                        screens.append((place, page.lines))
+                at = min(max(at, 0), len(screens) - 1)
+                place, lines = screens[at]
                 bar = Text(f"{place} · Enter goes on, Backspace back, q ends", "reverse", no_wrap=True, overflow="crop")
                 self.out.clear()
                 self.out.print(SegmentLines(Segment.set_shape(lines, width, room), new_lines=True), bar, sep="", end="")
@@ -111,12 +117,12 @@ class Terminal:
     def note(self, text: str) -> None:
         """Say something beside the result, unless --quiet."""
         if not self.quiet:
-            self._say(text, style="dim")
+            self._say(text, style="dim", wrap=self.err.is_terminal)
 
     def detail(self, text: str) -> None:
         """Say what only --verbose asks for."""
         if self.verbose:
-            self._say(text, style="dim")
+            self._say(text, style="dim", wrap=self.err.is_terminal)
 
     @contextmanager
     def progress(self) -> Iterator[Callable[[str], None]]:
@@ -154,12 +160,13 @@ class Terminal:
         else:
             self.show(view(record))
 
-    def _say(self, text: str, style: str | None = None, *, keep_newlines: bool = True) -> None:
+    def _say(self, text: str, style: str | None = None, *, keep_newlines: bool = True, wrap: bool = False) -> None:
+        """Print to stderr, on one line for programs, or with lines that end between words for people (`wrap`)."""
         from tfcli.addresses import masked
         from tfcli.draw.safe import printable
 
         text = printable(masked(text), keep_newlines=keep_newlines)
-        self.err.print(text, markup=False, highlight=False, soft_wrap=True, style=style)
+        self.err.print(text, markup=False, highlight=False, soft_wrap=not wrap, style=style)
 
     def _console(self, *, stderr: bool) -> "Console":
         from rich.console import Console

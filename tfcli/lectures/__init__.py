@@ -1,5 +1,7 @@
-"""The map of five lectures: their ideas, and for each the commands that show it, what one sees, and the test that holds
-it. `lectures.toml` is its only home; docs/lectures.md is made from it."""
+"""The map of five lectures: their ideas, the commands that show each idea, and what one sees.
+
+`lectures.toml` is its only home; docs/lectures.md is made from it.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,15 +13,20 @@ from tfcli.files import packaged
 
 @dataclass(frozen=True)
 class Idea:
-    """`see` is what its `commands` show, `run` the run that they look into, if any. By `mutation`, which puts `new` for
-    `old` into a `file` of the repository, the program becomes wrong, and `test` fails."""
+    """An idea of a lecture, and how to see it.
+
+    Attributes:
+        id: A short name, such as B10.
+        idea: The idea in one sentence.
+        commands: Command lines that show the idea.
+        see: What their output shows.
+        run: The run that the commands need, or "" if they need none.
+    """
 
     id: str
     idea: str
     commands: Sequence[str]
     see: str
-    test: str
-    mutation: Mapping[str, str]
     run: str = ""
 
 

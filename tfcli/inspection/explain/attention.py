@@ -50,20 +50,40 @@ def output(subject: Subject, n: Notation) -> Step:
 
 def cosines(subject: Subject, n: Notation, head: int) -> Step:
     """Cos θ of queries and keys beside their dot products, and the pairs nearest to 0°, 90°, 180°; in UDL's with θ."""
-    passed, found = subject.attention_pass, []
+    passed = subject.attention_pass
     raw = dot_scores(passed.query, passed.key, 1.0)
-    cosine = F.normalize(passed.query, dim=-1) @ F.normalize(passed.key, dim=-1).transpose(-2, -1)
+    # In float32 two parallel vectors would be 0.03° apart.
+    query, key = passed.query.cpu().double(), passed.key.cpu().double()
+    cosine = F.normalize(query, dim=-1) @ F.normalize(key, dim=-1).transpose(-2, -1)
     matrices = of_heads(subject, n, "cosine", cosine, [head]) + of_heads(subject, n, "raw", raw, [head], kind="scores")
-    between = cosine[head].clamp(-1, 1)
-    degrees = between.acos().rad2deg()
+    degrees = angles_between(query[head], key[head]).rad2deg()
     if n.name == "udl":
-        matrices += (n.matrix("θ in degrees", degrees, subject.query_tokens, subject.key_tokens, subject.pairs),)
+        matrices += (n.matrix("angle", degrees, subject.query_tokens, subject.key_tokens, subject.pairs),)
+    between = cosine[head]
     note, *nearest = lectures()["notes"]["cosines"]
-    for nearness, meaning in zip((between, -between.abs(), -between), nearest, strict=True):
-        query, key = (int(i) for i in torch.unravel_index(nearness.argmax(), between.shape))
-        name = f"q of {subject.query_tokens[query]}, k of {subject.key_tokens[key]}"
-        found.append(Measure(name, float(between[query, key]), f"θ = {degrees[query, key]:.0f}°: {meaning}"))
-    return Step("Cosines beside dot products", "q · k = |q| |k| cos θ", matrices, tuple(found), note)
+    measures = []
+    for nearness, name in zip((between, -between.abs(), -between), nearest, strict=True):
+        row, column = (int(index) for index in torch.unravel_index(nearness.argmax(), between.shape))
+        pair = f"q of {subject.query_tokens[row]}, k of {subject.key_tokens[column]}"
+        measures.append(Measure(name, float(between[row, column]), f"θ = {degrees[row, column]:.0f}°: {pair}"))
+    return Step("Cosines beside dot products", "q · k = |q| |k| cos θ", matrices, tuple(measures), note)
+
+
+def angles_between(query: Tensor, key: Tensor) -> Tensor:
+    """The angle of every query with every key in radians; π/2 for a vector of zeros.
+
+    The arc cosine loses half of the digits near 0 and π. This formula is exact there:
+    θ = 2 atan2(|u − v|, |u + v|) for unit vectors u and v (Kahan 2006, "How futile are mindless assessments
+    of roundoff in floating-point computation?", section 12).
+
+    Shape:
+        query (T, D) and key (S, D); the result is (T, S).
+    """
+    u, v = F.normalize(query, dim=-1), F.normalize(key, dim=-1)
+    distance = partial(torch.cdist, compute_mode="donot_use_mm_for_euclid_dist")
+    angles = 2 * torch.atan2(distance(u, v), distance(u, -v))
+    is_zero = (u == 0).all(dim=-1)[:, None] | (v == 0).all(dim=-1)[None, :]
+    return angles.masked_fill(is_zero, torch.pi / 2)
 
 
 def beside_scaled_dot(subject: Subject, n: Notation, head: int) -> Step:
@@ -75,7 +95,8 @@ def beside_scaled_dot(subject: Subject, n: Notation, head: int) -> Step:
     matrices = of_heads(subject, n, "weights", passed.weights, [head], kind="weights", sums=True)
     matrices += of_heads(subject, n, "weights_beside", weights[0], [head], kind="weights", sums=True)
     formula = f"{score_formula(subject, n)}   beside   {n.score('scaled_dot')}"
-    note = lectures()["notes"][subject.section.attention_score]
+    vector = n.symbol("score_vector", head)
+    note = lectures()["notes"][subject.section.attention_score].format(vector=vector)
     return Step("Beside scaled dot product", formula, matrices, note=note)
 
 

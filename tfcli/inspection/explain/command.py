@@ -131,7 +131,8 @@ def present_steps(terminal: Terminal, outputs: Showing, whole: "Explanation", dr
     """Show the steps of an explanation with every matrix, as a picture, JSON or CSV; `drawn`: as another view."""
     from tfcli.draw.svg import captioned, picture_html, picture_svg, picture_text
     from tfcli.inspection.explain.handout import with_holes
-    from tfcli.inspection.explain.view import ExplanationView, explanation_latex, explanation_table
+    from tfcli.inspection.explain.latex_view import explanation_latex
+    from tfcli.inspection.explain.view import ExplanationView, explanation_table
 
     drawn = drawn or ExplanationView
     shown = with_holes(whole, [name.strip() for name in outputs.hide.split(",")]) if outputs.hide else whole

@@ -6,19 +6,21 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from torch import nn
 
 from tfcli.errors import UsageError
 from tfcli.files import packaged
-from tfcli.inspection.explain import HOLE, Explanation, Matrix, Step
+from tfcli.inspection.explain import HOLE, Explanation, Matrix, NotationName, Step
 from tfcli.inspection.explain.scoring import QUANTITIES
 from tfcli.inspection.explain.subject import Subject, notation
 
 _PIECES = packaged(__file__, "handout.toml")
 _MOST_NUMBERS = 2_000
 _HEAD_NUMBER = re.compile("[₀-₉]|⁽[⁰¹²³⁴-⁹]+⁾")
-_DECIMALS = re.compile(r"\d*\.(\d{2,})")
+# A number with its sign, which a hole covers, too.
+_DECIMALS = re.compile(r"(?:(?<![\w)])[-−+])?(?P<magnitude>\d*\.(?P<decimals>\d{2,}))")
 
 
 def flow(subject: Subject, explanation: Explanation, head: int) -> tuple[Step, ...]:
@@ -81,41 +83,91 @@ def listing(subject: Subject, head: int | None = None) -> Step:
 
 
 def with_holes(explanation: Explanation, names: Sequence[str]) -> Explanation:
-    """The explanation without the numbers of matrices called by name, of a head or of all, or by kind ("weights"), and
-    of what tells them: matrices that hold one, sums, measures, sentences. A UsageError where there is none such."""
-    shown = [one for step in explanation.steps for one in step.matrices]
-    there = dict.fromkeys(one.name for one in shown)
+    """The explanation without the numbers of some matrices, and without anything that shows them.
+
+    Args:
+        explanation: The whole page.
+        names: Names of matrices, of one head or of all; or kinds, such as "weights".
+
+    Raises:
+        UsageError: A name names nothing on the page.
+    """
+    shown = [matrix for step in explanation.steps for matrix in step.matrices]
+    hidden = _named_matrices(shown, names, explanation.notation or "bishop")
+    secrets = [matrix for matrix in shown if matrix.name in hidden]
+    numbers = _telling(secrets)
+    for matrix in shown:
+        shares_numbers = np.isin(_telling([matrix]), numbers).any()
+        if shares_numbers or any(_repeats(matrix.values, secret.values) for secret in secrets):
+            hidden.add(matrix.name)
+    magnitudes = np.abs(np.concatenate([matrix.values.ravel() for matrix in shown if matrix.name in hidden]))
+    steps = [_covered(step, hidden, magnitudes) for step in explanation.steps]
+    return replace(explanation, steps=tuple(steps))
+
+
+def _named_matrices(shown: Sequence[Matrix], names: Sequence[str], notation_name: NotationName) -> set[str]:
+    """The names of the matrices that are to be hidden. A UsageError if a name names none."""
+    there = dict.fromkeys(matrix.name for matrix in shown)
     plain = {name: _HEAD_NUMBER.sub("", name) for name in there}
-    symbol, hidden = notation(explanation.notation or "bishop").symbol, set[str]()
-    kinds = {kind: {_HEAD_NUMBER.sub("", symbol(one)) for one in ones} for kind, ones in _PIECES["hide"].items()}
+    symbol = notation(notation_name).symbol
+    kinds = {}
+    for kind, quantities in _PIECES["hide"].items():
+        kinds[kind] = {_HEAD_NUMBER.sub("", symbol(quantity)) for quantity in quantities}
+    hidden = set[str]()
     for name in names:
-        found = {one for one in there if name == one or plain[one] in kinds.get(name, {name})}
-        if not found:
-            known = [*(kind for kind, symbols in kinds.items() if symbols & {*plain.values()}), *there]
-            raise UsageError(f"--hide {name!r} names nothing on this page", f"choose from {', '.join(known)}")
-        hidden |= found
-    secret = _telling(one for one in shown if one.name in hidden)
-    hidden |= {one.name for one in shown if np.isin(_telling([one]), secret).any()}
-    told = np.abs(np.concatenate([one.values.ravel() for one in shown if one.name in hidden]))
+        named = {matrix for matrix in there if name == matrix or plain[matrix] in kinds.get(name, {name})}
+        if not named:
+            known = [kind for kind, symbols in kinds.items() if symbols & {*plain.values()}]
+            choices = ", ".join([*known, *there])
+            raise UsageError(f"--hide {name!r} names nothing on this page", f"choose from {choices}")
+        hidden |= named
+    angle, cosine = symbol("angle"), symbol("cosine")
+    if any(plain[name] == cosine for name in hidden) and angle in there:
+        hidden.add(angle)
+    return hidden
 
-    def cover(found: re.Match[str]) -> str:
-        near = np.abs(told - float(found[0])) <= 0.501 * 10.0 ** -len(found[1])
-        return HOLE if near.any() else found[0]
 
-    def covered(step: Step) -> Step:
-        matrices, measures = step.matrices, step.measures
-        if hidden & {one.name for one in matrices}:
-            measures = tuple(replace(one, value=np.nan, meaning=_DECIMALS.sub(cover, one.meaning)) for one in measures)
-        matrices = tuple(
-            replace(one, values=np.full_like(one.values, np.nan), sums=None, holes=True) if one.name in hidden else one
-            for one in matrices
-        )
-        return replace(step, matrices=matrices, measures=measures, note=_DECIMALS.sub(cover, step.note))
+def _covered(step: Step, hidden: set[str], magnitudes: NDArray[np.float32]) -> Step:
+    """A step with holes for hidden numbers; what is measured on them, and what that means, is hidden too."""
 
-    return replace(explanation, steps=tuple(map(covered, explanation.steps)))
+    def cover(number: re.Match[str]) -> str:
+        distance = np.abs(magnitudes - float(number["magnitude"]))
+        is_hidden = (distance <= 0.501 * 10.0 ** -len(number["decimals"])).any()
+        return HOLE if is_hidden else number[0]
+
+    matrices = []
+    for matrix in step.matrices:
+        if matrix.name in hidden:
+            matrix = replace(matrix, values=np.full_like(matrix.values, np.nan), sums=None, holes=True)
+        matrices.append(matrix)
+    measures = step.measures
+    if any(matrix.holes for matrix in matrices):
+        measures = tuple(replace(measure, value=np.nan, meaning="") for measure in measures)
+    note = _DECIMALS.sub(cover, step.note)
+    return replace(step, matrices=tuple(matrices), measures=measures, note=note)
 
 
 def _telling(matrices: Iterable[Matrix]) -> NDArray[np.float32]:
     """The numbers by which matrices are known, but for rounding: whole ones stand in many. Shape: (n,)."""
     values = np.concatenate([one.values[np.isfinite(one.values)] for one in matrices]).round(6)
     return values[values % 1 != 0]
+
+
+def _repeats(values: NDArray[np.float32], secret: NDArray[np.float32]) -> bool:
+    """Whether a matrix contains another one, as rows or columns side by side; what a mask hides agrees with anything.
+
+    Numbers that are all the same, such as zeros, are no secret.
+    """
+    known = secret[np.isfinite(secret)]
+    if known.size == 0 or (known == known[0]).all():
+        return False
+    for candidate in (values, values.T):
+        same_rows = candidate.shape[0] == secret.shape[0] and candidate.shape[1] >= secret.shape[1]
+        same_columns = candidate.shape[1] == secret.shape[1] and candidate.shape[0] >= secret.shape[0]
+        if not same_rows and not same_columns:
+            continue
+        for window in sliding_window_view(candidate, secret.shape).reshape(-1, *secret.shape):
+            is_known = np.isfinite(window) & np.isfinite(secret)
+            if is_known.any() and np.allclose(window[is_known], secret[is_known], atol=1e-6):
+                return True
+    return False

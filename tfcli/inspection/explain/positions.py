@@ -128,6 +128,7 @@ def _table(n: Notation, table: Tensor, base: float, other: str) -> tuple[Step, S
     first, second = (n.vectors(one, values, numbered(rows), axes) for one, values in matrices.items())
     formula = f"{name}: the sine or the cosine of each angle"
     same = "Both dimensions of a pair have the same angle." if size > 1 else "Dimension 0 is alone in its pair."
+    same += f"\n{lectures()['notes']['angles']}"
     return (
         Step("Angles: position times speed", "n ω_j", (first,), note=same),
         Step("Sine in even dimensions, cosine in odd ones", formula, (second,), note=lines),
@@ -137,7 +138,7 @@ def _table(n: Notation, table: Tensor, base: float, other: str) -> tuple[Step, S
 def _joined(n: Notation, tokens: Sequence[str], embedded: Tensor, added: Tensor, remark: str) -> Step:
     sums = {"embedded": embedded, "positions": added, "input": embedded + added}
     x, p, table = map(n.symbol, ("embedded", "positions", "table"))
-    note = remark or f"{x}: each word's vector, a row of {table}, here drawn at random."
+    note = remark or f"{x}: each word's vector, a {n.line} of {table}, here drawn at random."
     matrices = tuple(n.vectors(name, values, tokens) for name, values in sums.items())
     return Step("Added to the embeddings", f"{n.symbol('input')} = {x} + {p}", matrices, note=note)
 
@@ -175,7 +176,7 @@ def _into_queries_and_keys(n: Notation, tokens: Sequence[str], embedded: Tensor,
     moved = added.roll(1, dims=0)  # every token takes the place of the one before it
     there, elsewhere, without = value(embedded + added), value(embedded + moved), value(embedded, added)
     changes = elsewhere - there, value(embedded, moved) - without, without + added - there
-    shown = {"{v} of {x} + {p}": there, "{v} of {x} + {p}′": elsewhere, "{v} of {x}": without}
+    shown = {"{v} of {x} + {p}": there, "{v} of {x} + shifted {p}": elsewhere, "{v} of {x}": without}
     matrices = tuple(n.vectors(name.format(**names), values, tokens) for name, values in shown.items())
     about = [*zip(lectures()["joining"].items(), changes, strict=True)][2 * (is_one := len(embedded) < 2) :]
     measures = (Measure(way, float(change.abs().max()), told.format(**names)) for (way, told), change in about)

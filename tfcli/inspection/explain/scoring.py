@@ -158,7 +158,9 @@ def _additive(subject: Subject, n: Notation, head: int) -> Step:
     columns, scores = numbered(weight.shape[1]), subject.attention.score(passed.query[None], passed.key[None])[0]
     vector = n.matrix("score_vector", weight[head][None], ("1",), columns, ("one", "head"), head=head)
     formula = n.formulas["scaled"].format(scores=score_formula(subject, n))
-    note = f"{vector.name} is learned, one vector a head. Nothing to divide by: |tanh| stays below 1."
+    hidden_layer = n.scores["additive"].partition(" ")[2]
+    about_vector = lectures()["notes"]["additive_vector"]
+    note = about_vector.format(vector=vector.name, size=weight.shape[1], hidden=hidden_layer)
     matrices = (vector, *of_heads(subject, n, "scaled", scores, [head], kind="scores"))
     return Step("Additive scores", formula, matrices, note="\n".join([note, *_cap(subject)]))
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
-from rich.segment import Segment
+from rich.segment import Segment, Segments
 from rich.style import Style
 from rich.text import Text
 
@@ -151,17 +151,22 @@ class Shelves:
     furthest: float  # from 0, where signed colours end
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        shelf, width = _Shelf(), options.max_width
+        yield from self.parts(console, options.max_width)
+
+    def parts(self, console: Console, width: int) -> Iterator[RenderableType]:
+        """Each shelf and each map on its own, from above."""
+        shelf = _Shelf()
         for _, heads in groupby(self.matrices, lambda one: _HEAD_NUMBERS.sub("", one.name)):
             group = list(heads)
             if _is_map(group[0], width):
                 yield from _emptied(shelf, gap=True)
                 shelf = []
                 for matrix in group:
-                    yield Text.assemble(*zip(_caption(matrix), ("bold", "dim"), strict=True))
+                    caption = Text.assemble(*zip(_caption(matrix), ("bold", "dim"), strict=True))
                     seen = np.where(matrix.values == 0, np.nan, matrix.values)
                     labels = _short_labels(matrix.rows), _short_labels(matrix.columns)
-                    yield HeatMap(seen, "weight", *labels, empty="exactly 0", square=True, scale=(0.0, 1.0))
+                    drawn = HeatMap(seen, "weight", *labels, empty="exactly 0", square=True, scale=(0.0, 1.0))
+                    yield Group(caption, drawn)
                 continue
             for part in [group] if self._extended([], group, console, width) else [[one] for one in group]:
                 extended = self._extended(shelf, part, console, width)
@@ -186,16 +191,22 @@ class Shelves:
         return shelf
 
 
-def _emptied(shelf: _Shelf, *, gap: bool = False) -> RenderResult:
-    """Draw what stands on a shelf, with a line below it where there is to be a gap."""
-    height = max((len(lines) for _, lines in shelf), default=0)
+def _emptied(shelf: _Shelf, *, gap: bool = False) -> Iterator[Segments]:
+    """Draw the matrices of a shelf, with a blank line after them if there is to be a gap; nothing without matrices."""
+    if not shelf:
+        return
+    height = max(len(lines) for _, lines in shelf)
     blocks = [Segment.set_shape(lines, Segment.get_line_length(lines[0]), height) for _, lines in shelf]
+    segments = list[Segment]()
     for line in zip(*blocks, strict=True):
         for number, part in enumerate(line):
-            yield from [*[Segment(" " * _BETWEEN)] * (number > 0), *part]
-        yield Segment.line()
-    if gap and shelf:
-        yield Segment.line()
+            if number > 0:
+                segments.append(Segment(" " * _BETWEEN))
+            segments.extend(part)
+        segments.append(Segment.line())
+    if gap:
+        segments.append(Segment.line())
+    yield Segments(segments)
 
 
 def _is_map(matrix: Matrix, width: int) -> bool:
@@ -246,7 +257,8 @@ class StepView(View[Step]):
             furthest = _furthest([one for one in step.matrices if one.kind in ("signed", "scores")])
             if any(one.kind == "scores" for one in step.matrices):
                 furthest = max(furthest, self.scores)
-            yield _indented(Shelves(step.matrices, furthest))
+            for shelf in Shelves(step.matrices, furthest).parts(console, options.max_width - _INDENT):
+                yield _indented(shelf)
             yield from self._legend(console, options.max_width - _INDENT, furthest)
         if step.measures:
             table = columns("wrw")
@@ -350,53 +362,3 @@ class PositionExplanationView(Stepwise[PositionExplanation]):
             table.add_row(Text(("▸ " if chosen else "  ") + one.lecture, "bold" if chosen else ""), spelled)
         head, *steps = ExplanationView(self.record.explanation).parts()
         return [head, Group(Text("How the lectures write it", style="bold"), table), *steps]
-
-
-_HOLE, _MOST, _FIRST = r"\underline{\hspace{2em}}", 12, 8  # sizes that LaTeX has whole, and what stands before its dots
-_LATEX: dict[str, Any] = tomllib.loads((files(__package__) / "latex.toml").read_text("utf-8"))
-
-
-def explanation_latex(explanation: Explanation) -> str:
-    """A LaTeX document, with amsmath alone: a formula and its matrices a step, a listing as it is, no drawings."""
-    text = ""
-    for number, step in enumerate(explanation.steps, start=1):
-        body = "".join(f"\\[ {line} \\]\n" for line in (in_math(step.formula), *map(_in_latex, step.matrices)) if line)
-        if step.lines and step.lines.isascii():
-            body += f"\\begin{{verbatim}}\n{step.lines}\n\\end{{verbatim}}\n"
-        if body:
-            text += f"\\subsection*{{{number} {in_text(step.title)}}}\n{body}"
-    title, about = in_text(explanation.title), in_text(explanation.subtitle)
-    return str(_LATEX["document"]).format(title=title, about=about, steps=text)
-
-
-def _in_latex(matrix: Matrix) -> str:
-    write = formatter(matrix.values, matrix.kind)
-    down, across = ([*range(_FIRST), None, -1] if size > _MOST else range(size) for size in matrix.values.shape)
-
-    def cell(row: int | None, column: int | None) -> str:
-        if row is None or column is None:
-            return r"\ddots" if row == column else r"\vdots" if row is None else r"\cdots"
-        text = _HOLE if matrix.holes else write(float(matrix.values[row, column]))
-        return {HIDDEN: r"-\infty", NO_VALUE_MARK: "0"}.get(text, text)
-
-    lines = " \\\\\n".join(" & ".join(cell(row, column) for column in across) for row in down)
-    axes, sizes = (r" \times ".join(names) for names in (map(in_math, matrix.axes), map(str, matrix.values.shape)))
-    return f"{in_math(matrix.name)} = \\begin{{bmatrix}}\n{lines}\n\\end{{bmatrix}} \\quad {axes} = {sizes}"
-
-
-def in_math(formula: str) -> str:
-    """A formula as the notations write it, for LaTeX's mathematics."""
-
-    def written(found: re.Match[str]) -> str:
-        kind = found.lastgroup or "sign"
-        inner = found[kind].translate(str.maketrans(_LATEX["scripts"])) if kind in ("above", "below") else found[kind]
-        if kind == "sign":
-            inner = _LATEX["signs"].get(inner, inner if inner.isascii() else rf"\text{{{inner}}}")
-        return str(_LATEX["forms"][kind] % (in_math(inner) if kind in _LATEX["nested"] else inner))
-
-    return re.sub(_LATEX["pattern"], written, printable(formula))
-
-
-def in_text(sentence: str) -> str:
-    """A sentence for LaTeX, its signs in mathematics."""
-    return "".join(f"${_LATEX['signs'][sign]}$" if sign in _LATEX["signs"] else sign for sign in printable(sentence))

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -37,6 +38,9 @@ _SEQUENCES, _LONGEST = 4, 32
 _MOST_PARAMETERS = 1 << 27
 _LAST_BITS = 2.0**-50  # of a weight in float64, which has 52
 _AGREED = 0.1
+# A part smaller than this share of what it is a part of is what sums in float64 leave of numbers that cancel: both
+# passes may round alike.
+_SMALLEST_PART = 2.0**-46
 _MASK_EVERY = 5  # tokens of an encoder's text
 
 
@@ -125,12 +129,13 @@ def _compared(side: Any, first: list[dict[str, Tensor]], second: list[dict[str, 
     """Norms of what two passes agree on, and NaN where they do not."""
     layers = list(zip(first, second, strict=True))
     known = {name: np.array([_known(one[name], again[name]) for one, again in layers]) for name in first[0]}
-    known["apart"] = known["apart"] / known["left"]
+    known["apart"] = _share(known["apart"], known["left"])
     norms = None
     if "entering" in known:
         known["deviation"] = np.array([float(one["deviation"].mean()) for one in first])
         for name in ("along_ones", "along_output"):
-            known[name] = (known.get(name, np.zeros(len(layers))) / known["entering"]) ** 2
+            part = known.get(name, np.zeros(len(layers)))
+            known[name] = _share(part, known["entering"]) ** 2
         norms = NormGradients(**{one.name: frozen(known[one.name], np.float64) for one in fields(NormGradients)})
     own = {name: frozen(known[name], np.float64) for name in ("parameters", "inputs", "apart")}
     return StackGradients(side, **own, norms=norms)
@@ -139,6 +144,13 @@ def _compared(side: Any, first: list[dict[str, Tensor]], second: list[dict[str, 
 def _known(one: Tensor, again: Tensor) -> float:
     norm = float(one.norm())
     return norm if float((one - again).norm()) < _AGREED * norm else math.nan
+
+
+def _share(parts: NDArray[np.float64], wholes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Norms of parts over norms of wholes; NaN where a part is rounding, and 0 where it is exactly 0."""
+    shares = parts / wholes
+    is_rounding = (shares > 0) & (shares < _SMALLEST_PART)
+    return np.where(is_rounding, math.nan, shares)
 
 
 def _require_gradients(section: ModelSection) -> None:
