@@ -142,7 +142,8 @@ def weighted_sources(sources: Sequence[str], weights: str) -> list[dict[str, Any
         raise UsageError(problem, "give one number for each source, joined by commas")
     for number in numbers:
         if not 0 < number < math.inf:
-            raise UsageError(f"--weights {shortened(weights)} has {number:g}, which is no share", "give numbers above 0")
+            problem = f"--weights {shortened(weights)} has {number:g}, which is no share"
+            raise UsageError(problem, "give numbers above 0")
     return [{"source": name, "weight": one} for name, one in zip(sources, numbers, strict=True)]
 
 
