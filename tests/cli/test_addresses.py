@@ -10,7 +10,7 @@ import re
 import shlex
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -225,6 +225,7 @@ def test_secrets_are_neither_written_nor_shown(server: Server, home: Path, path:
         (["train", "--set", f"data.source={url}", "--out", "set", *TINY, "--json"], 0),
         (["train", "--set", f'data.sources=[{{source = "{url}"}}]', "--out", "mixed", *TINY], 0),
         (["train", bad, "--out", "bad", *TINY, "--debug"], 2),
+        (["train", "--set", f"tokenizer.path={url}", "--out", "bad", *TINY], 2),
         (["train", url, bad, "--no-such-option"], 2),
         (["evaluate", url, url], 2),
         (["evaluate", "own", url, "--json"], 0),
@@ -246,3 +247,29 @@ def test_secrets_are_neither_written_nor_shown(server: Server, home: Path, path:
     assert words[-2] == "--data"
     assert tfcli(*words).exit_code == 2  # as it is printed, there is still no secret in it
     assert tfcli(*words[:-1], url).exit_code == 0
+
+
+def test_a_run_goes_on_in_several_processes_with_a_secret_that_only_the_first_one_knows(
+    server: Server, home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    url = f"{server.url}/a.txt?{PRESIGNED}"
+    assert tfcli("train", url, "--out", "own", *TINY).exit_code == 0
+    launched: list[str] = []
+
+    def launch(command: Sequence[str], processes: int) -> None:
+        assert processes == 2
+        assert list((home / "cache" / "datasets").iterdir()), "the processes find the text prepared"
+        launched.extend(command)
+
+    monkeypatch.setattr("tfcli.console.launching.launch", launch)
+    shutil.rmtree(home / "cache")
+    command = ["train", "--resume", "own", "--steps", "4", "--nproc", "2"]
+    asks = tfcli(*command)
+    assert (asks.exit_code, launched) == (2, [])
+    words = remedy_of(asks.stderr)
+    assert words[:-1] == [*command, "--data"]
+
+    result = tfcli(*command, "--data", url)
+    assert result.exit_code == 0, result.stderr
+    assert launched[:3] == ["train", "--resume", "own"]
+    require_no_secret(result.stdout + result.stderr + " ".join(launched), home / "work", home / "cache")

@@ -73,7 +73,7 @@ def test_a_run_resumes_on_what_it_began_with_after_an_addition(here: Path) -> No
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--weights", "1"], "--weights 1 has 1 numbers, and there are 2 sources"),
+        (["--weights", "1"], "--weights 1 has 1 weight for 2 sources"),
         (["--weights", "a,b"], "--weights 'a,b' is no list of numbers"),
         (["--weights", "0,1"], "--weights 0,1 has 0, which is no share"),
         (["--shard", "3/2"], "--shard '3/2' is no share"),

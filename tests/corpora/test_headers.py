@@ -1,6 +1,7 @@
 """Whether the first row of a table is a header: one rule for text, pairs and labelled texts; said, set and recorded."""
 
 import json
+import shlex
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -178,6 +179,21 @@ def test_columns_that_are_not_read_are_said_and_labels_are_offered(tmp_path, nam
     )
     assert notices(path, columns=["text"]) == []
     assert not looks_like_pairs([str(path)], None)
+
+
+def test_the_offered_command_names_the_columns_that_it_would_not_find(tmp_path):
+    path = write(tmp_path / "a.csv", "review,stars,sentiment\nA good film.,5,pos\nA bad film.,1,neg\n")
+    offered = notices(path)[-1].partition(": ")[2]
+    assert offered == f"""tfcli train {path} --task classify --set 'data.columns=["review", "stars"]'"""
+    columns = json.loads(shlex.split(offered)[-1].removeprefix("data.columns="))
+    assert [one.target for one in read(path, "classify", columns=columns)] == ["5", "1"]
+    refusal(UsageError, 2, path, "classify")
+
+
+def test_the_remedy_for_a_table_with_too_few_columns_is_another_table(tmp_path):
+    path = write(tmp_path / "a.csv", "A good film.\nA bad film.\n")
+    sentence = refusal(UsageError, 2, path, "classify")
+    assert "and classify needs text, label; name a table with these columns" in sentence
 
 
 def test_a_text_with_its_label_is_no_pair(tmp_path):

@@ -1,5 +1,6 @@
 """Mixed sources: shares at every point, whole passes and one prefix, caps; and the same bytes whoever encodes them."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,13 +13,15 @@ from numpy.typing import NDArray
 
 from tests.support.fakes import FakeDivision, FakeTokenizer, as_any, pairs
 from tfcli.corpora import Document, Pair
-from tfcli.corpora.split import WeightedSplit
+from tfcli.corpora.split import WeightedSplit, open_split
 from tfcli.data import chunks
 from tfcli.data.chunks import Share
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.mixture import expected_epochs, mixed_order
 from tfcli.data.prepare import merge, prepare, prepare_share
 from tfcli.errors import Remark, UsageError
+from tfcli.recipe.data import DataSection, WeightedSource
+from tfcli.recipe.loading import build_recipe, parse_assignments
 
 
 def deviations(lengths: Sequence[NDArray[np.int64]], weights: Sequence[float], order: Sequence[int]) -> Iterator[float]:
@@ -118,6 +121,25 @@ def test_weights_that_read_a_source_more_than_100_times_are_refused_before_a_sha
     allowed = mixture(many, few, weights=(1, 5), caps=(None, 300))
     record = prepare(as_any(allowed), as_any(FakeTokenizer()), tmp_path / "allowed")
     assert record.mixture[1].documents == 300
+
+
+def test_the_sources_that_allow_a_mixture_name_the_columns_of_its_tables(tmp_path: Path) -> None:
+    many = tmp_path / "many.csv"
+    many.write_text("id,body,note\n" + "".join(f"{number},a cat sat here,x\n" for number in range(200)))
+    few = tmp_path / "few.csv"
+    few.write_text("id,remark,note\n1,a bird,x\n2,a dog,x\n")
+    sources = (
+        WeightedSource(source=str(many), weight=0.001, text_field="body"),
+        WeightedSource(source=str(few), weight=1.0, text_field="remark"),
+    )
+    division = open_split(DataSection(sources=sources, split="tail"), "text")
+    with pytest.raises(UsageError) as refused:
+        prepare(division, as_any(FakeTokenizer()), tmp_path / "refused")
+
+    option = re.search(r"--set '(.*)' in their place", str(refused.value))
+    assert option is not None
+    allowed = build_recipe(parse_assignments([option[1]])).data.sources
+    assert allowed == (sources[0], replace(sources[1], max_epochs=100))
 
 
 def mixture(*sources: FakeDivision, weights: tuple[float, ...], caps: tuple[int | None, ...] = ()) -> FakeDivision:

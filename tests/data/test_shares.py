@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -187,6 +188,16 @@ def test_a_chunk_that_is_missing_or_too_many_is_refused(tmp_path: Path) -> None:
     require_refused(folder, f"{folder / CHUNK} is missing")
     (folder / "0-000007.npz").unlink()
     require_refused(folder, "has 0 of the 1 chunks of its share")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_chunk_that_is_a_pipe_is_missing(tmp_path: Path) -> None:
+    folder = share(tmp_path / "share")
+    (folder / CHUNK).unlink()
+    os.mkfifo(folder / CHUNK)
+    with pytest.raises(BrokenInputError) as refused:
+        merge([folder], folder.with_name("out"))
+    assert "has 0 of the 1 chunks of its share" in str(refused.value)
 
 
 def test_a_sound_share_is_merged_and_stays(tmp_path: Path) -> None:

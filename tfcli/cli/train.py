@@ -70,12 +70,15 @@ def train(
         others = {"--init": init, "--out": None if checkpoint is not None else out, "--dry-run": dry_run or None}
         _require_no_other_run(resume, asked, first_given(others))
         if checkpoint is not None or nproc > 1:
-            from tfcli.pipeline.training import branch_run, goes_on
+            from tfcli.console.reporting import reporting
+            from tfcli.pipeline.training import branch_run, goes_on, prepare_text_of_run
 
             _changed(resume, asked)
             if checkpoint is not None:
                 resume = branch_run(resume, checkpoint, out, asked.settings)
             if nproc > 1 and goes_on(resume, asked.settings, nproc):
+                with reporting(terminal, json=json, stream=True) as reporter:
+                    prepare_text_of_run(resume, asked.settings, reporter)
                 _launch(terminal, resume, nproc, words=asked.words(), log=log, json=json)
                 return
         _resume(terminal, resume, asked, log, json)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group
 from rich.text import Text
 
+from tfcli.addresses import masked
 from tfcli.console.launching import launched_with
 from tfcli.console.signals import INTERRUPTED, UNREAD, StopRequest, discard_unwritten, exit_code_of, stop_on_signals
 from tfcli.console.terminal import Terminal, is_terminal
@@ -196,7 +197,8 @@ class Reporter:
         self.end_live()
         reused = " · unchanged, reused" if event.reused else ""
         title = _STAGES.get(event.stage, event.stage.capitalize()), "bold cyan"
-        self.terminal.err.print(Text.assemble(title, f"  {printable(event.detail)}", (reused, "dim")))
+        detail = printable(masked(event.detail))
+        self.terminal.err.print(Text.assemble(title, f"  {detail}", (reused, "dim")))
 
     def _unread(self, error: OSError) -> None:
         """A training is stopped and saved; what follows one is finished unseen, and ends with its own code."""

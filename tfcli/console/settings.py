@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
+from tfcli.draw.numbers import plural
 from tfcli.errors import Remark, UsageError, shortened
 
 if TYPE_CHECKING:
@@ -136,11 +137,13 @@ def weighted_sources(sources: Sequence[str], weights: str) -> list[dict[str, Any
     except ValueError as error:
         raise UsageError(f"--weights {shortened(weights)!r} is no list of numbers", "write --weights 3,1") from error
     if len(numbers) != len(sources):
-        problem = f"--weights {weights} has {len(numbers)} numbers, and there are {len(sources)} sources"
-        raise UsageError(problem, "give one number a source, joined by commas")
+        counts = f"{plural(len(numbers), 'weight')} for {plural(len(sources), 'source')}"
+        problem = f"--weights {shortened(weights)} has {counts}"
+        raise UsageError(problem, "give one number for each source, joined by commas")
     for number in numbers:
         if not 0 < number < math.inf:
-            raise UsageError(f"--weights {weights} has {number:g}, which is no share", "give numbers above 0")
+            problem = f"--weights {shortened(weights)} has {number:g}, which is no share"
+            raise UsageError(problem, "give numbers above 0")
     return [{"source": name, "weight": one} for name, one in zip(sources, numbers, strict=True)]
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tfcli.corpora import TASKS, Kind
 from tfcli.corpora.headers import Role, are_numbers, places_of, role_of
@@ -137,6 +137,16 @@ def label_column(columns: Columns) -> str | None:
     return labels[0] if labels else None
 
 
+def is_found_by_task(columns: Columns, text: str, label: str) -> bool:
+    """Whether `--task classify` reads these two columns of a table without `data.columns`."""
+    # Labels of JSON Lines may be numbers.
+    with_numbers = replace(columns, names=(*columns.names, *columns.unsuitable))
+    try:
+        return obvious_columns(with_numbers, "classify") == (text, label)
+    except UsageError:  # two columns have one name
+        return False
+
+
 def _as_spelled(columns: Columns, name: str) -> str:
     """The column as the table spells its name; a number stays a number."""
     place = columns.place(name)
@@ -212,6 +222,8 @@ def _unclear(columns: Columns, kind: Kind) -> UsageError:
     if kind in TASKS:
         problem = f"{columns.label} has the columns {columns.listed()}{columns.about}"
         remedy = f"rename them, or name them in this order: --set 'data.columns={shortened(example)}'"
+        if len(columns.candidates) < len(needed):
+            remedy = "name a table with these columns"
         return UsageError(f"{problem}, and {kind} needs {', '.join(needed)}", remedy)
     if len(columns.candidates) > len(needed):
         problem = f"{columns.label} has the columns {columns.listed()}{columns.about}"

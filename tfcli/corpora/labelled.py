@@ -84,15 +84,23 @@ def labelled_texts(file: StoredFile, how: How, bad: BadRecords) -> Documents:
         report = bad.reading()
         for place, record in table.records(report):
             try:
-                missing = [name for name in table.columns if record.get(name) is None]
-                if missing:
-                    raise BrokenInputError(f"{place} has no {missing[0]!r}", "give every record the same columns")
+                for name in table.columns:
+                    _require_value(record, name, place)
                 values = [record[name] for name in table.columns]
                 yield _READERS[kind](place, *values, start=record.get(START))
             except BrokenInputError as error:
                 report(error)
 
     return documents
+
+
+def _require_value(record: Record, name: str, place: str) -> None:
+    """Refuse, by a BrokenInputError, a record without a column, or with null in it."""
+    if name not in record:
+        raise BrokenInputError(f"{place} has no column '{shortened(name)}'", "give every record the same columns")
+    if record[name] is None:
+        remedy = "give it a value, or leave such records out with --set data.on_bad_record=skip"
+        raise BrokenInputError(f"{place} has null in the column '{shortened(name)}'", remedy)
 
 
 def _labelled_table(file: StoredFile, how: How, bad: BadRecords) -> LabelledTable:
@@ -267,6 +275,7 @@ def _record_conll_header(file: StoredFile, how: How) -> bool:
                 places=(0, len(first) - 1),
                 unread=(),
                 labels=None,
+                needs_columns=False,
                 is_label_first=False,
                 is_new=True,
             )

@@ -1,10 +1,10 @@
 """What is said and recorded of how the tables of a source are read."""
 
+import json
 import shlex
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TypeVar
 
-from tfcli.corpora import Kind
 from tfcli.corpora.delimited import shown_row
 from tfcli.corpora.reading import FileReading
 from tfcli.files import names_path
@@ -13,13 +13,12 @@ from tfcli.records.dataset import TableReading
 Key = TypeVar("Key", bound=Hashable)
 
 
-def table_notices(name: str, kind: Kind, readings: Sequence[FileReading]) -> Iterator[str]:
+def table_notices(name: str, readings: Sequence[FileReading]) -> Iterator[str]:
     """The sentences about how a source is read: what a first row was taken for, unless that is plain,
     and which columns are left. Files that are read alike share a sentence.
 
     Args:
         name: The source, as the user named it.
-        kind: What is read from it.
         readings: How each of its tables is read.
     """
     uncertain = [reading for reading in readings if not reading.is_certain]
@@ -41,9 +40,13 @@ def table_notices(name: str, kind: Kind, readings: Sequence[FileReading]) -> Ite
         read = f"only the column{'s' if len(columns) > 1 else ''} {shown_row(columns)}"
         verb = "are" if len(columns) > 1 else "is"
         yield f"{_called(name, alike)}: {read} {verb} read, not {shown_row(unread)}."
-        if kind == "text" and alike[0].labels is not None and names_path(name):
-            command = shlex.join(["tfcli", "train", name, "--task", "classify"])
-            yield f"To learn the column {alike[0].labels} as labels: {command}"
+        labels = alike[0].labels
+        if labels is not None and names_path(name):
+            words = ["tfcli", "train", name, "--task", "classify"]
+            if alike[0].needs_columns:
+                text_and_label = json.dumps([columns[0], labels], ensure_ascii=False)
+                words += ["--set", f"data.columns={text_and_label}"]
+            yield f"To learn the column {labels} as labels: {shlex.join(words)}"
 
 
 def table_records(name: str, readings: Sequence[FileReading]) -> tuple[TableReading, ...]:

@@ -311,7 +311,7 @@ def open_source(
     for name in names:
         begin = len(how.tables)
         opened.append(_open_one(name, how, max_documents, seed))
-        for notice in table_notices(name, kind, how.tables[begin:]):
+        for notice in table_notices(name, how.tables[begin:]):
             warnings.warn(notice, Remark, stacklevel=2)
     source = opened[0] if len(opened) == 1 else joined(opened, kind)
     documents, divided, fingerprint = source.documents, source.divided, source.fingerprint
@@ -323,7 +323,7 @@ def open_source(
         skipped=how.skipped,
     )
     if next(source.documents(), None) is None:
-        held = "no text" if kind == "text" else "no pair with text on both sides"
+        held = {"text": "no text", "pairs": "no pair with text on both sides"}.get(kind, "no labelled text")
         left_out = "".join(source.skipped().first[:1])
         found = f"There is {held} in {', '.join(names)}{' that can be read: ' if left_out else ''}{left_out}"
         raise UsageError(found, "name a source with some")

@@ -231,6 +231,7 @@ class FileReading:
         places: The places of these columns in a CSV or TSV file.
         unread: The names of the other columns, if the choice was not the user's.
         labels: The one of these that holds labels, if any.
+        needs_columns: Whether `--task classify` does not find this column and the text by itself.
         is_label_first: Whether the values alone say that labels come before their texts.
         is_new: Whether versions before `data.header` read a CSV or TSV file in another way.
     """
@@ -243,6 +244,7 @@ class FileReading:
     places: tuple[int, ...]
     unread: tuple[str, ...]
     labels: str | None
+    needs_columns: bool
     is_label_first: bool
     is_new: bool
 

@@ -27,11 +27,19 @@ _HASH_BYTES = 8
 
 @dataclass(frozen=True)
 class WeightedSplit:
-    """A divided source of a mixture, its share of training tokens (in any unit), and how often it is read at most."""
+    """A divided source of a mixture.
+
+    Attributes:
+        split: The source.
+        weight: Its share of the training tokens, in any unit.
+        max_epochs: How often it is read at most; None for no limit.
+        text_field: The column of its text, if the recipe names one for this source.
+    """
 
     split: "TrainValidationSplit"
     weight: float
     max_epochs: int | None = None
+    text_field: str | None = None
 
 
 @dataclass(frozen=True)
@@ -186,7 +194,7 @@ def _open_mixture(
         columns = section.columns if one.text_field is None else (one.text_field,)
         own = replace(section, source=one.source, sources=None, columns=columns)
         split = _open(own, kind, cleaning, nothing if shares else None, as_before=as_before)
-        shares.append(WeightedSplit(split, one.weight, one.max_epochs))
+        shares.append(WeightedSplit(split, one.weight, one.max_epochs, one.text_field))
     splits = [share.split for share in shares]
     source, fraction = joined([split.source for split in splits], kind), section.validation_fraction
     method = splits[0].split if len({split.split for split in splits}) == 1 else "own"

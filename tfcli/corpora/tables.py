@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tfcli.corpora import TASKS, Documents, Kind, Pair
-from tfcli.corpora.columns import Columns, choose_columns, label_column, obvious_columns
+from tfcli.corpora import Documents, Kind, Pair
+from tfcli.corpora.columns import Columns, choose_columns, is_found_by_task, label_column, obvious_columns
 from tfcli.corpora.delimited import DelimitedFile, open_as_before, open_delimited
 from tfcli.corpora.headers import role_of
 from tfcli.corpora.older_tables import OlderReading, older_reading
@@ -111,7 +111,9 @@ def _record(
     unread = () if how.columns is not None else columns.unread(chosen)
     if how.kind == "span":
         unread = tuple(name for name in unread if name != START)
-    labels = label_column(columns) if how.kind not in TASKS else None
+    labels = label_column(columns) if how.kind == "text" else None
+    if labels not in unread:
+        labels = None
     places = tuple(map(columns.place, chosen)) if delimited else ()
     has_known_name = any(role_of(name) is not None for name in chosen)
     is_guessed = how.kind == "classify" and how.columns is None and not has_known_name
@@ -124,7 +126,8 @@ def _record(
             columns=chosen,
             places=places,
             unread=unread,
-            labels=labels if labels in unread else None,
+            labels=labels,
+            needs_columns=labels is not None and not is_found_by_task(columns, chosen[0], labels),
             is_label_first=is_guessed and places == (1, 0),
             is_new=is_new,
         )

@@ -92,7 +92,15 @@ def prepare(
 
 
 def _encoding(division: TrainValidationSplit, tokenizer: Tokenizer, encoded: Encoded, share: Share) -> Encoding:
-    mixture = ((", ".join(one.split.source.names), float(one.weight), one.max_epochs) for one in division.mixture)
+    mixture = tuple(
+        Weighted(
+            source=", ".join(share.split.source.names),
+            weight=float(share.weight),
+            max_epochs=share.max_epochs,
+            text_field=share.text_field,
+        )
+        for share in division.mixture
+    )
     return Encoding(
         fingerprint=dataset_fingerprint(division, tokenizer),
         tokenizer_fingerprint=tokenizer.fingerprint,
@@ -101,7 +109,7 @@ def _encoding(division: TrainValidationSplit, tokenizer: Tokenizer, encoded: Enc
         split=division.split,
         share=share,
         chunks=encoded[0],
-        mixture=tuple(Weighted(*one) for one in mixture),
+        mixture=mixture,
         skipped=encoded[1],
         removed=division.removed,
         tables=division.tables(),

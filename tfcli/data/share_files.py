@@ -46,7 +46,7 @@ def read_share(folder: Path) -> Encoding:
         raise BrokenInputError(f"{path} is damaged at {problem}", _remedy(folder))
 
     expected = {chunk_name(source, number) for source, number in _own_chunks(about, folder)}
-    there = {file.name for file in folder.glob("[0-9]*.npz")}
+    there = {file.name for file in _chunk_files(folder)}
     for name in sorted(expected ^ there)[:1]:
         if name in there:
             problem = f"{folder / name} is no chunk of the share that {path} describes"
@@ -103,11 +103,16 @@ def _own_chunks(about: Encoding, folder: Path) -> list[tuple[int, int]]:
     share = about.share
     numbers = [range(share.number, count, share.of) for count in about.chunks]
     num_expected = sum(map(len, numbers))
-    num_files = sum(1 for _ in folder.glob("[0-9]*.npz"))
+    num_files = len(_chunk_files(folder))
     if num_expected > num_files:
         problem = f"{folder} has {num_files} of the {num_expected} chunks of its share"
         raise BrokenInputError(problem, _remedy(folder))
     return [(source, number) for source, owned in enumerate(numbers) for number in owned]
+
+
+def _chunk_files(folder: Path) -> list[Path]:
+    """The chunks in a folder; reading a pipe may never end."""
+    return [file for file in folder.glob("[0-9]*.npz") if file.is_file()]
 
 
 def _faults(chunk: ChunkFile, about: Encoding, vocab_size: int) -> Iterator[str]:

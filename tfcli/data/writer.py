@@ -37,6 +37,7 @@ class Weighted:
     source: str
     weight: float
     max_epochs: int | None
+    text_field: str | None = None  # shares of older versions do not have it
 
 
 @dataclass(frozen=True)
@@ -247,10 +248,14 @@ def _sources_with_cap(mixture: Sequence[Weighted], capped: Weighted) -> str:
     """The option that allows one source of a mixture to be read more than so many times."""
     tables = []
     for weighted in mixture:
-        max_epochs = _MOST_EPOCHS if weighted is capped else weighted.max_epochs
-        cap = "" if max_epochs is None else f", max_epochs={max_epochs}"
         name = json.dumps(weighted.source, ensure_ascii=False)
-        tables.append(f"{{source={name}, weight={weighted.weight!r}{cap}}}")
+        fields = [f"source={name}", f"weight={weighted.weight!r}"]
+        max_epochs = _MOST_EPOCHS if weighted is capped else weighted.max_epochs
+        if max_epochs is not None:
+            fields.append(f"max_epochs={max_epochs}")
+        if weighted.text_field is not None:
+            fields.append(f"text_field={json.dumps(weighted.text_field, ensure_ascii=False)}")
+        tables.append(f"{{{', '.join(fields)}}}")
     return "--set " + shlex.quote(f"data.sources=[{', '.join(tables)}]")
 
 

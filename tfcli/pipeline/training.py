@@ -361,6 +361,16 @@ def goes_on(path: Path, settings: Settings, processes: int) -> bool:
     return bool(settings) or not checkpoint or checkpoints.finished_reason(checkpoint.progress, recipe.train) is None
 
 
+def prepare_text_of_run(path: Path, settings: Settings, report: Report) -> None:
+    """Make the dataset of a run again, unless it is in the cache, before several processes train.
+
+    This process alone knows the secret of an address that the user has typed.
+    """
+    run = existing_run(path)
+    _, recipe = _changed(run, settings, report)
+    datasets.dataset_of_run(run, recipe, report)
+
+
 def _decided_again(recipe: Recipe, recorded: Recipe, settings: Settings) -> Recipe:
     """What changed settings leave to the machine. On another device, the old one's paths are not recorded wishes."""
     train, given = recipe.train, settings.get("train", {})
