@@ -120,6 +120,8 @@ class _Root:
 
     def _mistake_in(self, words: Sequence[str]) -> Mistake | None:
         """The first mistake in a line that is only parsed, and not run."""
+        if not words:
+            return Mistake(typer.TyperException("Missing command."))  # typer shows help instead
         command: Any = typer.main.get_command(self.load(words[0] if words else ""))
         try:
             context = command.make_context("tfcli", list(words))
@@ -210,12 +212,14 @@ def behind(first: Path, run: str) -> UsageError:
     """The refusal of a run that stands behind the text it belongs before, or that was left out."""
     words = [word for word in command_line if word != run]
     words.insert(next((place for place, word in enumerate(words) if Path(word) == first), len(words)), run)
-    what = f"{run!r} behind it is one" if run in command_line else "none stands before it"
-    return UsageError(f"{shortened(str(first))!r} is no run, and {what}", _write(words))
+    text = shortened(str(first))
+    if run in command_line:
+        return UsageError(f"The run {run!r} comes before the text {text!r}", _write(words))
+    return UsageError(f"{text!r} is not a run, and no run is named before it", _write(words))
 
 
 def _write(words: Sequence[str]) -> str:
-    return f"write `{shlex.join(['tfcli', *words])}`"
+    return f"type `{shlex.join(['tfcli', *words])}`"
 
 
 def ways_to_write(meant: "Meant", typed: str, options: Sequence[str]) -> str:
