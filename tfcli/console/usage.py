@@ -93,6 +93,7 @@ class _Root:
         """Run a command line and exit with its code."""
         begin_command(sys.argv[1:] if args is None else args)
         words = _plain_spelling(command_line)
+        _refuse_file_after_flag(words)
         try:
             code = super().main(words, *others, **{**settings, "standalone_mode": False})  # type: ignore[misc]
         except typer.Abort:
@@ -148,7 +149,23 @@ class _Root:
         return " ".join(path)
 
 
+def _refuse_file_after_flag(words: Sequence[str]) -> None:
+    """Refuse `--csv FILE.csv`: the flag takes no value, and the file would be read as a text."""
+    if not words or words[0] not in _TEXT_COMMANDS:
+        return
+    for place, flag in enumerate(words[:-1]):
+        name = words[place + 1]
+        if flag not in ("--csv", "--json") or not name.endswith(f".{flag[2:]}") or Path(name).exists():
+            continue
+        line = shlex.join(["tfcli", *words[: place + 1], *words[place + 2 :]])
+        problem = f"{flag} writes to stdout, and takes no file"
+        Terminal().error(f"{problem}; type `{line} > {shlex.quote(shortened(name))}`.")
+        raise SystemExit(2)
+
+
 _HELP = ("--help", "-h")
+# Commands that take a text, whose --csv and --json are flags.
+_TEXT_COMMANDS = ("inspect", "explain", "generate", "evaluate", "embed")
 
 
 def _plain_spelling(words: Sequence[str]) -> list[str]:
