@@ -192,6 +192,10 @@ def test_what_is_asked_for_wrongly_is_refused_in_a_sentence(trained: Callable[[s
     ):
         with pytest.raises(UsageError, match=re.escape(said)):
             tfcli.inspect(run, picture, *texts, **how)
+    with pytest.raises(UsageError, match="attention has no setting 'layr'; choose from layer, head"):
+        tfcli.inspect(run, "attention", "Tom", layr=1)
+    with pytest.raises(UsageError, match="attention has no setting 'layr'; choose from layer, head"):
+        tfcli.attention(run, "Tom", layr=1)
     for call in (tfcli.generate, tfcli.attention, tfcli.inspect):
         with pytest.raises(UsageError, match="'runs/decoder' is no loaded run; give what "):
             call("runs/decoder", "losses")  # type: ignore[operator]
