@@ -186,12 +186,16 @@ def test_what_is_asked_for_wrongly_is_refused_in_a_sentence(trained: Callable[[s
         ("task is 'foo'; choose one of position", "probe", ["foo"], {}),
         ("missing a required argument: 'task'; it takes task, on, word", "probe", [], {}),
         ("unexpected keyword argument 'foo'; it takes text, target, position", "lens", ["Tom"], {"foo": 1}),
-        ('path = "0" names no head; write LAYER.HEAD', "patch", ["Tom", "Mia"], {"path": "0"}),
+        ('path = "0" is not a head; write LAYER.HEAD', "patch", ["Tom", "Mia"], {"path": "0"}),
         ('path = 1.1 is a number; write a text of layer and number: path = "1.0"', "patch", ["a", "b"], {"path": 1.1}),
         ("There is no head 1.9: layer 1 has heads 0 to 1", "patch", ["Tom", "Mia"], {"path": "1.9"}),
     ):
         with pytest.raises(UsageError, match=re.escape(said)):
             tfcli.inspect(run, picture, *texts, **how)
+    with pytest.raises(UsageError, match="attention has no setting 'layr'; choose from layer, head"):
+        tfcli.inspect(run, "attention", "Tom", layr=1)
+    with pytest.raises(UsageError, match="attention has no setting 'layr'; choose from layer, head"):
+        tfcli.attention(run, "Tom", layr=1)
     for call in (tfcli.generate, tfcli.attention, tfcli.inspect):
         with pytest.raises(UsageError, match="'runs/decoder' is no loaded run; give what "):
             call("runs/decoder", "losses")  # type: ignore[operator]

@@ -75,11 +75,11 @@ def attention(run: "LoadedRun", text: str, target: "str | None" = None, **choice
     from tfcli.draw import Shown
     from tfcli.errors import UsageError
     from tfcli.inspection.attention import AttentionHeads
-    from tfcli.inspection.attention.choice import AttentionChoice
+    from tfcli.inspection.attention.choice import choice_of
     from tfcli.inspection.attention.compute import inspect_attention
 
     _require_run(run)
-    found = inspect_attention(run, text, AttentionChoice(target=target, **choice))
+    found = inspect_attention(run, text, choice_of({"target": target, **choice}))
     if not isinstance(found, AttentionHeads):
         raise UsageError("attention gives weights, and this choice is a list or a comparison", "leave it out")
     return Shown(found.narrowed())

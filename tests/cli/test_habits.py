@@ -143,6 +143,17 @@ TYPED = [
     ),
     ("generate --checkpoint_dir runs/x --num_beams 4", "tfcli generate runs/x --beam 4"),
     ("trian mytext.txt --epohs 3", "tfcli train mytext.txt --epochs 3"),
+    ("train mytext.txt --seeds 0 1 2", "for seed in 0 1 2; do tfcli train mytext.txt --seed $seed; done"),
+    ("sweep mytext.txt --lr 1e-3,.1", "for rate in 1e-3 .1; do tfcli train mytext.txt --lr $rate; done"),
+    (
+        "sweep mytext.txt --lr 1e-3 3e-4 --epochs 2",
+        "for rate in 1e-3 3e-4; do tfcli train mytext.txt --epochs 2 --lr $rate; done",
+    ),
+    ("download openai-community/gpt2 --local-dir x", "tfcli import hf:openai-community/gpt2 --out x"),
+    ("fairseq-train mytext.txt --max-update 5", "tfcli train mytext.txt --steps 5"),
+    ("finetune_lora runs/x", "tfcli train --init runs/x --set train.adapter=lora"),
+    ("main -m runs/x -p Hello -n 9", "tfcli generate runs/x --max-new-tokens 9 Hello"),
+    ("run llama3 'why is the sky blue'", "tfcli generate last 'why is the sky blue'"),
 ]
 
 
@@ -188,6 +199,22 @@ def test_several_unknown_options_are_answered_together():
     )
 
 
+@pytest.mark.parametrize("typed", ["--json", "-p Hello", "-m model.gguf -p Hello -n 128"])
+def test_options_without_a_command_are_refused(typed: str):
+    result = tfcli(*typed.split())
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("tfcli: No such option")
+    assert result.stderr.endswith("see `tfcli --help`.\n")
+
+
+def test_a_model_of_the_hub_cannot_be_pretrained_but_trained_further(runs: Path):
+    result = tfcli("pretrain", "EleutherAI/pythia-14m")
+    assert printed_lines(result.stderr) == [
+        "tfcli import hf:EleutherAI/pythia-14m --out runs/pythia-14m",
+        "tfcli train --init runs/pythia-14m",
+    ]
+
+
 def test_an_option_that_was_typed_twice_is_answered_once():
     result = tfcli("train", "--wibble", "--wibble", "--wibble")
     assert result.stderr == (
@@ -224,7 +251,7 @@ def test_of_several_options_one_that_nobody_knows_gets_no_line_and_the_others_th
 def test_what_tfcli_does_not_have_is_said_to_be_missing(typed: str, runs: Path):
     result = tfcli(*typed.split())
     assert result.exit_code == 2
-    assert "; not available, nearest: `" in result.stderr
+    assert "; the nearest that tfcli has: `" in result.stderr
 
 
 def every_habit() -> Iterator[tuple[str, str]]:
@@ -284,6 +311,12 @@ def test_version_and_help_do_what_they_say(typed: str, begins: str):
     result = tfcli(*typed.split())
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.strip().startswith(begins)
+
+
+def test_version_takes_no_options():
+    result = tfcli("version", "--json")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == "tfcli: 'version' takes no options; type `tfcli version`.\n"
 
 
 def test_help_of_what_is_no_command_is_answered_as_it_is(runs: Path):

@@ -41,7 +41,7 @@ REFUSED = {
     ("--head", "1.10"): "There is no head 1.10: layer 1 has heads 0 to 1; write for example --head 1.1.",
     ("--head", "2.0"): "There is no layer 2: the model has 2; choose 0 to 1.",
     ("--head", "1"): "--head 1 names no layer, and the model has 2 layers; write LAYER.HEAD, such as --head 0.1.",
-    ("--head", "one"): "--head one names no head; write LAYER.HEAD, both counted from 0, such as --head 1.0.",
+    ("--head", "one"): "--head one is not a head; write LAYER.HEAD, both counted from 0, such as --head 1.0.",
     ("--layer", "0", "--head", "1.0"): "--layer 0 and --head 1.0 name two layers; leave --layer out.",
 }
 
@@ -121,7 +121,7 @@ def test_set_takes_it_unquoted() -> None:
     [
         (
             {"head": "x"},
-            'inspect.head = "x" names no head; write LAYER.HEAD, both counted from 0, such as inspect.head',
+            'inspect.head = "x" is not a head; write LAYER.HEAD, both counted from 0, such as inspect.head',
         ),
         ({"layer": 0, "head": "1.0"}, 'inspect.layer = 0 and inspect.head = "1.0" name two layers'),
         ({"head": -1}, "inspect.head = -1 is out of range; it must be at least 0"),
@@ -131,3 +131,13 @@ def test_a_recipe_that_names_no_head_is_refused(section: dict[str, object], mess
     with pytest.raises(UsageError) as refused:
         build_recipe({"inspect": section})
     assert message in str(refused.value)
+
+
+@pytest.mark.parametrize("head", ["0.9", "9.0"])
+def test_a_dry_run_refuses_a_head_that_the_model_will_not_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, head: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = tfcli("run", "quickstart", "--dry-run", "--set", f"inspect.head={head}")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("tfcli: There is no ")

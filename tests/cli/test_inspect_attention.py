@@ -208,7 +208,7 @@ def test_a_run_with_one_checkpoint_has_no_evolution(trained: Trained):
         (["--against-head", "0.1", "--against-text", "x"], "--against-head and --against-text are two comparisons"),
         (
             ["--against-head", "1"],
-            "--against-head 1 names no head; write LAYER.HEAD, both counted from 0, such as --against-head 1.0",
+            "--against-head 1 is not a head; write LAYER.HEAD, both counted from 0, such as --against-head 1.0",
         ),
         (["--against-head", "7.0"], "There is no layer 7: the model has 2"),
         (["--rows", "0:99"], "--rows 0:99 lies outside the 9 there are; choose within 0:9"),

@@ -116,9 +116,9 @@ def test_a_neuron_prefers_a_token_or_none():
 REFUSED = {
     ("--head", "2.0"): "There is no layer 2: the model has 2; choose 0 to 1",
     ("--head", "0.2"): "There is no head 0.2: layer 0 has heads 0 to 1; write for example --head 0.1",
-    ("--head", "x"): "--head x names no head; write LAYER.HEAD, both counted from 0, such as --head 1.0",
+    ("--head", "x"): "--head x is not a head; write LAYER.HEAD, both counted from 0, such as --head 1.0",
     ("--head", "1"): "--head 1 names no layer, and the model has 2 layers; write LAYER.HEAD, such as --head 0.1",
-    ("--neuron", "7"): "--neuron 7 names no neuron; write LAYER.NEURON, both counted from 0, such as --neuron 1.0",
+    ("--neuron", "7"): "--neuron 7 is not a neuron; write LAYER.NEURON, both counted from 0, such as --neuron 1.0",
     ("--neuron", "2.0"): "There is no layer 2: the model has 2; choose 0 to 1",
     ("--neuron", "0.9999"): "There is no neuron 9999: the model has",
     ("--head", "0.0", "Tom"): "'Tom' is 3 tokens and has no vector of its own",

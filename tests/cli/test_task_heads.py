@@ -68,7 +68,7 @@ def test_evaluate_has_the_scores_of_the_task(folder: Path) -> None:
     [spans] = asked("evaluate", folder / "span")
     assert spans["exact_match"] is not None and spans["span_f1"] is not None
     shown = tfcli("evaluate", folder / "classify").stdout
-    assert "always the most frequent label" in shown and "true \\ told" in shown
+    assert "always the most frequent label" in shown and "true \\ predicted" in shown
     [compared] = asked("evaluate", folder / "classify", "--compare", folder / "classify")
     differences = compared["comparison"]["differences"]  # type: ignore[index]
     assert {one["score"] for one in differences} >= {"loss", "accuracy", "macro_f1"}

@@ -270,3 +270,11 @@ def test_a_text_on_stdin_that_never_ends_is_refused(trained: Callable[[str], Pat
     result = tfcli("tokenize", "encode", trained("decoder"), "-", stdin=b" " * ((64 << 20) + 1))
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == "tfcli: The text on stdin is longer than 67,108,864 bytes; give it in parts.\n"
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_a_file_after_a_flag_is_not_read_as_a_text(form: str):
+    result = tfcli("inspect", "heads", "last", f"--{form}", f"my heads.{form}", "--layer", "1")
+    assert (result.exit_code, result.stdout) == (2, "")
+    line = f"tfcli inspect heads last --{form} --layer 1 > 'my heads.{form}'"
+    assert result.stderr == f"tfcli: --{form} writes to stdout, and takes no file; type `{line}`.\n"

@@ -6,7 +6,7 @@ LOOK = "inspect attention decoder 'Tom swam'"
 
 CASES = [
     case("a layer that is not there", f"{LOOK} --layer 7", 2, r"no layer 7.*; choose 0 to 1"),
-    case("a head below nothing", f"{LOOK} --head -1", 2, r"--head -1 names no head; .*--head 1\.0"),
+    case("a head below nothing", f"{LOOK} --head -1", 2, r"--head -1 is not a head; .*--head 1\.0"),
     case("rows that are no range", f"{LOOK} --rows middle", 2, r"--rows.*middle.*; "),
     case("rows that are not there", f"{LOOK} --rows 50:60", 2, r"--rows.*50:60.*; "),
     case("rows from behind to before", f"{LOOK} --rows 3:1", 2, r"--rows.*3:1.*; "),

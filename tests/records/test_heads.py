@@ -29,19 +29,24 @@ def test_a_head_and_a_layer_are_whole_numbers(
 
 @pytest.mark.parametrize("head", ["", "x", "1.", ".0", "1.0.0", "-1", "1,0", "1.-1", "1e0", " 1.0", "٣", "9" * 19])
 def test_anything_else_names_no_head(head: str) -> None:
-    with pytest.raises(UsageError, match=r"names no head; write LAYER.HEAD, .* such as --head 1\.0\.$"):
+    with pytest.raises(UsageError, match=r"is not a head; write LAYER.HEAD, .* such as --head 1\.0\.$"):
         read_head(None, head)
 
 
 def test_a_neuron_is_written_alike() -> None:
     assert parse_place("0.63", "--neuron", "neuron") == (0, 63)
-    with pytest.raises(UsageError, match=r"--neuron 7 names no neuron; write LAYER\.NEURON"):
+    with pytest.raises(UsageError, match=r"--neuron 7 is not a neuron; write LAYER\.NEURON"):
         parse_place("7", "--neuron", "neuron")
 
 
 def test_a_float_cannot_tell_head_1_from_head_10() -> None:
     with pytest.raises(UsageError, match=r'head = 1\.1 is a number, .*; write a text: head = "1\.0"'):
         read_head(None, 1.10)
+
+
+def test_a_pair_is_not_a_text() -> None:
+    with pytest.raises(UsageError, match=r'head = \(0, 1\) is not a text; write .*: head = "1\.0"'):
+        read_head(None, (0, 1))  # type: ignore[arg-type]
 
 
 def test_a_layer_beside_a_head_of_another_is_refused() -> None:

@@ -169,6 +169,7 @@ def test_no_value_is_cut_and_no_two_runs_have_one_name(width: int, tmp_path: Pat
     comparison = compare(paths)
     table = printed(ComparisonView(comparison), width).split("\nSettings that differ")[0]
     assert max(map(cell_len, table.splitlines())) <= max(width, 44)
+    assert all(line[1] == " " for line in table.splitlines() if line), "a letter keeps its distance"
     for number in range(3):
         assert len(re.findall(rf"long-{number}\s", table)) == 1
     for run in comparison.runs:

@@ -71,10 +71,10 @@ PICTURES: Mapping[str, Picture] = {
 
 def attention(run: LoadedRun, text: str, target: str | None = None, **choice: Any) -> list[AttentionRecord]:
     """Attention weights, a record for each kind; `choice` are fields of `AttentionChoice`."""
-    from tfcli.inspection.attention.choice import AttentionChoice
+    from tfcli.inspection.attention.choice import choice_of
     from tfcli.inspection.attention.compute import inspect_attention
 
-    found = inspect_attention(run, text, AttentionChoice(target=target, **choice))
+    found = inspect_attention(run, text, choice_of({"target": target, **choice}))
     if not isinstance(found, AttentionHeads):
         raise UsageError("attention gives weights, and this choice is a list or a comparison", "leave it out")
     return list(found.narrowed())

@@ -75,8 +75,10 @@ def run(
         elif dry_run:
             terminal.note(f"{out} is of this recipe, and would be shown; {anew}")
     if dry_run:
+        from tfcli.pipeline.recipe import require_showable
         from tfcli.planning.command import show_plan
 
+        require_showable(settings)
         show_plan(terminal, settings, asked, out=out, json=json)
         return
     translates = settings.model.architecture == "encoder-decoder"

@@ -25,7 +25,9 @@ MOST_MISTAKES = 20
 # Longer lines are not printed.
 LONGEST_LINE = 500
 TEXT_FILES = r"\.(txt|md|jsonl|csv|tsv|parquet|arrow|json|epub|pdf|docx|html?)(\.gz|\.zst)?$"
-NOT_AVAILABLE = "not available, nearest"
+NOT_AVAILABLE = "the nearest that tfcli has"
+# What a search tries if no learning rates were typed.
+LEARNING_RATES = "1e-3 3e-4"
 BOOLEANS = ("true", "false", "yes", "no", "on", "off", "0", "1")
 
 HABITS: dict[str, Any] = packaged(__file__, "habits.toml")
@@ -130,6 +132,8 @@ class Corrector:
         typed = words[depth]
         rest = words[depth + 1 :]
         name = typed.lower().replace("_", "-")
+        if typed == "version":
+            return Correction("'version' takes no options", shell_lines=["tfcli version"])
         if depth > 0:
             return self._of_command_in_group(problem, mistake, words)
         for section in ("commands", "missing-commands"):
@@ -194,6 +198,7 @@ class Corrector:
                 is_missing = section == "missing-options"
                 remedy = NOT_AVAILABLE if is_missing else lines["says"]
                 takes_value = lines["needs"] == "train"
+                typed, words = _with_one_value(typed, words)
                 others = without_option(words, typed, takes_value=takes_value)
                 depth = _depth(mistake)
                 _, repaired = self.correct(others, self._parse(others))
@@ -217,15 +222,22 @@ class Corrector:
             takes_run = any("--run" in parameter.options for parameter in mistake.parameters)
             if takes_run and is_run(Path(text[0])):
                 meant = [*words[:place], " ".join(text[1:]), "--run", text[0], *behind]
-                return Correction(f"{text[0]!r} is a run, and stands behind --run", "", meant)
+                return Correction(f"{text[0]!r} is a run, which is named by --run", "", meant)
             problem = f"The text was read as {len(text)} words"
             return Correction(problem, "quote it", [*words[:place], " ".join(text), *behind])
         problem = mistake.message.rstrip(".")
         operands = _operands(mistake, words)
         if words[0] == "run" and operands and "run" in _kinds(operands[0]):
             meant = ["generate", operands[0], " ".join(operands[1:])]
-            return Correction(f"{operands[0]!r} is a run, and no recipe", "", meant)
-        return _with_extra(problem, mistake, words) or Correction(problem)
+            return Correction(f"{operands[0]!r} is a run, not a recipe", "", meant)
+        with_extra = _with_extra(problem, mistake, words)
+        if with_extra is not None:
+            return with_extra
+        if words[0] == "run" and _kinds(operands[0]) == ["any"] and "sentence" in _kinds(operands[-1]):
+            # `ollama run MODEL PROMPT`
+            meant = ["generate", LAST, " ".join(operands[1:])]
+            return Correction(f"There is no recipe {operands[0]!r}, and `run` takes no text", "", meant)
+        return Correction(problem)
 
     def _of_missing(self, mistake: Mistake, missing: Parameter, words: list[str]) -> Correction:
         problem = mistake.message.partition(" Choose from:")[0].rstrip(".")
@@ -260,9 +272,12 @@ class Corrector:
         if line is None:
             return Correction(problem, remedy)
         if line.startswith("for "):
+            rates = LEARNING_RATES
+            if "{rates}" in line:
+                rates, rest = _learning_rates(rest)
             if any(word.startswith("-") and "$" in word for word in rest):
                 return Correction(problem, remedy)
-            filled = line.format(words=shlex.join(rest), here=here, value=value)
+            filled = line.format(words=shlex.join(rest), here=here, value=value, rates=rates)
             return Correction(problem, remedy, shell_lines=[re.sub(" +", " ", filled)])
         typed_lines = []
         for step in line.split(" && "):
@@ -427,7 +442,7 @@ def _as_argument(
     for number, place in enumerate(places):
         if meant.name not in [set_by(part.lower()) for part in place.split("|")]:
             continue
-        remedy = f"write {place} without an option"
+        remedy = f"write {place.partition('|')[0]} without an option"
         if not typed.value or typed.value.startswith("-"):
             return Correction(problem, remedy, option=typed.name)
         rest = without_option(words, typed, takes_value=True)
@@ -500,6 +515,36 @@ def _seeds(value: str) -> str:
         return " ".join(str(seed) for seed in range(1, int(value) + 1))
     named = re.findall(r"\d+", value)
     return " ".join(named) if len(named) > 1 else "1 2 3"
+
+
+def _with_one_value(typed: TypedOption, words: list[str]) -> tuple[TypedOption, list[str]]:
+    """The option and the line with numbers that follow one another, as in `--seeds 0 1 2`, as one value."""
+    if typed.has_equals_sign or not typed.value.isdecimal():
+        return typed, words
+    start = typed.place + 1
+    end = start
+    while end < len(words) and words[end].isdecimal():
+        end += 1
+    value = ",".join(words[start:end])
+    joined = TypedOption(typed.name, typed.place, value, has_equals_sign=False)
+    return joined, [*words[:start], value, *words[end:]]
+
+
+def _learning_rates(words: Sequence[str]) -> tuple[str, list[str]]:
+    """The learning rates that were typed, as a loop of the shell goes through them, and the line without them."""
+    for index, word in enumerate(words):
+        name, equals_sign, value = word.partition("=")
+        if not name.startswith("--") or set_by(name) != "train.learning_rate":
+            continue
+        end = index + 1
+        if not equals_sign:
+            while end < len(words) and re.match(r"[\d.]", words[end]):
+                end += 1
+            value = " ".join(words[index + 1 : end])
+        rates = re.findall(r"[\d.]+(?:e-?\d+)?", value)
+        rest = [*words[:index], *words[end:]]
+        return " ".join(rates) or LEARNING_RATES, rest
+    return LEARNING_RATES, list(words)
 
 
 # Values

@@ -285,13 +285,13 @@ def _require_text(names: Sequence[str]) -> None:
     for name in names:
         path, quoted = Path(name), shlex.quote(name)
         if is_run(path):
-            raise UsageError(f"{quoted} is a run, and no text", f"go on with it: tfcli train --resume {quoted}")
+            raise UsageError(f"{quoted} is a run, not a text", f"go on with it: tfcli train --resume {quoted}")
         if path.suffix == ".toml":
-            raise UsageError(f"{quoted} is a recipe, and no text", f"train it: tfcli train --recipe {quoted}")
+            raise UsageError(f"{quoted} is a recipe, not a text", f"train it: tfcli train --recipe {quoted}")
         if name in shipped_recipes() and not is_there(name):
-            raise UsageError(f"{name} is a recipe, and no text", f"run it: tfcli run {name}")
+            raise UsageError(f"{name} is a recipe, not a text", f"run it: tfcli run {name}")
         if name in get_args(_ARCHITECTURES) and not is_there(name):
-            raise UsageError(f"{name} is an architecture, and no text", f"train one: tfcli train --arch {name}")
+            raise UsageError(f"{name} is an architecture, not a text", f"train one: tfcli train --arch {name}")
 
 
 def require_sources(source: Any) -> None:

@@ -93,6 +93,7 @@ class _Root:
         """Run a command line and exit with its code."""
         begin_command(sys.argv[1:] if args is None else args)
         words = _plain_spelling(command_line)
+        _refuse_file_after_flag(words)
         try:
             code = super().main(words, *others, **{**settings, "standalone_mode": False})  # type: ignore[misc]
         except typer.Abort:
@@ -120,6 +121,8 @@ class _Root:
 
     def _mistake_in(self, words: Sequence[str]) -> Mistake | None:
         """The first mistake in a line that is only parsed, and not run."""
+        if not words:
+            return Mistake(typer.TyperException("Missing command."))  # typer shows help instead
         command: Any = typer.main.get_command(self.load(words[0] if words else ""))
         try:
             context = command.make_context("tfcli", list(words))
@@ -146,7 +149,23 @@ class _Root:
         return " ".join(path)
 
 
+def _refuse_file_after_flag(words: Sequence[str]) -> None:
+    """Refuse `--csv FILE.csv`: the flag takes no value, and the file would be read as a text."""
+    if not words or words[0] not in _TEXT_COMMANDS:
+        return
+    for place, flag in enumerate(words[:-1]):
+        name = words[place + 1]
+        if flag not in ("--csv", "--json") or not name.endswith(f".{flag[2:]}") or Path(name).exists():
+            continue
+        line = shlex.join(["tfcli", *words[: place + 1], *words[place + 2 :]])
+        problem = f"{flag} writes to stdout, and takes no file"
+        Terminal().error(f"{problem}; type `{line} > {shlex.quote(shortened(name))}`.")
+        raise SystemExit(2)
+
+
 _HELP = ("--help", "-h")
+# Commands that take a text, whose --csv and --json are flags.
+_TEXT_COMMANDS = ("inspect", "explain", "generate", "evaluate", "embed")
 
 
 def _plain_spelling(words: Sequence[str]) -> list[str]:
@@ -210,12 +229,14 @@ def behind(first: Path, run: str) -> UsageError:
     """The refusal of a run that stands behind the text it belongs before, or that was left out."""
     words = [word for word in command_line if word != run]
     words.insert(next((place for place, word in enumerate(words) if Path(word) == first), len(words)), run)
-    what = f"{run!r} behind it is one" if run in command_line else "none stands before it"
-    return UsageError(f"{shortened(str(first))!r} is no run, and {what}", _write(words))
+    text = shortened(str(first))
+    if run in command_line:
+        return UsageError(f"The run {run!r} comes before the text {text!r}", _write(words))
+    return UsageError(f"{text!r} is not a run, and no run is named before it", _write(words))
 
 
 def _write(words: Sequence[str]) -> str:
-    return f"write `{shlex.join(['tfcli', *words])}`"
+    return f"type `{shlex.join(['tfcli', *words])}`"
 
 
 def ways_to_write(meant: "Meant", typed: str, options: Sequence[str]) -> str:

@@ -186,7 +186,7 @@ def _paths_below(folder: Path) -> list[Path]:
     """The files of known kinds below a folder that something is in, in the order of their names, each once."""
     for made in ("recipe.toml", "manifest.json"):  # a README.md of a run is no text
         if (folder / made).is_file():
-            problem = f"{folder} is a folder that tfcli has made (it has {made}), and no text"
+            problem = f"{folder} is a folder that tfcli has made (it has {made}), not a text"
             raise UsageError(problem, f"name its files, for example {folder / '*.txt'}")
     found: dict[Path, Path] = {}
     for match in sorted(_matches((*Path(glob.escape(str(folder))).parts, "**"))):

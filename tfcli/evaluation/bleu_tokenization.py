@@ -40,7 +40,7 @@ _LEAST_KANA = 0.1
 
 
 def bleu_tokenize_for(references: Sequence[str]) -> BleuTokenize:
-    """The tokenization that fits the script of the references.
+    """The BLEU tokenization that fits the script of the references.
 
     A letter of a script without spaces counts as much as a word of any other script, and the larger
     number decides.

@@ -155,7 +155,7 @@ def _require_places(outputs: Path | None, references: Path | None, sources: tupl
 
     for source in sources:
         if is_run(Path(source)):
-            raise Misnamed(f"{source!r} is a run, and no text", "use --compare", source, f"--compare={source}")
+            raise Misnamed(f"{source!r} is a run, not a text", "use --compare", source, f"--compare={source}")
         reading_from(source)
     require_sources(sources)
     for path, option in ((outputs, "--outputs"), (references, "--references")):

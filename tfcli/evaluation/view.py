@@ -185,8 +185,8 @@ def _warnings(scores: Scores) -> Iterator[str]:
         yield f"{plural(scores.left_out, what)} too long for the context: not in the loss"
     if scores.unknown:
         count = f"{plural(scores.unknown, 'token')} ({percent(scores.unknown / scores.tokens)})"
-        what = "easier to foresee than the text itself, so that bits per byte flatter"
-        yield f"{count} unknown to the tokenizer: {what}"
+        effect = "they are easier to predict than the text they replace, so bits per byte look better than they are"
+        yield f"{count} unknown to the tokenizer; {effect}"
 
 
 def _buckets_table(scores: Scores, width: int) -> Table:
@@ -213,7 +213,7 @@ _MOST_CONFUSED = 12  # labels of a table; JSON has any number
 def _confusion_table(scores: Scores) -> Table:
     """A row a true label, a column what it was taken for; what is right is bold."""
     names = [printable(name) for name in scores.labels]
-    table = columns("l" + "r" * len(names), "true \\ told", *names)
+    table = columns("l" + "r" * len(names), "true \\ predicted", *names)
     for name, row in zip(names, scores.confusion, strict=True):
         styles = ("bold" if other == name else "" if count else "dim" for other, count in zip(names, row, strict=True))
         table.add_row(Text(name), *map(Text, map(exact, row), styles))

@@ -36,7 +36,7 @@ def run_recipe(recipe: Recipe, out: Path | None, report: Report, should_stop: Sh
     """Run every stage, reporting what each one makes; ends after training where that was interrupted. Return the
     recipe's limits with what was measured; empty where it has none, or was interrupted. Refuse, before any work, an
     [inspect] that wants a layer, a head or a position that the model will not have."""
-    _require_showable(recipe)
+    require_showable(recipe)
     if recipe.objective == "seq2seq":
         require_bleu_tokenize(recipe.evaluate.bleu_tokenize)
     began = time.perf_counter()
@@ -53,8 +53,11 @@ def run_recipe(recipe: Recipe, out: Path | None, report: Report, should_stop: Sh
     return list(check_results(recipe.check, scores, seconds / 60))
 
 
-def _require_showable(recipe: Recipe) -> None:
-    """What the recipe shows at its end; a mask that its tokenizer may spell otherwise is looked for later."""
+def require_showable(recipe: Recipe) -> None:
+    """Refuse an [inspect] section that shows what the model does not have.
+
+    A mask that the recipe's tokenizer may spell differently is checked later.
+    """
     wanted, model = recipe.inspect, recipe.model
     has_cross = model.architecture == "encoder-decoder"  # whose cross-attention is shown, which the decoder has
     num_layers = model.decoder_layers if has_cross else model.num_layers

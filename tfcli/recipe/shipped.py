@@ -29,7 +29,7 @@ def find_recipe(name_or_path: str) -> Path:
     for run in (path, Path("runs", path)):
         if (run / "recipe.toml").is_file():
             recipe = str(run / "recipe.toml")
-            raise Misnamed(f"{name_or_path!r} is a run, and no recipe", f"its recipe is {recipe}", name_or_path, recipe)
+            raise Misnamed(f"{name_or_path!r} is a run, not a recipe", f"its recipe is {recipe}", name_or_path, recipe)
     if path.suffix == ".toml" or len(path.parts) > 1:
         raise UsageError(f"There is no recipe file {name_or_path!r}", "check the path, or see `tfcli recipes list`")
     if (own := path.with_name(f"{path.name}.toml")).is_file():

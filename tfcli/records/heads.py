@@ -27,7 +27,7 @@ def parse_place(text: str, option: str = "--head", noun: str = "head") -> tuple[
     match = _PLACE.fullmatch(text)
     if match is None:
         remedy = f"write LAYER.{noun.upper()}, both counted from 0, such as {_written(option, '1.0')}"
-        raise UsageError(f"{_written(option, shortened(text))} names no {noun}", remedy)
+        raise UsageError(f"{_written(option, shortened(text))} is not a {noun}", remedy)
     return int(match[1]), int(match[2])
 
 
@@ -52,6 +52,9 @@ def read_head(
         raise UsageError(problem, f'write a text: {head_option.lstrip("-")} = "1.0"')
     if head is None or isinstance(head, int):
         return HeadPlace(layer, head)
+    if not isinstance(head, str):
+        problem = f"{head_option.lstrip('-')} = {shortened(repr(head))} is not a text"
+        raise UsageError(problem, f'write the layer and the head as one: {head_option.lstrip("-")} = "1.0"')
     if _NUMBER.fullmatch(head):
         return HeadPlace(layer, int(head))
     place = HeadPlace(*parse_place(head, head_option))

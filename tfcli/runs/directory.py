@@ -215,7 +215,7 @@ def _refusal(path: Path) -> UsageError:
     name = str(path)
     quoted, known = shlex.quote(name), _known_as(path)
     if known is not None:
-        return UsageError(f"{name!r} is {known[0]}, and no run", f"{known[1]} `tfcli {known[2].format(quoted)}`")
+        return UsageError(f"{name!r} is {known[0]}, not a run", f"{known[1]} `tfcli {known[2].format(quoted)}`")
     folder = path.parent.parent if path.parent.name == "checkpoints" else path.parent
     if os.path.lexists(path) and RunDirectory(folder).holds_run():
         return Misnamed(f"{name!r} is a part of the run {folder}", "name the run", name, str(folder))
@@ -226,7 +226,7 @@ def _refusal(path: Path) -> UsageError:
     elif name == LAST:
         problem = f"No run in {RUNS} has been trained, so that none is the last"
     elif name in shipped_recipes():
-        problem = f"{name!r} is a recipe, and no run"
+        problem = f"{name!r} is a recipe, not a run"
         called = re.compile(rf"{re.escape(name)}-\d+")
         if (run := next((run for run in newest_first() if called.fullmatch(run.path.name)), None)) is None:
             return UsageError(problem, f"make one by it: `tfcli run {name}`")

@@ -262,9 +262,9 @@ def _block(figures: Sequence[Sequence[str]], names: Sequence[str] | None) -> Ite
     """Some columns under their headings, each line with the letter of its run, and its name if given."""
     for row in range(len(figures[0])):
         text = letters([row - 1]) if row else Text(" ", "dim")
+        text.append(" ")
         cells = []
         if names is not None:
-            text.append(" ")
             cells.append((names[row], widest(tuple(names)), "bold" if row else "dim"))
         for column in figures:
             cells.append((column[row], widest(tuple(column)), "" if row else "dim"))

@@ -2,6 +2,7 @@
 command line, the explorer and the Python API use the same names for it."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from itertools import accumulate
 from pathlib import Path
@@ -273,6 +274,19 @@ class AttentionChoice:
         if not self.scores:
             record = replace(record, scores=None, bias=None)
         return cropped(record, self.rows, self.columns, self.first)
+
+
+def choice_of(settings: Mapping[str, Any]) -> AttentionChoice:
+    """The choice that settings by name make, as a call from Python has them.
+
+    Raises:
+        UsageError: There is no such setting, or two of them exclude each other.
+    """
+    names = [setting.name for setting in fields(AttentionChoice)]
+    unknown = [name for name in settings if name not in names]
+    if unknown:
+        raise UsageError(f"attention has no setting {unknown[0]!r}", f"choose from {', '.join(names)}")
+    return AttentionChoice(**settings)
 
 
 def _option(name: str) -> str:
