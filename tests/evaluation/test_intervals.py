@@ -1,6 +1,7 @@
 """Intervals: published values, values by hand, and how often they contain the truth."""
 
 import math
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -151,6 +152,35 @@ def test_too_little_text_has_no_interval():
     assert mean_interval(lone, lone) is None, "without that text there is no mean"
     lone = np.resize(lone, 40) * (np.arange(40) == 0)
     assert mean_interval(lone, lone) is None
+
+
+@pytest.mark.parametrize("units", [12, 40])
+def test_texts_without_anything_to_score_do_not_count(units: int):
+    draw = np.random.default_rng(6)
+    values, weights = draw.normal(size=units), np.ones(units)
+    empty = np.zeros(30)
+    with_empty = mean_interval(np.append(values, empty), np.append(weights, empty))
+    assert with_empty == mean_interval(values, weights)
+    assert mean_interval(np.append(values[:9], empty), np.append(weights[:9], empty)) is None
+
+
+@pytest.mark.parametrize("factor", [1e-150, 1e120, 1e300])
+def test_the_size_of_the_values_does_not_change_the_interval(factor: float):
+    """Cubes of 1e120 overflow, and cubes of 1e-150 are 0."""
+    values = np.random.default_rng(4).exponential(size=40)
+    low, high = mean_interval(values, np.ones(40)) or (0, 0)
+    scaled = mean_interval(values * factor, np.ones(40))
+    assert scaled == pytest.approx((low * factor, high * factor))
+
+
+def test_the_share_of_very_many_texts_is_computed_at_once():
+    """Student's t of a million degrees of freedom took seven seconds."""
+    count = np.full(1_000_000, 2.0)
+    right = np.resize([2.0, 1.0, 1.0, 0.0], 1_000_000)
+    began = time.perf_counter()
+    interval = share_interval(right, count)
+    assert time.perf_counter() - began < 3
+    assert interval == pytest.approx(wilson(0.5, 2_000_000), abs=1e-6)
 
 
 def test_what_is_the_same_in_every_text_has_no_width():

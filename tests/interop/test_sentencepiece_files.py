@@ -144,6 +144,61 @@ def test_the_ids_are_sentencepieces_own(values: dict[str, Any], settings: dict[s
             assert tokenizer.decode(ids) == theirs.decode(ids), text
 
 
+def test_a_space_before_a_text_is_removed_as_sentencepiece_removes_it(tmp_path: Path) -> None:
+    """With remove_extra_whitespaces all of them, whether or not a text begins with a dummy prefix."""
+    for has_prefix in (False, True):
+        file = tmp_path / str(has_prefix) / "spiece.model"
+        theirs = trained(file, **PADDED, add_dummy_prefix=has_prefix)
+        tokenizer = read_tokenizer(file.parent, T5)
+        blank, cat = theirs.piece_to_id("▁"), theirs.piece_to_id("▁cat")
+        for ids in ([blank, cat], [blank, blank, cat, blank, cat], [cat, cat]):
+            assert tokenizer.decode(ids) == theirs.decode(ids), ids
+
+
+def test_a_symbol_with_the_spelling_of_a_byte_is_no_byte(tmp_path: Path) -> None:
+    theirs = trained(tmp_path / "tokenizer.model", model_type="bpe", user_defined_symbols=["<0x41>"])
+    tokenizer = read_tokenizer(tmp_path, LLAMA)
+    ids = theirs.encode("the <0x41> cat")
+    assert list(tokenizer.encode("the <0x41> cat")) == ids
+    assert tokenizer.decode(ids) == theirs.decode(ids) == "the <0x41> cat"
+
+
+def changed(file: Path, spelling: str, **changes: Any) -> None:
+    """Change one piece of a model."""
+    from sentencepiece import sentencepiece_model_pb2
+
+    model = sentencepiece_model_pb2.ModelProto.FromString(file.read_bytes())
+    for candidate in model.pieces:
+        if candidate.piece == spelling:
+            for name, value in changes.items():
+                setattr(candidate, name, value)
+    file.write_bytes(model.SerializeToString())
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_pieces_that_are_switched_off_do_not_convert(kind: str, tmp_path: Path) -> None:
+    """SentencePiece takes such a piece apart, or goes around it."""
+    trained(tmp_path / "spiece.model", **PADDED, model_type=kind)
+    changed(tmp_path / "spiece.model", "▁cat", type=5)
+    sentence = refused(UsageError, tmp_path, T5)
+    assert "has pieces that are not used ('▁cat' is the first)" in sentence and "--tokenizer FILE" in sentence
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_a_control_token_of_one_character_does_not_convert(kind: str, tmp_path: Path) -> None:
+    """Text would become that token."""
+    trained(tmp_path / "spiece.model", **PADDED, model_type=kind, control_symbols=["c"])
+    assert "its control token 'c' is one character" in refused(UsageError, tmp_path, T5)
+
+
+def test_a_piece_with_a_control_token_inside_does_not_convert(tmp_path: Path) -> None:
+    """A unigram model could not reach the piece: control tokens are cut in every text."""
+    trained(tmp_path / "spiece.model", **PADDED, control_symbols=["at"])
+    changed(tmp_path / "spiece.model", "▁the", piece="▁cats")
+    sentence = refused(UsageError, tmp_path, T5)
+    assert "contains the control token 'at'" in sentence and "--tokenizer FILE" in sentence
+
+
 def test_what_t5_has_behind_its_pieces_and_around_a_text(tmp_path: Path) -> None:
     """100 sentinels, the first one last, and an end behind a text."""
     theirs = trained(tmp_path / "spiece.model", **PADDED)

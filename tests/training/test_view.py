@@ -155,6 +155,14 @@ def test_padding_and_steps_left_out_are_shown_where_there_are_any() -> None:
     assert "padding" not in event_line(EVENTS[1])
 
 
+def test_a_training_of_one_step_has_no_warm_up_to_warn_of() -> None:
+    """Its only step has the peak of the learning rate."""
+    started = TrainingStarted("runs/a", "decoder", 100, 0, 1, 64, 900, 90, "cpu", "float32", warmup_steps=100)
+    assert ", 1 step of 64 tokens, " in event_line(started)
+    assert "warm-up" not in event_line(started)
+    assert "warm-up" in event_line(replace(started, total_steps=2))
+
+
 def test_what_a_resume_has_changed_and_lost_is_said() -> None:
     made = TrainingView()
     small = TrainingStarted("runs/a", "decoder", 100, 0, 100, 64, 150, 90, "cpu", "float32", warmup_steps=100)

@@ -26,6 +26,8 @@ from tfcli.runs.seeds import t_quantile
 _NORMAL = NormalDist()
 _TAILS = (0.025, 0.975)
 _Z = _NORMAL.inv_cdf(_TAILS[1])  # 1.96
+# With more degrees of freedom, t is the normal quantile to 1 part in 8,000, and takes seconds to compute.
+MOST_FREEDOM = 10_000
 
 Scores = Callable[[Array], Array]  # from sums, (…, K), to several scores, (…, S)
 
@@ -42,6 +44,8 @@ def mean_intervals(sums: Array, scores: Scores = ratios) -> list[Interval | None
     Resamples of fewer units make intervals too narrow; then θ̂ ± t · s, with the standard error s
     of the jackknife (Tukey 1958) and U − 1 degrees of freedom.
 
+    Units without anything to score do not count.
+
     Args:
         sums: What the scores are computed from, a row for each unit, (U, K).
         scores: From summed rows to scores.
@@ -50,6 +54,7 @@ def mean_intervals(sums: Array, scores: Scores = ratios) -> list[Interval | None
         An interval for each score; None for a score that some resamples do not have, and for all of
         them if there are fewer than 10 units.
     """
+    sums = sums[(sums != 0).any(axis=1)]
     units = len(sums)
     total = sums.sum(0)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -83,10 +88,11 @@ def _bca_interval(estimate: float, left_out: Array, draws: Array) -> Interval | 
     if not (np.isfinite(left_out).all() and np.isfinite(draws).all()):
         return None
     deviations = left_out.mean() - left_out
-    squares = float((deviations**2).sum())
-    if squares == 0:
+    largest = float(np.abs(deviations).max())
+    if largest == 0:
         return estimate, estimate
-    acceleration = float((deviations**3).sum()) / (6 * squares**1.5)
+    scaled = deviations / largest  # no cube overflows, or is rounded to 0
+    acceleration = float((scaled**3).sum()) / (6 * float((scaled**2).sum()) ** 1.5)
 
     count = len(draws)
     below = np.count_nonzero(draws < estimate) + np.count_nonzero(draws == estimate) / 2
@@ -160,7 +166,8 @@ def _effective_count(right: Array, count: Array, share: float) -> float:
         variance = units / (units - 1) * float(((right - share * count) ** 2).sum()) / total**2
         estimated = variance / (share * (1 - share) / total)
     effect = max(1.0, seen * estimated + (1 - seen) * largest)
-    return total / effect * (_Z / t_quantile(units - 1)) ** 2
+    freedom = min(units - 1, MOST_FREEDOM)
+    return total / effect * (_Z / t_quantile(freedom)) ** 2
 
 
 def unseen_error(units: int) -> float:

@@ -22,8 +22,9 @@ REMEDY = "give a tokenizer.json of the same vocabulary with --tokenizer FILE"
 
 _FRAMES = dict.fromkeys(("t5", "mt5"), "eos") | dict.fromkeys(("llama", "mistral", "gemma"), "bos")
 """Families that number their pieces as the file does, and what each puts around a text: its end, or a beginning."""
-_NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED = 1, 2, 3, 4
+_NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED, _BYTE = 1, 2, 3, 4, 5, 6
 _UNIGRAM, _BPE = 1, 2
+MOST_BLANKS = 1_000_000  # before a text, from which SentencePiece removes all
 _MARKED = ("½̣", "ế", "ǻb", "a\r\nb", "🏽b", "각", "ﬁ̈")  # characters that a map may take together, or one by one
 
 
@@ -44,8 +45,7 @@ def sentencepiece_backend(files: Sequence[Path], family: str) -> tuple[Backend, 
     if user_defined:
         backend.pre_tokenizer = _isolated(user_defined, backend)
         backend.model.ignore_merges = True
-    strip = [decoders.Strip(" ", 1, 0)] if model.normalizer_spec.add_dummy_prefix else []
-    backend.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), *strip])
+    backend.decoder = _decoder(model)
     _require_same_normalization(model, backend, file)
     validate_tokenizer(json.loads(backend.to_str()))
     return backend, [piece.piece for piece in model.pieces if piece.type in (_UNKNOWN, _CONTROL)]
@@ -97,6 +97,45 @@ def _require_convertible(model: Any, file: Path) -> None:
             f"({user_defined[0]!r} is the first)"
         )
         raise UsageError(problem, REMEDY)
+    unused = [piece.piece for piece in model.pieces if piece.type == _UNUSED]
+    if unused:
+        problem = f"{file} does not convert: it has pieces that are not used ({unused[0]!r} is the first)"
+        raise UsageError(problem, REMEDY)
+    controls = [piece.piece for piece in model.pieces if piece.type in (_UNKNOWN, _CONTROL)]
+    _require_hidden(controls, model, file)
+
+
+def _require_hidden(controls: Sequence[str], model: Any, file: Path) -> None:
+    """Refuse a model in which a text could become a control token, or a piece could not be reached.
+
+    The tokenizers library knows all pieces alike. Merges lead to no control token of two characters,
+    but one character is a token by itself. In a unigram model, control tokens are cut in a text after
+    their first character, so no piece may have one inside.
+    """
+    for control in controls:
+        if len(control) == 1:
+            raise UsageError(f"{file} does not convert: its control token {control!r} is one character", REMEDY)
+    if model.trainer_spec.model_type != _UNIGRAM:
+        return
+    for piece in model.pieces:
+        for control in controls:
+            if piece.type == _NORMAL and control in piece.piece:
+                problem = f"{file} does not convert: its piece {piece.piece!r} contains the control token {control!r}"
+                raise UsageError(problem, REMEDY)
+
+
+def _decoder(model: Any) -> decoders.Decoder:
+    """Spaces and bytes; the blank before a text is removed, or all of them if SentencePiece removes extra ones."""
+    spec = model.normalizer_spec
+    steps: list[decoders.Decoder] = [decoders.Replace("▁", " ")]
+    if any(piece.type == _BYTE for piece in model.pieces):
+        steps.append(decoders.ByteFallback())
+    steps.append(decoders.Fuse())
+    if spec.remove_extra_whitespaces:
+        steps.append(decoders.Strip(" ", MOST_BLANKS, 0))
+    elif spec.add_dummy_prefix:
+        steps.append(decoders.Strip(" ", 1, 0))
+    return decoders.Sequence(steps)
 
 
 def _pieces_model(model: Any) -> models.Model:

@@ -253,7 +253,7 @@ def _begun_with(event: runs.TrainingStarted) -> list[str]:
         warnings.append(f"metrics.jsonl has lost {lost} there when step {exact(event.step)} was saved")
     if event.without_digest:
         warnings.append("its checkpoint has no digest yet, so that not every edit of the run would be seen")
-    if event.total_steps <= event.warmup_steps:
+    if 1 < event.total_steps <= event.warmup_steps:
         warm_up = f"the warm-up (train.warmup_steps = {exact(event.warmup_steps)}) takes the whole training"
         remedy = f"for a shorter one: --set train.warmup_steps={event.total_steps // 10}"
         warnings.append(f"{warm_up}, so the learning rate rises until the last step; {remedy}")
@@ -274,6 +274,6 @@ def _start(event: runs.TrainingStarted) -> str:
     batches = f" ({', '.join(limits)})" if limits else ""
     machine = f"{event.device} {event.precision}, {plural(event.threads, 'thread')}"
     model = f"{event.architecture}, {counted(event.parameters, event.adapter_parameters)}"
-    steps = f"{exact(event.total_steps)} steps of {exact(event.tokens_per_step)} tokens{batches}"
+    steps = f"{plural(event.total_steps, 'step')} of {exact(event.tokens_per_step)} tokens{batches}"
     begun = f"{model}, {machine}, {steps}, losses in {event.loss_unit}, {printable(event.run)}"
     return "; ".join([begun, *_begun_with(event)])

@@ -99,6 +99,7 @@ def _family(name: str, *settings: Setting, head: str, transform: Names, form: Fi
         filled=lambda section: {"token_types": section.token_types or _EXPORTED_TYPES},
         constants=(rf"{name}\.embeddings\.(position_ids|token_type_ids)",),
         heads=(rf"{name}\.pooler\..*",),
+        headless_lacks=("pooler.dense.weight", "pooler.dense.bias"),
         **rest,
     )
 
@@ -112,7 +113,6 @@ BERT = _family(
     head="cls.predictions",
     transform={"transform.dense": "transform", "transform.LayerNorm": "norm"},
     form=layout.full_form(_ENCODER, *_FREE),
-    headless_lacks=("pooler.dense.weight", "pooler.dense.bias"),
     renames={"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"},
 )
 
