@@ -18,8 +18,8 @@ def test_lines_of_stdin_become_lines_of_json(trained: Callable[[str], Path]):
 
 def test_an_archive_holds_what_json_says(trained: Callable[[str], Path], tmp_path: Path):
     arguments = ("embed", trained("encoder-decoder"), "the cat", "o gato", "--pool", "first", "--layer", "0")
-    result = tfcli(*arguments, "--npz", tmp_path / "new" / "v.npz", "--json")
-    archive = np.load(tmp_path / "new" / "v.npz")
+    result = tfcli(*arguments, "--npz", tmp_path / "v.npz", "--json")
+    archive = np.load(tmp_path / "v.npz")
     assert archive["texts"].tolist() == ["the cat", "o gato"]
     vectors = [json.loads(line)["vector"] for line in result.stdout.splitlines()]
     np.testing.assert_allclose(archive["vectors"], vectors, rtol=1e-6)

@@ -14,8 +14,8 @@ from tfcli.inspection.attention.compute import attention
 from tfcli.runs.load import load_run
 
 
-def test_files_are_written_beside_the_result_and_their_folders_made(trained: Callable[[str], Path], tmp_path: Path):
-    svg, html, npz = (tmp_path / "new" / f"heads.{kind}" for kind in ("svg", "html", "npz"))
+def test_files_are_written_beside_the_result(trained: Callable[[str], Path], tmp_path: Path):
+    svg, html, npz = (tmp_path / f"heads.{kind}" for kind in ("svg", "html", "npz"))
     run = trained("encoder-decoder")
     result = tfcli(
         *("inspect", "attention", run, "O gato dorme.", "--target", "The cat sleeps."),

@@ -31,7 +31,7 @@ def test_the_forms_say_the_same(trained: Callable[[str], Path], architecture: st
     done = tfcli(*command, "--json", "--svg", svg, "--html", page)
     assert done.exit_code == 0, done.stderr
     record = json.loads(done.stdout)
-    assert [*record] == ["run", "of", "rows", "notes", "measured_on"] and [*record["rows"][0]] == KEYS
+    assert [*record] == ["run", "of", "rows", "notes", "measured_on", "threads"] and [*record["rows"][0]] == KEYS
     rows = list(csv.DictReader(tfcli(*command, "--csv").stdout.splitlines()))
     assert [*rows[0]] == KEYS
     assert [float(row["value"]) for row in rows] == [row["value"] for row in record["rows"]]

@@ -27,7 +27,7 @@ def test_every_form_names_every_head(trained: Callable[[str], Path], tmp_path: P
     assert [(head["layer"], head["head"]) for head in found["heads"]] == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert (found["repeated"], found["chosen_apart"]) == (15, True)
     assert {"role", "share", "low", "high", "chance", "rows", "coverage"} == set(found["heads"][0]["shares"][0])
-    svg = tmp_path / "new" / "heads.svg"
+    svg = tmp_path / "heads.svg"
     rows = tfcli(*command, "Tom swam", "--csv", "--svg", svg).stdout.splitlines()
     assert len(rows) == 5
     assert rows[1].startswith("decoder_self,0,0,")

@@ -26,6 +26,6 @@ def test_the_forms_say_the_same(trained: Callable[[str], Path]):
 
 
 def test_files_show_the_picture(trained: Callable[[str], Path], tmp_path: Path):
-    svg = tmp_path / "new" / "lens.svg"
+    svg = tmp_path / "lens.svg"
     assert tfcli("inspect", "lens", trained("decoder"), "-", "--svg", svg, stdin="Tom\n").exit_code == 0
     assert "Logit lens" in svg.read_text()

@@ -329,8 +329,8 @@ def test_nothing_but_white_space_is_refused(tmp_path):
 
 
 def test_an_unknown_suffix_is_refused_and_the_known_ones_listed(tmp_path):
-    sentence = refusal(UsageError, 2, write(tmp_path / "a.docx", "text"))
-    assert f"{tmp_path}/a.docx is of no known kind" in sentence
+    sentence = refusal(UsageError, 2, write(tmp_path / "a.xyz", "text"))
+    assert f"{tmp_path}/a.xyz is of no known kind" in sentence
     for suffix in [".txt", ".md", ".jsonl", ".csv", ".tsv", ".parquet", ".arrow", ".gz", ".zst"]:
         assert suffix in sentence
 

@@ -77,9 +77,15 @@ def test_what_is_not_asked_for_is_the_telling_one_of_the_rest(
     assert record.weights is TWO_LAYERS.weights
 
 
-@pytest.mark.parametrize(("layer", "head", "name"), [(2, None, "layer"), (None, 2, "head")])
-def test_a_place_that_is_not_there(layer: int | None, head: int | None, name: str):
-    with pytest.raises(UsageError, match=f"There is no {name} 2: the model has 2; choose 0 to 1"):
+@pytest.mark.parametrize(
+    ("layer", "head", "sentence"),
+    [
+        (2, None, "There is no layer 2: the model has 2; choose 0 to 1"),
+        (None, 2, r"There is no head 0\.2: layer 0 has heads 0 to 1"),
+    ],
+)
+def test_a_place_that_is_not_there(layer: int | None, head: int | None, sentence: str):
+    with pytest.raises(UsageError, match=sentence):
         focused(TWO_LAYERS, layer, head)
 
 

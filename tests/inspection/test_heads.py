@@ -305,7 +305,7 @@ def test_what_cannot_be_measured_is_refused(decoder: LoadedRun):
         heads(decoder, given(decoder, "Tom", None), "cross")
     with pytest.raises(UsageError, match="The text has one token"):
         given(decoder, "", None)
-    with pytest.raises(UsageError, match=r"has no head 2.0; name LAYER.HEAD, both from 0: layers to 1, heads to 1"):
+    with pytest.raises(UsageError, match="There is no layer 2: the model has 2; choose 0 to 1"):
         heads(decoder, given(decoder, "Tom", None), place=(2, 0))
 
 

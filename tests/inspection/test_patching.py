@@ -135,7 +135,7 @@ REFUSED = [
     (("Tom swam", "Tom swam"), {}, "The clean and the corrupt text are the same"),
     (("Tom swam", "Tom flew"), {"token": "a", "against": "a"}, "Both answers are 'a'"),
     (("Tom swam", "Tom flew"), {"token": "Tom"}, "'Tom' is 3 tokens"),
-    (("Tom swam", "Tom flew"), {"path": (7, 0)}, "has no head 7.0"),
+    (("Tom swam", "Tom flew"), {"path": (7, 0)}, "There is no layer 7: the model has 2; choose 0 to 1"),
     (("Tom swam", "Tom flew"), {"position": 0, "token": "a", "against": "e"}, "Both texts give"),
     (("Tom swam", "Tom flew"), {"position": 44}, "There is no position 44"),
 ]

@@ -13,6 +13,7 @@ from tfcli.runs.metrics import training_curves
 
 def written(folder: Path, *lines: dict[str, object]) -> RunDirectory:
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (folder / "recipe.toml").write_text('[model]\narchitecture = "decoder"\n')
     return RunDirectory(folder)
 
 

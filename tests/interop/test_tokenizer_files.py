@@ -166,9 +166,11 @@ def test_wordpiece_files_of_bert(tmp_path: Path) -> None:
     other = theirs(tmp_path, "bert")
     for text in (TEXT, "The cats can't, é日日."):
         assert [3, *tokenizer.encode(text), 4] == other(text)["input_ids"]
-        assert tokenizer.decode(tokenizer.encode(text)) == other.decode(
-            other(text)["input_ids"], skip_special_tokens=True
-        )
+        # The library leaves unknown tokens out with the special ones; here they are shown as "�".
+        known = [token for token in other(text)["input_ids"] if token != tokenizer.roles.unk]
+        decoded = tokenizer.decode(tokenizer.encode(text))
+        assert decoded.replace(" �", "").replace("�", "") == other.decode(known, skip_special_tokens=True)
+        assert decoded.count("�") == tokenizer.encode(text).count(tokenizer.roles.unk)
 
 
 def test_wordpiece_settings(tmp_path: Path) -> None:

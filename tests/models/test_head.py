@@ -101,19 +101,19 @@ def test_a_scaled_transform_is_scaled_after_its_norm():
     torch.testing.assert_close(scaled(ids()), plain(ids()) / 4)
 
 
-def test_an_encoder_without_a_head_represents_and_predicts_nothing():
-    """Its vectors are those of the same encoder with a head; logits are refused, and the remedy named."""
-    built, other = model("encoder", head="none"), model("encoder")
+@pytest.mark.parametrize(("architecture", "kind"), [("encoder", "transform"), ("decoder", "linear")])
+def test_a_model_without_a_head_represents_and_predicts_nothing(architecture: str, kind: str):
+    """Its vectors are those of the same model with a head; logits are refused, and the remedy named."""
+    built, other = model(architecture, head="none"), model(architecture)
     assert not [name for name in built.state_dict() if name.startswith("head")]
     torch.testing.assert_close(built.hidden(ids()), other.hidden(ids()))
-    with pytest.raises(UsageError, match=r"model\.head = 'none'.*--set model\.head=transform"):
+    with pytest.raises(UsageError, match=rf"model\.head = 'none'.*--set model\.head={kind}"):
         built(ids())
 
 
-@pytest.mark.parametrize("architecture", ["decoder", "encoder-decoder"])
-def test_what_generates_needs_a_head(architecture: str):
+def test_an_encoder_decoder_needs_a_head():
     with pytest.raises(UsageError, match=r"model\.head = 'none' .*'linear' or 'transform'"):
-        ModelSection(architecture=architecture, head="none")
+        ModelSection(architecture="encoder-decoder", head="none")
 
 
 @pytest.mark.parametrize("setting", ["head_bias", "scale_logits"])

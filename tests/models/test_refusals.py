@@ -115,7 +115,11 @@ REFUSED: list[tuple[Settings, list[str], Settings]] = [
         {"tie_embeddings": False},
     ),
     ({"token_types": 2}, ["model.token_types = 2", "model.architecture = 'encoder'"], {"architecture": "encoder"}),
-    ({"head": "none"}, ["model.head = 'none'", "decoder", "'linear' or 'transform'"], {"head": "transform"}),
+    (
+        {"architecture": "encoder-decoder", "head": "none"},
+        ["model.head = 'none'", "encoder-decoder", "'linear' or 'transform'"],
+        {"head": "transform"},
+    ),
     (NO_HEAD | {"head_bias": True}, ["no logits", "model.head_bias"], {"head_bias": False}),
     (NO_HEAD | {"scale_logits": True}, ["no logits", "model.scale_logits"], {"scale_logits": False}),
     ({"norm_bias": True}, ["model.norm_bias = true", "rmsnorm subtracts no mean"], {"norm_bias": None}),

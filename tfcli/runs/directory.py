@@ -20,7 +20,7 @@ from tfcli.recipe.shipped import shipped_recipes
 
 RUNS = Path("runs")  # where runs are put, and looked for, that nothing else is said of
 # The names that `files.replacing` makes, and those of the safetensors library. Others are the user's.
-_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp|\.tmp[0-9A-Za-z]{6}")
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp|\.tmp[0-9A-Za-z]{6}|\.best-\d+\.tmp")
 _CHECKPOINT = re.compile(r"step-([0-9]{6}|[1-9][0-9]{6,15})")
 
 
