@@ -421,9 +421,12 @@ def test_a_note_is_wrapped_between_words_in_a_terminal_and_one_line_in_a_pipe(
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.delenv("NO_COLOR", raising=False)
     note = "The vocabulary is taken as tokenizer.vocab_size = 2048; set another with model.vocab_size."
-    Terminal(color="always").note(note)
+    with monkeypatch.context() as patch:
+        patch.setattr("tfcli.console.terminal.is_terminal", lambda stream=None: True)
+        Terminal(color="always").note(note)
     lines = re.sub(r"\x1b\[[0-9;]*m", "", capfd.readouterr().err).splitlines()
     assert len(lines) == 2 and max(map(len, lines)) <= width
     assert " ".join(line.strip() for line in lines) == note
-    Terminal(color="never").note(note)
-    assert capfd.readouterr().err == note + "\n"
+    for color in ("never", "always"):
+        Terminal(color=color).note(note)  # type: ignore[arg-type]
+        assert re.sub(r"\x1b\[[0-9;]*m", "", capfd.readouterr().err) == note + "\n"

@@ -468,6 +468,7 @@ def test_the_users_toml_is_read_in_one_place():
         "files.py",
         "generation/view.py",
         "inspection/circuits/view.py",
+        "inspection/explain/latex_view.py",
         "inspection/explain/view.py",
         "inspection/heads/view.py",
         "inspection/recurrent/view.py",

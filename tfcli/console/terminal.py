@@ -117,12 +117,12 @@ class Terminal:
     def note(self, text: str) -> None:
         """Say something beside the result, unless --quiet."""
         if not self.quiet:
-            self._say(text, style="dim", wrap=self.err.is_terminal)
+            self._say(text, style="dim", wrap=is_terminal(sys.stderr))
 
     def detail(self, text: str) -> None:
         """Say what only --verbose asks for."""
         if self.verbose:
-            self._say(text, style="dim", wrap=self.err.is_terminal)
+            self._say(text, style="dim", wrap=is_terminal(sys.stderr))
 
     @contextmanager
     def progress(self) -> Iterator[Callable[[str], None]]:
