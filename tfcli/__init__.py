@@ -72,17 +72,11 @@ def attention(run: "LoadedRun", text: str, target: "str | None" = None, **choice
     rollout=True, words=True or rows="0:8". A comparison is left to you: subtract. A `UsageError` where the text is
     longer than the context, there is no such layer, head or part, or the model takes no target."""
     import tfcli.inspection.attention.view  # noqa: F401 (notebooks draw by it)
+    from tfcli.cli import pictures
     from tfcli.draw import Shown
-    from tfcli.errors import UsageError
-    from tfcli.inspection.attention import AttentionHeads
-    from tfcli.inspection.attention.choice import choice_of
-    from tfcli.inspection.attention.compute import inspect_attention
 
     _require_run(run)
-    found = inspect_attention(run, text, choice_of({"target": target, **choice}))
-    if not isinstance(found, AttentionHeads):
-        raise UsageError("attention gives weights, and this choice is a list or a comparison", "leave it out")
-    return Shown(found.narrowed())
+    return Shown(pictures.attention(run, text, target, **choice))
 
 
 def _require_run(run: "Any") -> None:

@@ -41,14 +41,14 @@ def sentencepiece_backend(files: Sequence[Path], family: str) -> tuple[Backend, 
     hidden = [piece.piece for piece in model.pieces if piece.type != _NORMAL and len(piece.piece) > 1]
     if hidden and model.trainer_spec.model_type == _UNIGRAM:  # such a spelling is cut behind its first character
         backend.pre_tokenizer = pre_tokenizers.Split(first_characters(hidden), "merged_with_previous")
-    user_defined = [piece.piece for piece in model.pieces if piece.type == _USER_DEFINED]
+    user_defined = _spellings(model, _USER_DEFINED)
     if user_defined:
         backend.pre_tokenizer = _isolated(user_defined, backend)
         backend.model.ignore_merges = True
     backend.decoder = _decoder(model)
     _require_same_normalization(model, backend, file)
     validate_tokenizer(json.loads(backend.to_str()))
-    return backend, [piece.piece for piece in model.pieces if piece.type in (_UNKNOWN, _CONTROL)]
+    return backend, _spellings(model, _UNKNOWN, _CONTROL)
 
 
 def add_sentinels(backend: Backend, family: str, folder: Path) -> None:
@@ -86,22 +86,27 @@ def _parsed(file: Path) -> Any:
     return model
 
 
+def _spellings(model: Any, *types: int) -> list[str]:
+    """The pieces of some types, in the order of their ids."""
+    return [piece.piece for piece in model.pieces if piece.type in types]
+
+
 def _require_convertible(model: Any, file: Path) -> None:
     """Refuse what the tokenizers library has no form for."""
     if model.trainer_spec.model_type not in (_UNIGRAM, _BPE):
         raise UsageError(f"{file} does not convert: its model_type is neither unigram nor bpe", REMEDY)
-    user_defined = [piece.piece for piece in model.pieces if piece.type == _USER_DEFINED]
+    user_defined = _spellings(model, _USER_DEFINED)
     if user_defined and model.trainer_spec.model_type == _UNIGRAM:
         problem = (
             f"{file} does not convert: it is a unigram model with user_defined_symbols "
             f"({user_defined[0]!r} is the first)"
         )
         raise UsageError(problem, REMEDY)
-    unused = [piece.piece for piece in model.pieces if piece.type == _UNUSED]
+    unused = _spellings(model, _UNUSED)
     if unused:
         problem = f"{file} does not convert: it has pieces that are not used ({unused[0]!r} is the first)"
         raise UsageError(problem, REMEDY)
-    controls = [piece.piece for piece in model.pieces if piece.type in (_UNKNOWN, _CONTROL)]
+    controls = _spellings(model, _UNKNOWN, _CONTROL)
     _require_hidden(controls, model, file)
 
 
@@ -253,7 +258,7 @@ def _require_same_normalization(model: Any, backend: Backend, file: Path) -> Non
     original, ours = SentencePieceProcessor(model_proto=model.SerializeToString()), backend.normalizer
     assert ours is not None
     characters = (f"b{chr(code)}b" for code in (*range(0xD800), *range(0xE000, 0x10000)))
-    symbols = [piece.piece for piece in model.pieces if piece.type == _USER_DEFINED]
+    symbols = _spellings(model, _USER_DEFINED)
     for text in (*characters, *_MARKED, *(f"b{symbol}b" for symbol in symbols), *symbols):
         if ours.normalize_str(text) != original.normalize(text):
             shown = text.encode("unicode_escape").decode()
